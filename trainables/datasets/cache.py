@@ -1,0 +1,151 @@
+"""Decoding happens once: arrays on disk, memory-mapped by every process of a machine.
+
+<cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation,test}_{images,labels}.npy and meta.json, where
+<cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
+the source, so an entry never goes stale. Shapes, types and file lengths are checked at every load, the pixels are not.
+"""
+
+import json
+import logging
+import os
+import shutil
+import warnings
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.lib.format import open_memmap
+
+from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, preview
+
+FORMAT = 1  # raise it when the same source would give other arrays
+MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
+SPLITS = ("train", "validation", "test")
+
+log = logging.getLogger(__name__)
+
+
+def cache_root() -> Path:
+    """$TUNE_CD_CACHE, or ~/.cache/tune_cd."""
+    return Path(os.environ.get("TUNE_CD_CACHE") or "~/.cache/tune_cd").expanduser()
+
+
+def load(recipe: Recipe, image_size: int) -> Dataset:
+    """The dataset at image_size px, decoded now if it has not been before.
+
+    Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
+    """
+    folder = entry(recipe, image_size)
+    dataset = _read(folder, image_size)
+    if dataset is None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(folder.name + ".lock")):
+            dataset = _read(folder, image_size)  # another process may have made it while we waited
+            if dataset is None:
+                _make(recipe, image_size, folder)
+                dataset = _read(folder, image_size)
+    assert dataset is not None
+    left_out = json.loads((folder / "meta.json").read_text())["undecodable"]
+    if left_out:
+        warnings.warn(
+            f"{recipe.location}: {len(left_out)} images do not decode and are left out: {preview(left_out)}",
+            stacklevel=3,
+        )
+    return dataset
+
+
+def entry(recipe: Recipe, image_size: int) -> Path:
+    """Where the arrays of this recipe and size belong."""
+    key = json.dumps([recipe.dataset, FORMAT, image_size, recipe.identity])
+    return (
+        cache_root() / "arrays" / f"{recipe.dataset}-{image_size}px-{blake2b(key.encode(), digest_size=12).hexdigest()}"
+    )
+
+
+def _read(folder: Path, image_size: int) -> Dataset | None:
+    """The arrays in the folder, memory-mapped; None where they are absent, incomplete or damaged."""
+    if not folder.exists():
+        return None
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        splits = {split: _read_split(folder, split, meta, image_size) for split in SPLITS}
+        return Dataset(meta["name"], **splits)
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        log.warning("%s is damaged (%s), it is made again", folder, error)
+        return None
+
+
+def _read_split(folder: Path, split: str, meta: dict, image_size: int) -> Split:
+    names = tuple(meta["class_names"][split])
+    images = np.load(folder / f"{split}_images.npy", mmap_mode="r")
+    labels = np.load(folder / f"{split}_labels.npy", mmap_mode="r")
+    if images.dtype != np.uint8 or images.shape != (len(labels), meta["channels"], image_size, image_size):
+        raise ValueError(f"{split}_images.npy is {images.dtype} {images.shape}")
+    if labels.dtype != np.int64 or labels.ndim != 1 or not np.array_equal(np.unique(labels), np.arange(len(names))):
+        raise ValueError(f"{split}_labels.npy does not hold the labels of {len(names)} classes")
+    return Split(images, labels, names)
+
+
+def _make(recipe: Recipe, image_size: int, folder: Path) -> None:
+    """Decode into a directory beside `folder` and rename it: an entry is either whole or absent. Needs the lock."""
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: we hold the lock
+    partial.mkdir()
+    try:
+        _decode(recipe, image_size, partial)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
+    """Fill the folder. ValueError if over MAX_UNDECODABLE of all images, or too many of one class, do not decode."""
+    plan = recipe.plan()
+    total = sum(len(split.items) for split in plan.splits.values())
+    log.info("decoding %d images of %s into %s, once", total, plan.name, folder.parent)
+    decoded: dict[str, list[int]] = {}  # split: which of its items
+    undecodable: dict[str, str] = {}  # item: reason
+    with recipe.renderer(image_size) as render:
+        for split, chosen in plan.splits.items():
+            shape = (len(chosen.items), plan.channels, image_size, image_size)
+            decoded[split], failed = _decode_images(chosen.items, shape, render, folder / f"{split}_images.npy")
+            undecodable |= failed
+    if len(undecodable) > MAX_UNDECODABLE * total:
+        listed = preview(f"{item} ({reason})" for item, reason in undecodable.items())
+        raise ValueError(
+            f"{recipe.location}: {len(undecodable)} of {total} images do not decode, at most 1 % may: {listed}"
+        )
+    for split, rows in decoded.items():
+        labels = plan.splits[split].keep(rows).labels
+        np.save(folder / f"{split}_labels.npy", np.array(labels, dtype=np.int64))
+    class_names = {split: chosen.class_names for split, chosen in plan.splits.items()}
+    meta = {"name": plan.name, "channels": plan.channels, "class_names": class_names, "undecodable": list(undecodable)}
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def _decode_images(
+    items: tuple[Any, ...], shape: tuple[int, int, int, int], render: Render, path: Path
+) -> tuple[list[int], dict[str, str]]:
+    """Write the images (uint8, shape [n, c, s, s]) to the path.
+
+    Returns the indices of the items that decode, whose images are in the file, and the reasons of the others.
+    """
+    images = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+    good: list[int] = []
+    undecodable: dict[str, str] = {}
+    for index, item in enumerate(items):
+        try:
+            images[len(good)] = render(item)
+            good.append(index)
+        except UndecodableImage as error:
+            undecodable[str(item)] = str(error)
+    images.flush()
+    if undecodable:  # rare, so copying costs less than decoding everything twice to learn the length
+        shorter = path.with_suffix(".shorter.npy")
+        np.save(shorter, images[: len(good)])
+        os.replace(shorter, path)
+    return good, undecodable

@@ -1,0 +1,123 @@
+"""Glyphs: letters and digits in the 12 DejaVu text faces inside matplotlib; one class a character, one image a face.
+
+Made offline, in Omniglot's shape (many classes, few images each). These are rendered fonts, not photographs. Greyscale,
+ink = 255 on 0. The classes of the three splits are disjoint.
+"""
+
+import importlib.util
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont, features
+
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order, published_name
+
+PUBLISHED_CLASSES = 1226  # with DejaVu 2.37, the last release (2016), which matplotlib has shipped ever since
+SPLIT_FRACTIONS = {"train": 0.60, "validation": 0.15, "test": 0.25}
+FACES = tuple(
+    f"DejaVu{family}{style}.ttf"
+    for family, slant in (("Sans", "Oblique"), ("SansMono", "Oblique"), ("Serif", "Italic"))
+    for style in ("", "-Bold", f"-{slant}", f"-Bold{slant}")
+)
+# Upper, lower and title case, letters without case, decimal digits. Not Lm: those are small copies of other letters.
+CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lo", "Nd"})
+# Font size / image size. One size for all characters, as case shows in size only (o, O). At 20 of 28 px four of the
+# 14,712 images have ink beyond the border; those few are shrunk.
+FONT_SIZE = 20 / 28
+
+
+def recipe(roots: list[Path]) -> Recipe:
+    """The recipe for glyphs; `roots` is not looked at. Raises FileNotFoundError without matplotlib or its fonts."""
+    folder = _font_folder()
+
+    @contextmanager
+    def renderer(image_size: int) -> Iterator[Render]:
+        size = round(FONT_SIZE * image_size)
+        # the basic layout: raqm, where a machine has it, would place marks differently
+        fonts = {face: ImageFont.truetype(folder / face, size, layout_engine=ImageFont.Layout.BASIC) for face in FACES}
+        yield lambda item: draw_glyph(fonts[item[1]], item[0], image_size)
+
+    return Recipe("glyphs", str(folder), _identity(folder), lambda: _plan(folder), renderer)
+
+
+def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) -> np.ndarray:
+    """uint8 [1, image_size, image_size]: the ink's box in the middle, shrunk (aspect kept) where it does not fit."""
+    canvas = Image.new("L", (3 * image_size, 3 * image_size))
+    ImageDraw.Draw(canvas).text((image_size, image_size), character, fill=255, font=font)
+    ink = canvas.crop(canvas.getbbox())  # font.getbbox would count the room around a letter in
+    side = max(*ink.size, image_size)
+    image = Image.new("L", (side, side))
+    image.paste(ink, ((side - ink.width) // 2, (side - ink.height) // 2))
+    if side > image_size:
+        image = image.resize((image_size, image_size), Image.Resampling.BILINEAR)
+    return np.asarray(image)[None]
+
+
+def characters(folder: Path) -> list[str]:
+    """Letters and digits that all faces have, without homoglyphs: of those that share an outline the first is kept.
+
+    Latin A, Greek Alpha and Cyrillic A have one outline in most faces. Two characters are one class as soon as a single
+    face draws them alike (up to a shift, which centring removes): otherwise one image would belong to two classes.
+    Outlines in font units are compared, not images, so that the list depends on neither the image size nor FreeType.
+    """
+    from matplotlib.ft2font import FT2Font, LoadFlags  # slow to import, and needed only where the list is made
+
+    fonts = [FT2Font(folder / face) for face in FACES]
+    common = set.intersection(*(set(font.get_charmap()) for font in fonts))
+    codes = [code for code in sorted(common) if unicodedata.category(chr(code)) in CATEGORIES]
+    first = {code: code for code in codes}  # union-find: towards the smallest code point that looks the same
+
+    def root(code: int) -> int:
+        while first[code] != code:
+            code = first[code]
+        return code
+
+    for font in fonts:
+        seen: dict[bytes, int] = {}
+        for code in codes:
+            font.load_char(code, flags=LoadFlags.NO_SCALE)
+            vertices, _ = font.get_path()  # [k, 2]
+            # as sorted complex numbers, because some twins (Ï of Latin and Greek) have their contours in another order
+            outline = np.sort((vertices - vertices.min(axis=0)) @ (1, 1j))
+            twin = root(seen.setdefault(outline.tobytes(), code))
+            first[max(twin, root(code))] = min(twin, root(code))
+    return [chr(code) for code in codes if root(code) == code]
+
+
+def _plan(folder: Path) -> Plan:
+    names = {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in characters(folder)}
+    shuffled = fixed_order(names, "glyphs split")
+    splits, start, upto = {}, 0, 0.0
+    for split, fraction in SPLIT_FRACTIONS.items():
+        upto += fraction
+        stop = round(upto * len(shuffled))
+        chosen = {name: [(names[name], face) for face in FACES] for name in sorted(shuffled[start:stop])}
+        splits[split], start = SplitPlan.of(chosen, images_per_class=2), stop
+    return Plan(published_name("glyphs", len(names), len(names) == PUBLISHED_CLASSES), 1, splits)
+
+
+def _font_folder() -> Path:
+    """matplotlib's fonts, found without importing it (which takes longer than loading cached arrays)."""
+    package = importlib.util.find_spec("matplotlib")
+    if package is None:
+        raise FileNotFoundError(
+            "glyphs are drawn from matplotlib's fonts, and matplotlib is not installed: pip install matplotlib"
+        )
+    folder = Path(package.submodule_search_locations[0]) / "mpl-data" / "fonts" / "ttf"
+    if missing := [face for face in FACES if not (folder / face).is_file()]:
+        raise FileNotFoundError(
+            f"{folder} lacks {', '.join(missing)}; expected are the 12 DejaVu faces of a pip-installed matplotlib"
+        )
+    return folder
+
+
+def _identity(folder: Path) -> str:
+    """Digest of the faces and of the rasteriser's version."""
+    digest = blake2b(features.version("freetype2").encode(), digest_size=16)
+    for face in FACES:
+        digest.update((folder / face).read_bytes())
+    return digest.hexdigest()

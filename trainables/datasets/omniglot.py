@@ -1,0 +1,111 @@
+"""Omniglot: handwritten characters of many alphabets (https://github.com/brendenlake/omniglot), split by alphabet.
+
+There is no standard split for retrieval. Ours: test = the evaluation alphabets, validation = VALIDATION_ALPHABETS,
+training = the other background alphabets. Images are greyscale, ink = 255 on 0 (the files have ink = 0).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from trainables.datasets.source import Source, decode_image, missing_data
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, published_name
+
+# 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
+# has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
+VALIDATION_ALPHABETS = ("Balinese", "Futurama", "Grantha", "Hebrew", "N_Ko")
+PUBLISHED_CLASSES = (964, 659)  # images_background, images_evaluation
+
+PARTS = ("images_background", "images_evaluation")
+LAYOUT = (
+    "images_background/<Alphabet>/characterNN/*.png and images_evaluation/<Alphabet>/characterNN/*.png, as directories "
+    "or as images_background.zip and images_evaluation.zip, directly there, in omniglot/ or in omniglot-py/ "
+    "(torchvision's place), or both in omniglot.zip"
+)
+ORIGIN = "https://github.com/brendenlake/omniglot (python/images_background.zip and python/images_evaluation.zip)"
+
+_IMAGE = re.compile(
+    r"^(?P<prefix>.*/)?(?P<part>images_background|images_evaluation)/(?P<name>[^/]+/character\d+)/[^/]+\.png$"
+)
+
+
+def recipe(roots: list[Path]) -> Recipe:
+    """Find Omniglot below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
+    source = Source(tuple(_find(roots)), _IMAGE)
+
+    @contextmanager
+    def renderer(image_size: int) -> Iterator[Render]:
+        with source.reader() as read:
+            yield lambda name: 255 - np.asarray(decode_image(read(name), "L", image_size))[None]  # [1, s, s]
+
+    return Recipe("omniglot", source.location, source.identity(), lambda: _plan(source), renderer)
+
+
+def _find(roots: list[Path]) -> list[Path]:
+    """The archive, or the two parts (each a directory or an archive), of the first place that has any."""
+    tried = []
+    for root in roots:
+        if root.is_file():
+            return [root]
+        for place in (
+            root,
+            root / "omniglot-py",
+            root / "omniglot",
+            root / "omniglot" / "omniglot-py",
+            root / "omniglot" / "python",
+        ):
+            found = [_part(place, part) for part in PARTS]
+            if all(found):
+                return found
+            if any(found):
+                missing = PARTS[found.index(None)]
+                raise missing_data(f"complete omniglot (no {missing})", [place], LAYOUT, ORIGIN)
+        tried += [root / PARTS[0], root / "omniglot-py", root / "omniglot"]
+        for archive in (root / "omniglot.zip", root / "omniglot-small.zip"):
+            if archive.is_file():
+                return [archive]
+            tried.append(archive)
+    raise missing_data("omniglot", tried, LAYOUT, ORIGIN)
+
+
+def _part(place: Path, part: str) -> Path | None:
+    if (place / part).is_dir():
+        return place / part
+    return place / f"{part}.zip" if (place / f"{part}.zip").is_file() else None
+
+
+def _plan(source: Source) -> Plan:
+    classes = _images_of_class(source)
+    background, evaluation = (classes[part] for part in PARTS)
+    validation = {name: images for name, images in background.items() if name.split("/")[0] in VALIDATION_ALPHABETS}
+    train = {name: images for name, images in background.items() if name not in validation}
+    for what, found in (("validation", validation), ("training", train), ("evaluation", evaluation)):
+        if not found:
+            raise ValueError(
+                f"{source.location}: no {what} alphabet; expected {LAYOUT}, validation alphabets {VALIDATION_ALPHABETS}"
+            )
+    count = (len(background), len(evaluation))
+    splits = {"train": train, "validation": validation, "test": evaluation}
+    return Plan(
+        name=published_name("omniglot", sum(count), count == PUBLISHED_CLASSES),
+        channels=1,
+        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
+    )
+
+
+def _images_of_class(source: Source) -> dict[str, dict[str, list[str]]]:
+    """{part: {"<Alphabet>/characterNN": sorted member names}}, sorted by class."""
+    classes: dict[str, dict[str, list[str]]] = {part: defaultdict(list) for part in PARTS}
+    prefixes = set()
+    for name in sorted(source.members):
+        match = _IMAGE.search(name)
+        prefixes.add(match["prefix"])
+        classes[match["part"]][match["name"]].append(name)
+    if len(prefixes) > 1:
+        places = sorted(prefix or "./" for prefix in prefixes)
+        raise ValueError(f"{source.location}: several copies of Omniglot, below {places}; one is allowed")
+    return classes

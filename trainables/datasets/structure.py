@@ -1,0 +1,130 @@
+"""What a dataset is: arrays (`Split`, `Dataset`), and before decoding a plan (`Recipe`, `Plan`, `SplitPlan`)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+Render = Callable[[Any], np.ndarray]  # item -> uint8 [c, s, s]; raises UndecodableImage
+
+
+class UndecodableImage(ValueError):
+    """One image that cannot be read; a few of them are left out and reported, many are an error."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of a dataset.
+
+    images: uint8 [n, c, h, w], 0..255, usually a read-only memory map (copy before writing to it).
+    labels: int64 [n], 0..n_classes-1, every class present.
+    class_names: the name of each label.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Three splits, and the name that results may carry: the published one only for the published number of classes."""
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Which images make up a split; items are whatever the recipe's renderer understands.
+
+    items: n descriptions of an image.  labels: n integers, 0..n_classes-1.
+    images_per_class: the fewest images a class may have (2 where images of a class are paired).
+    Raises ValueError naming the classes that have fewer.
+    """
+
+    items: tuple[Any, ...]
+    labels: tuple[int, ...]
+    class_names: tuple[str, ...]
+    images_per_class: int
+
+    def __post_init__(self) -> None:
+        assert len(self.items) == len(self.labels)
+        count = Counter(self.labels)
+        short = [
+            f"{name} ({count[label]})"
+            for label, name in enumerate(self.class_names)
+            if count[label] < self.images_per_class
+        ]
+        if short:
+            least = self.images_per_class
+            raise ValueError(f"classes need at least {least} images, but {len(short)} have fewer: {preview(short)}")
+
+    @classmethod
+    def of(cls, items_of_class: dict[str, Iterable[Any]], images_per_class: int) -> "SplitPlan":
+        """From {class name: its images}; labels follow the order of the dict."""
+        pairs = [(item, label) for label, items in enumerate(items_of_class.values()) for item in items]
+        items, labels = zip(*pairs, strict=True) if pairs else ((), ())
+        return cls(items, labels, tuple(items_of_class), images_per_class)
+
+    def keep(self, rows: Iterable[int]) -> "SplitPlan":
+        """The same split with these rows only, checked anew."""
+        rows = list(rows)
+        return SplitPlan(
+            tuple(self.items[i] for i in rows),
+            tuple(self.labels[i] for i in rows),
+            self.class_names,
+            self.images_per_class,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A dataset before decoding: its name, the channels (1 or 3), and {"train", "validation", "test"} -> SplitPlan."""
+
+    name: str
+    channels: int
+    splits: dict[str, SplitPlan]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make one dataset from data that was found; nothing is decoded yet.
+
+    dataset: the name it is asked for by.  location: where the data is, for messages.
+    identity: a digest that changes with the data's content.
+    plan(): lists and checks the layout; ValueError where it is wrong.
+    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size].
+    """
+
+    dataset: str
+    location: str
+    identity: str
+    plan: Callable[[], Plan]
+    renderer: Callable[[int], AbstractContextManager[Render]]
+
+
+def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
+    """The names in a shuffled order that depends on nothing but the names and the purpose.
+
+    Sorting by a hash instead of a seeded generator: numpy may change its streams between versions, and a name's place
+    relative to the others stays when names are added.
+    """
+    return sorted(names, key=lambda name: blake2b(f"{purpose}:{name}".encode(), digest_size=16).digest())
+
+
+def published_name(dataset: str, classes: int, is_published: bool) -> str:
+    """`dataset` for the complete published data, else `dataset-<classes found>`."""
+    return dataset if is_published else f"{dataset}-{classes}"
+
+
+def preview(names: Iterable[str], most: int = 5) -> str:
+    """The first few names for a message."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,120 @@
+"""Tiny-ImageNet (http://cs231n.stanford.edu/tiny-imagenet-200.zip): RGB, 64 px, the same classes in every split.
+
+Test = the public validation set (the test set has no labels); validation = 10 % of each class's training images, chosen
+once and for all; training = the rest. Greyscale files become three equal channels.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from trainables.datasets.source import Source, decode_image, missing_data
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order, preview, published_name
+
+PUBLISHED_CLASSES = 200
+VALIDATION_FRACTION = 0.1
+
+LAYOUT = (
+    "wnids.txt, train/<wnid>/images/*.JPEG, val/images/*.JPEG and val/val_annotations.txt in tiny-imagenet-200/, as a "
+    "directory or as the original tiny-imagenet-200.zip (images of val/ not sorted into folders)"
+)
+ORIGIN = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+
+_WANTED = re.compile(
+    r"^(?P<prefix>.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|val/val_annotations\.txt|wnids\.txt)$"
+)
+
+
+def recipe(roots: list[Path]) -> Recipe:
+    """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
+    source = Source((_find(roots),), _WANTED)
+
+    @contextmanager
+    def renderer(image_size: int) -> Iterator[Render]:
+        with source.reader() as read:
+            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
+
+    return Recipe("tinyimagenet", source.location, source.identity(), lambda: _plan(source), renderer)
+
+
+def _find(roots: list[Path]) -> Path:
+    tried = []
+    for root in roots:
+        if root.is_file():
+            return root
+        for place in (root, root / "tiny-imagenet-200"):
+            if (place / "wnids.txt").is_file():
+                return place
+            tried.append(place / "wnids.txt")
+        for archive in (root / "tiny-imagenet-200.zip", root / "tiny-imagenet-20.zip"):
+            if archive.is_file():
+                return archive
+            tried.append(archive)
+    raise missing_data("tinyimagenet", tried, LAYOUT, ORIGIN)
+
+
+def _plan(source: Source) -> Plan:
+    prefix = _prefix(source)
+    with source.reader() as read:
+        wnids = sorted(read(f"{prefix}wnids.txt").decode(errors="replace").split())
+        annotations = read(f"{prefix}val/val_annotations.txt").decode(errors="replace").splitlines()
+    training = _training_images(source, wnids)
+    train, validation = {}, {}
+    for wnid, images in training.items():
+        held_out = max(1, round(VALIDATION_FRACTION * len(images)))
+        shuffled = fixed_order((image.removeprefix(prefix) for image in images), "tinyimagenet validation")
+        validation[wnid] = sorted(prefix + image for image in shuffled[:held_out])
+        train[wnid] = sorted(prefix + image for image in shuffled[held_out:])
+    test = _test_images(source, prefix, wnids, annotations)
+    return Plan(
+        name=published_name("tinyimagenet", len(wnids), len(wnids) == PUBLISHED_CLASSES),
+        channels=3,
+        splits={
+            "train": SplitPlan.of(train, 2),
+            "validation": SplitPlan.of(validation, 1),
+            "test": SplitPlan.of(test, 1),
+        },
+    )
+
+
+def _prefix(source: Source) -> str:
+    """What stands before wnids.txt in the names; ValueError where the layout is wrong or there are several copies."""
+    prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in source.members})
+    needed = ("wnids.txt", "val/val_annotations.txt")
+    if len(prefixes) != 1 or any(prefixes[0] + name not in source.members for name in needed):
+        raise ValueError(f"{source.location}: not one Tiny-ImageNet (found below: {prefixes}). Expected: {LAYOUT}")
+    return prefixes[0]
+
+
+def _training_images(source: Source, wnids: list[str]) -> dict[str, list[str]]:
+    """{wnid: member names}; ValueError unless these are exactly the classes of wnids.txt."""
+    images = defaultdict(list)
+    for name in sorted(source.members):
+        if wnid := _WANTED.search(name)["wnid"]:
+            images[wnid].append(name)
+    if odd := sorted(set(images) ^ set(wnids)):
+        raise ValueError(
+            f"{source.location}: wnids.txt and train/ must have the same classes; in one only: {preview(odd)}"
+        )
+    return {wnid: images[wnid] for wnid in wnids}
+
+
+def _test_images(source: Source, prefix: str, wnids: list[str], annotations: list[str]) -> dict[str, list[str]]:
+    """{wnid: member names} of val/ by val_annotations.txt (tab separated: file, wnid, box)."""
+    images = {wnid: [] for wnid in wnids}
+    for line in annotations:
+        file, wnid, *_ = [*line.split("\t"), ""]
+        if wnid not in images:
+            raise ValueError(
+                f"{source.location}: val_annotations.txt: {line!r} has no class of wnids.txt in its second column"
+            )
+        images[wnid].append(f"{prefix}val/images/{file}")
+    annotated = {name for names in images.values() for name in names}
+    present = {name for name in source.members if _WANTED.search(name)["test"]}
+    if odd := sorted(annotated ^ present):
+        raise ValueError(f"{source.location}: in only one of val/images and val/val_annotations.txt: {preview(odd)}")
+    return images

@@ -1,0 +1,55 @@
+"""What a network is worth on a split: retrieval scores for deep metric learning, a linear probe for self-supervision."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from trainables.models import Embedder
+from trainables.probe import linear_probe
+from trainables.retrieval import retrieval_scores
+from trainables.tasks import Setup
+from trainables.views import normalise
+
+BATCH = 512  # images a forward pass
+COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
+
+
+class Diverged(Exception):
+    """The network's output is not finite, or the same for every image: there is nothing to score."""
+
+
+@torch.no_grad()
+def apply(function: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """function over uint8 images [n, c, h, w] in batches, un-augmented: [n, d] in float32."""
+    batches = (normalise(batch).contiguous(memory_format=torch.channels_last) for batch in images.split(BATCH))
+    return torch.cat([function(batch).float() for batch in batches])
+
+
+def evaluate(model: Embedder, setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor]) -> dict[str, float]:
+    """Scores of the model on a split, by the set-up's task; `setup.metric` names the one that counts.
+
+    train, split: (images uint8 [n, c, h, w], labels int64 [n]); train is where the probe's classifier learns.
+    Raises Diverged where the model's output is not finite or has collapsed to a point.
+    """
+    model.eval()
+    images, labels = split
+    if setup.task == "dml":
+        embeddings = apply(model, images)
+        spread = check_spread(embeddings)
+        return retrieval_scores(embeddings, labels) | {"spread": spread}
+    features = apply(model.features, images)
+    spread = check_spread(features)
+    accuracy = linear_probe(apply(model.features, train[0]), train[1], features, labels, epochs=setup.probe_epochs)
+    return {"probe_accuracy": accuracy, "spread": spread}
+
+
+def check_spread(embeddings: Tensor) -> float:
+    """Mean squared distance of unit embeddings [n, d] from their mean, 0 (one point) to 1 (all over the sphere)."""
+    if not bool(torch.isfinite(embeddings).all()):
+        raise Diverged("embeddings are not finite")
+    spread = 1 - float(F.normalize(embeddings.double(), dim=1).mean(0).square().sum())
+    if spread < COLLAPSED:
+        raise Diverged(f"all embeddings coincide (spread {spread:.1e})")
+    return spread

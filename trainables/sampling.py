@@ -1,0 +1,135 @@
+"""Which images a batch holds: k of each class, or k views of each image.
+
+Items of one class are adjacent, y = (0, 0, 1, 1, ...) as in fig:pipeline. Drawing is a handful of operations on the
+device, without a host synchronisation; what a dataset cannot provide is refused before anything is loaded.
+"""
+
+import torch
+
+
+def check_batch(batch_size, k, classes, unit="training classes"):
+    """Refuse batches that no sampler here can draw.
+
+    Args:
+        batch_size: items of a batch, b.
+        k: items of each class of the batch; two at least, or no positive pair exists.
+        classes: how many classes can be drawn from (for self-supervision: images).
+        unit: what `classes` counts, for the message.
+
+    Raises:
+        ValueError: naming the numbers that do not fit.
+    """
+    if k < 2:
+        raise ValueError(f"{k} per class; 2 at least are needed for a positive pair")
+    if batch_size % k:
+        raise ValueError(f"batch_size {batch_size} is not a multiple of {k} per class")
+    if batch_size < 2 * k:
+        raise ValueError(
+            f"batch_size {batch_size} with {k} per class holds {batch_size // k} classes; "
+            "2 at least are needed for a negative pair"
+        )
+    if batch_size // k > classes:
+        raise ValueError(
+            f"batch_size {batch_size} with {k} per class needs {batch_size // k} {unit}; this dataset has {classes}"
+        )
+
+
+def check_class_sizes(labels, k):
+    """Refuse classes that do not have k different images.
+
+    Args:
+        labels: [N] integers (tensor, array or list).
+        k: images drawn from each class of a batch.
+
+    Raises:
+        ValueError: naming the first such class.
+    """
+    classes, sizes = torch.as_tensor(labels).unique(return_counts=True)
+    small = sizes < k
+    if small.any():
+        raise ValueError(
+            f"{int(small.sum())} of {len(classes)} classes have fewer than the {k} images drawn from each; "
+            f"the first is class {int(classes[small][0])} with {int(sizes[small][0])}"
+        )
+
+
+class KPerClass:
+    """b/k different classes, k different images of each; every set of classes and of images equally likely.
+
+    Args:
+        labels: [N] integers (tensor, array or list), the class of every image; any numbers, in any order.
+        batch_size: b, a multiple of k.
+        k: images of each class.
+        device: where batches are drawn; the generator must live there too.
+
+    Raises:
+        ValueError: as `check_batch` and `check_class_sizes`, or labels of another shape or kind.
+    """
+
+    def __init__(self, labels, batch_size, k=2, device="cpu"):
+        labels = torch.as_tensor(labels).cpu()
+        if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex():
+            raise ValueError(
+                f"labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [N] are expected"
+            )
+        classes, members, sizes = labels.unique(return_inverse=True, return_counts=True)
+        check_batch(batch_size, k, len(classes))
+        check_class_sizes(labels, k)
+        self.batch_size = batch_size
+        self.k = k
+        self.classes = classes.long().to(device)  # [C]
+        self.sizes = sizes.to(device)  # [C]
+        self.table = _class_table(members, sizes).to(device)  # [C, n_max]
+
+    def draw(self, generator):
+        """A batch as (indices [b] of images, labels [b]), both int64 on the sampler's device."""
+        drawn = _distinct(len(self.classes), self.batch_size // self.k, self.table.device, generator)  # [b/k]
+        table = self.table[drawn]  # [b/k, n_max]
+        keys = torch.rand(table.shape, generator=generator, device=table.device)
+        absent = torch.arange(table.shape[1], device=table.device) >= self.sizes[drawn, None]
+        columns = keys.masked_fill_(absent, -1.0).topk(self.k, dim=1).indices  # [b/k, k]
+        return table.gather(1, columns).flatten(), self.classes[drawn].repeat_interleave(self.k)
+
+
+class Views:
+    """b/k different images, k views of each, for self-supervision; every set of images equally likely.
+
+    Args:
+        n_images: how many images there are.
+        batch_size: b, counting views; a multiple of k.
+        k: views of each image. The index repeats; making the views differ is the augmentation's part.
+        device: where batches are drawn; the generator must live there too.
+
+    Raises:
+        ValueError: as `check_batch`.
+    """
+
+    def __init__(self, n_images, batch_size, k=2, device="cpu"):
+        check_batch(batch_size, k, n_images, unit="training images")
+        self.n_images = n_images
+        self.batch_size = batch_size
+        self.k = k
+        self.labels = torch.arange(batch_size // k, device=device).repeat_interleave(k)  # [b]
+
+    def draw(self, generator):
+        """A batch as (indices [b] of images, labels [b] = 0, 0, 1, 1, ...), both int64 on the sampler's device."""
+        drawn = _distinct(self.n_images, self.batch_size // self.k, self.labels.device, generator)
+        return drawn.repeat_interleave(self.k), self.labels.clone()
+
+
+def _distinct(n, count, device, generator):
+    """`count` different numbers below n, in random order: where the largest of n random keys are.
+
+    Equal keys (they have 24 random bits) are different positions all the same, so the numbers always differ.
+    """
+    return torch.rand(n, generator=generator, device=device).topk(count).indices
+
+
+def _class_table(members, sizes):
+    """Images of every class, [C, n_max], short rows filled up with 0; members [N] are class numbers, sizes [C]."""
+    order = members.argsort(stable=True)
+    starts = sizes.cumsum(0) - sizes
+    rows = members[order]
+    table = torch.zeros(len(sizes), int(sizes.max()), dtype=torch.int64)
+    table[rows, torch.arange(len(order)) - starts[rows]] = order
+    return table

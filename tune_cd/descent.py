@@ -1,0 +1,399 @@
+"""Reparameterised coordinate descent, ask and tell (`algo:cd`, `algo:line_search`).
+
+The algorithm itself is `_Trunk`: an immutable state that proposes one configuration and, given its value, becomes
+the next state. `CoordinateDescent` keeps the values told so far and walks the trunk along them. Three things follow:
+a configuration that was evaluated before is never run again (the walk reads its value and goes on), results may
+arrive in any order, and the history is the whole state (saving is JSON, restoring is walking again).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from tune_cd.golden import FAILED, Bracket
+from tune_cd.optimiser import Proposal
+from tune_cd.space import Space
+
+STATE_VERSION = 1
+
+BALANCE_DIRECTIONS = {  # eq:matrix_a: the rows of A, for h = (Lambda_p, Lambda_e, b)
+    "balance": (-1.0, 1.0, 0.0),
+    "joint": (1.0, 1.0, 0.0),
+    "batch_size": (0.0, 0.0, 1.0),
+}
+BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What the presets differ in. Raises ValueError for numbers out of range.
+
+    slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
+        direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
+    score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
+    resolution: a bracket at most this wide, in octaves, is not searched further.
+    """
+
+    slope_threshold: float = 0.02
+    budget_growth: float = 2.0
+    score_range: float | None = None
+    resolution: float = 1e-3
+
+    def __post_init__(self):
+        if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
+            raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
+        if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
+            raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
+
+
+SETTINGS = {"paper": SearchSettings(score_range=1.0), "default": SearchSettings()}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What does not change during a search."""
+
+    space: Space
+    names: tuple[str, ...]  # of the directions
+    directions: np.ndarray  # [n_directions, n_axes], in log coordinates
+    settings: SearchSettings
+
+
+@dataclass(frozen=True)
+class _Trunk:
+    """One state of `algo:cd`. `here` and `value` are the incumbent's; `bracket` is None between two lines."""
+
+    plan: _Plan
+    starts: tuple[dict, ...]  # starting points still to be evaluated
+    budgets: tuple[int, ...]  # c_i
+    here: dict | None = None  # h of algo:cd
+    value: float = FAILED
+    low: float = inf  # the range of finite values met, for `score_range`
+    high: float = -inf
+    turn: int = 0  # i of algo:cd
+    origin: tuple[float, ...] = ()  # h_l of algo:line_search, in octaves
+    before: float = FAILED  # the value at h_l
+    bracket: Bracket | None = None
+    steps: int = 0
+    exhausted: int = 0  # consecutive lines that ended at the resolution without an improvement
+
+    @property
+    def finished(self) -> bool:
+        return not self.starts and self.exhausted >= len(self.budgets)
+
+    def proposal(self) -> Proposal:
+        if self.starts:
+            return Proposal(self.starts[0], "start", 0.0)
+        position = self.bracket.proposal()
+        x = np.array(self.origin) + position * self.plan.directions[self.turn]
+        return Proposal(self.plan.space.from_log(x), self.plan.names[self.turn], position)
+
+    def told(self, h: dict, value: float) -> "_Trunk":
+        """The next state, after the proposal h was found to be worth `value`."""
+        trunk = self
+        if value != FAILED:
+            trunk = replace(trunk, low=min(self.low, value), high=max(self.high, value))
+        if self.starts:
+            trunk = replace(trunk, starts=self.starts[1:])
+            if self.here is None or value > self.value:
+                trunk = replace(trunk, here=h, value=value)
+            return trunk if trunk.starts else trunk._line()
+        bracket = self.bracket.told(self.bracket.proposal(), value)
+        if bracket.interior != self.bracket.interior:
+            trunk = replace(trunk, here=h, value=value)
+        trunk = replace(trunk, bracket=bracket, steps=self.steps + 1)
+        return trunk._next_line() if trunk._line_is_over() else trunk
+
+    def _line(self) -> "_Trunk":
+        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
+        x = self.plan.space.to_log(self.here)
+        low, high = self.plan.space.chord(x, self.plan.directions[self.turn])
+        line = replace(
+            self, origin=tuple(x), before=self.value, bracket=Bracket(low, 0.0, high, self.value), steps=0
+        )
+        return line._next_line() if line._line_is_over() else line
+
+    def _line_is_over(self) -> bool:
+        return self.steps >= self.budgets[self.turn] or self._at_resolution()
+
+    def _at_resolution(self) -> bool:
+        reach = float(np.abs(self.plan.directions[self.turn]).max())  # octaves per unit of the position
+        return self.bracket.narrower_than(self.plan.settings.resolution / reach)
+
+    def _next_line(self) -> "_Trunk":
+        """End the current line search: grow its budget if it was slow, and turn to the next direction."""
+        improved = self.value > self.before
+        exhausted = self.exhausted + 1 if self._at_resolution() and not improved else 0
+        budgets = list(self.budgets)
+        budgets[self.turn] = self._grown(budgets[self.turn])
+        turn = (self.turn + 1) % len(budgets)
+        trunk = replace(self, budgets=tuple(budgets), turn=turn, exhausted=exhausted)
+        return replace(trunk, bracket=None) if trunk.finished else trunk._line()
+
+    def _grown(self, budget: int) -> int:
+        """c_i <- c_i(history): slower than the threshold per step doubles the direction's budget."""
+        settings = self.plan.settings
+        if self.steps == 0:
+            return budget
+        gain = 0.0 if self.value == self.before else self.value - self.before  # two failures: no gain, not NaN
+        if gain / self.steps < settings.slope_threshold * self._score_range():
+            return int(np.ceil(budget * settings.budget_growth))
+        return budget
+
+    def _score_range(self) -> float:
+        given = self.plan.settings.score_range
+        if given is not None:
+            return given
+        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
+
+
+@dataclass
+class _Trial:
+    h: dict
+    value: float | None = None  # None: live
+    asked: Proposal | None = None  # None: told without having been asked
+
+
+class CoordinateDescent:
+    """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
+
+    space: the box H. settings: "default", "paper" or a `SearchSettings`.
+    directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
+        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
+    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`).
+    start: one configuration or several (the best of them is descended from); None: drawn uniformly in the log box
+        by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
+        that cost nothing, and replace the blind one.
+
+    Raises ValueError for anything that does not fit.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        settings: str | SearchSettings = "default",
+        directions: Sequence[Sequence[float]] | None = None,
+        budgets: int | Sequence[int] = 3,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        seed: int = 0,
+    ):
+        self.space = space
+        names, rows = _directions(space, directions)
+        self._plan = _Plan(space, names, rows, _settings(settings))
+        self._budgets = _budgets(budgets, len(rows))
+        self._starts = _starts(space, start)
+        self.seed = seed
+        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._known: dict[tuple, float] = {}  # by key: values measured elsewhere, see `recall`
+        self._trunk: _Trunk | None = None
+
+    def ask(self) -> dict | None:
+        """The next configuration, or None while the one asked for is not told, or when finished."""
+        trunk = self._meet_known()
+        if trunk.finished:
+            return None
+        proposal = trunk.proposal()
+        key = self.space.key(proposal.h)
+        if key in self._trials:  # live: a sequential search waits for it
+            return None
+        self._trials[key] = _Trial(proposal.h, asked=proposal)
+        return dict(proposal.h)
+
+    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
+        """Report the value of a configuration; None, NaN or ±inf: the trial failed.
+
+        A configuration never asked for is adopted: before the first ask as a starting point, later as a value that
+        is known should the search come by. A second report of the same h replaces the first.
+        Raises ValueError for a configuration outside the space.
+        """
+        h = self.space.check(h)
+        trial = self._trials.setdefault(self.space.key(h), _Trial(h))
+        value = _value(value)
+        if trial.value is not None and trial.value != value:
+            self._trunk = None  # history was rewritten: walk it again
+        trial.value = value
+
+    @property
+    def finished(self) -> bool:
+        return self._meet_known().finished
+
+    @property
+    def live(self) -> list[dict]:
+        return [dict(trial.h) for trial in self._trials.values() if trial.value is None]
+
+    @property
+    def history(self) -> list[tuple[dict, float | None]]:
+        """(h, value) of all told trials in asking order; a failed trial's value is None."""
+        told = (trial for trial in self._trials.values() if trial.value is not None)
+        return [(dict(trial.h), None if trial.value == FAILED else trial.value) for trial in told]
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        """The best (h, value); of equal values the first asked. None while there is no number."""
+        numbers = [(h, value) for h, value in self.history if value is not None]
+        return max(numbers, key=lambda pair: pair[1]) if numbers else None
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        trial = self._trials[self.space.key(h)]
+        if trial.asked is None:
+            raise KeyError(f"{dict(h)} was told, but never asked for")
+        return trial.asked
+
+    def annotation(self, h: Mapping[str, Any]) -> dict:
+        """Where an asked configuration comes from, as the results table names it; KeyError for one never asked."""
+        origin = self.origin(h)
+        asked = [key for key, trial in self._trials.items() if trial.asked is not None]
+        return {
+            "direction": origin.direction,
+            "line_position": origin.line_position,
+            "trial_index": asked.index(self.space.key(h)),
+        }
+
+    def recall(self, known: Sequence[tuple[Mapping[str, Any], float | None]]) -> int:
+        """Values measured elsewhere, e.g. by an interrupted run; returns how many the trajectory meets at once.
+
+        Wherever the search comes by one of them, now or later, it counts as asked and told and is not run again. They
+        steer nothing else: a search that is given its own earlier values goes on exactly where it stopped.
+        Raises ValueError for a configuration outside the space.
+        """
+        self._known |= {self.space.key(self.space.check(h)): _value(value) for h, value in known}
+        before = len(self._trials)
+        self._meet_known()
+        return len(self._trials) - before
+
+    def _meet_known(self) -> _Trunk:
+        """Walk on through known values; the trunk at the first proposal that has to be run."""
+        while not (trunk := self._walk()).finished:
+            proposal = trunk.proposal()
+            key = self.space.key(proposal.h)
+            if key in self._trials or key not in self._known:
+                break
+            self._trials[key] = _Trial(proposal.h, self._known[key], asked=proposal)
+        return trunk
+
+    def state(self) -> dict:
+        """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
+        plan = self._plan
+        return {
+            "version": STATE_VERSION,
+            "space": self.space.to_json(),
+            "settings": vars(plan.settings).copy(),
+            "directions": plan.directions.tolist(),
+            "direction_names": list(plan.names),
+            "budgets": list(self._budgets),
+            "start": self._starts,
+            "seed": self.seed,
+            "trials": [_trial_to_json(trial) for trial in self._trials.values()],
+            "known": [[list(key), None if value == FAILED else value] for key, value in self._known.items()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
+        """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+        search = cls(
+            Space.from_json(state["space"]),
+            settings=SearchSettings(**state["settings"]),
+            directions=state["directions"],
+            budgets=state["budgets"],
+            start=state["start"],
+            seed=state["seed"],
+        )
+        search._plan = replace(search._plan, names=tuple(state["direction_names"]))
+        for entry in state["trials"]:
+            trial = _trial_from_json(entry)
+            search._trials[search.space.key(trial.h)] = trial
+        search._known = {tuple(key): _value(value) for key, value in state["known"]}
+        return search
+
+    def _walk(self) -> _Trunk:
+        """The trunk at the first proposal whose value is not known."""
+        trunk = self._trunk or self._first()
+        while not trunk.finished:
+            proposal = trunk.proposal()
+            trial = self._trials.get(self.space.key(proposal.h))
+            if trial is None or trial.value is None:
+                break
+            trunk = trunk.told(trial.h, trial.value)
+        if any(trial.asked for trial in self._trials.values()):
+            self._trunk = trunk  # before the first ask, told points may still become starts
+        return trunk
+
+    def _first(self) -> _Trunk:
+        given = []
+        for trial in self._trials.values():
+            if trial.asked is not None:
+                break
+            given.append(trial.h)
+        starts = [*self._starts, *given] if self._starts is not None else given
+        if not starts:
+            starts = [self.space.sample(np.random.default_rng(self.seed))]
+        return _Trunk(self._plan, tuple(starts), self._budgets)
+
+
+def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:
+    n_axes = len(space.names)
+    if rows is None and space.names in BALANCE_SPACES:
+        names = tuple(BALANCE_DIRECTIONS)[:n_axes]
+        return names, np.array([BALANCE_DIRECTIONS[name][:n_axes] for name in names])
+    if rows is None:
+        return space.names, np.eye(n_axes)
+    array = np.array(rows, dtype=float)
+    if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
+        raise ValueError(f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}")
+    if not array.any(axis=1).all():
+        raise ValueError(f"directions {rows!r}: a row of zeros is no direction")
+    return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array
+
+
+def _direction_name(space: Space, row: np.ndarray, i: int) -> str:
+    """The name of a known direction, of the axis it runs along, or its number."""
+    if space.names in BALANCE_SPACES:
+        for name, known in BALANCE_DIRECTIONS.items():
+            if np.array_equal(row, known[: len(row)]):
+                return name
+    along = np.flatnonzero(row)
+    return space.names[along[0]] if len(along) == 1 else f"direction_{i}"
+
+
+def _settings(settings: str | SearchSettings) -> SearchSettings:
+    if isinstance(settings, SearchSettings):
+        return settings
+    if settings not in SETTINGS:
+        raise ValueError(f"settings {settings!r}: one of {sorted(SETTINGS)} or a SearchSettings")
+    return SETTINGS[settings]
+
+
+def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]:
+    each = [budgets] * n_directions if isinstance(budgets, int) else list(budgets)
+    if len(each) != n_directions or not all(isinstance(b, int) and b >= 1 for b in each):
+        raise ValueError(f"budgets {budgets!r}: an int >= 1, or {n_directions} of them, one per direction")
+    return tuple(each)
+
+
+def _starts(space: Space, start: Mapping | Sequence[Mapping] | None) -> list[dict] | None:
+    if start is None:
+        return None
+    points = [start] if isinstance(start, Mapping) else list(start)
+    return [space.check(h) for h in points] or None
+
+
+def _value(value: float | None) -> float:
+    return FAILED if value is None or not isfinite(value) else float(value)
+
+
+def _trial_to_json(trial: _Trial) -> dict:
+    entry = {"h": trial.h, "live": trial.value is None, "value": None if trial.value == FAILED else trial.value}
+    if trial.asked is not None:
+        entry |= {"direction": trial.asked.direction, "line_position": trial.asked.line_position}
+    return entry
+
+
+def _trial_from_json(entry: Mapping[str, Any]) -> _Trial:
+    asked = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
+    return _Trial(entry["h"], None if entry["live"] else _value(entry["value"]), asked)

@@ -1,0 +1,83 @@
+"""One bounded golden-section line search, as a value object (`algo:line_search`).
+
+The caller evaluates; a `Bracket` only says where next and what follows from the answer:
+
+    bracket = Bracket(low, interior, high, value)     # the value at `interior` is known
+    while not bracket.narrower_than(width):
+        position = bracket.proposal()
+        bracket = bracket.told(position, f(position))
+
+Larger is better. Positions are in the line's own coordinate (γ of the paper); this module does not care which.
+Two departures from textbook golden section, both because the first interior point is given (the incumbent, γ = 0)
+and not at the golden ratio: each step cuts the *longer* part, so the bracket shrinks by at most 0.382 of that part
+and by exactly 0.618 once three points stand in golden proportion; and one evaluation a step is enough from the start.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan, sqrt
+
+GOLDEN = (3 - sqrt(5)) / 2
+"""0.381966: the share of the longer part at which the next point goes, measured from the interior point."""
+
+FAILED = -inf
+"""The value of a trial that failed, diverged or reported no number: worse than any number."""
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """An interval [low, high] with one evaluated point inside, the best of all evaluated in it.
+
+    Raises ValueError unless low <= interior <= high, all finite, and `value` is not NaN.
+    """
+
+    low: float
+    interior: float
+    high: float
+    value: float
+
+    def __post_init__(self):
+        if not all(map(isfinite, (self.low, self.interior, self.high))):
+            raise ValueError(f"bracket ({self.low}, {self.interior}, {self.high}): all three must be finite")
+        if not self.low <= self.interior <= self.high:
+            raise ValueError(f"bracket ({self.low}, {self.interior}, {self.high}): low <= interior <= high is required")
+        if isnan(self.value):
+            raise ValueError(f"value {self.value}: a number is required; tell a failed trial as {FAILED}")
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    def narrower_than(self, width: float) -> bool:
+        """True when the bracket is at most `width` wide, or too narrow for floats to hold another point in it."""
+        return self.width <= width or self.proposal() in (self.low, self.interior, self.high)
+
+    def proposal(self) -> float:
+        """The one point to evaluate next: GOLDEN of the longer part, from the interior point. Equal parts: the upper."""
+        above, below = self.high - self.interior, self.interior - self.low
+        return self.interior + GOLDEN * above if above >= below else self.interior - GOLDEN * below
+
+    def told(self, position: float, value: float) -> "Bracket":
+        """The bracket after `value` was measured at `position`, strictly inside the bracket, not the interior point.
+
+        The new point takes over only where it is strictly better: on a plateau the bracket shrinks around the
+        incumbent instead of walking off. A failed interior point holds no ground: against it the new point
+        always takes over, failed or not, so that a start in a diverging region is left behind.
+
+        Raises ValueError for a NaN value, or a position outside the bracket or equal to the interior point.
+        """
+        if isnan(value):
+            raise ValueError(f"value {value}: a number is required; tell a failed trial as {FAILED}")
+        if not self.low <= position <= self.high or position == self.interior:
+            raise ValueError(
+                f"position {position}: must lie in [{self.low}, {self.high}] and differ from the interior point {self.interior}"
+            )
+        if value > self.value or self.value == FAILED:
+            return self._moved_to(position, value)
+        if position > self.interior:
+            return replace(self, high=position)
+        return replace(self, low=position)
+
+    def _moved_to(self, position: float, value: float) -> "Bracket":
+        if position > self.interior:
+            return Bracket(self.interior, position, self.high, value)
+        return Bracket(self.low, position, self.interior, value)

@@ -1,0 +1,50 @@
+"""The protocol every search method obeys: ask for a configuration, tell its value, larger is better."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tune_cd.space import Space
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A configuration and where it comes from: the results table's `direction` and `line_position`.
+
+    `line_position` is γ on the line through the line's origin, in octaves per unit of the direction (0 at the origin).
+    """
+
+    h: dict
+    direction: str
+    line_position: float
+
+
+@runtime_checkable
+class Optimiser(Protocol):
+    """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file."""
+
+    space: Space
+
+    def ask(self) -> dict | None:
+        """The next configuration to evaluate, or None while nothing useful can be proposed before a tell."""
+
+    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
+        """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first."""
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to propose, whatever is told."""
+
+    @property
+    def live(self) -> list[dict]:
+        """Configurations asked for and not yet told, in asking order."""
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        """The best configuration told so far and its value; None before the first number."""
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        """Which line an asked configuration was proposed on. Raises KeyError for one never asked."""
+
+    def state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""

@@ -1,0 +1,81 @@
+"""`python -m tune_cd.run`: see `--help`."""
+
+import os
+import signal
+import sys
+
+from tune_cd.run.options import parse
+
+INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
+OBJECT_STORE = 256 * 2**20  # bytes; trials pass nothing but numbers through it
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a study; returns the exit status: 0, 2 for bad input (nothing was started), 130 when interrupted."""
+    options, explicit = parse(argv)
+    from tune_cd.run import preflight
+
+    try:
+        study = preflight.check_study(options, explicit)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return _with_ray(study)
+
+
+def _with_ray(study) -> int:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    import ray
+
+    from tune_cd.run import preflight
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    local = study.options.address == "local"
+    ray.init(address=study.options.address, log_to_driver=False, **({"include_dashboard": False} if local else {}))
+    try:
+        resources = preflight.check_resources(study.options, preflight.node_resources())
+        study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
+        _announce(study, resources)
+        if study.options.dry_run:
+            return 0
+        preflight.store(study)
+        return _run(study, resources)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    finally:
+        ray.shutdown()
+
+
+def _run(study, resources) -> int:
+    from tune_cd.run.summary import summarise
+    from tune_cd.run.trials import run_search
+
+    status = 0
+    try:
+        for search in study.searches:
+            run_search(study, search, resources)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+        print("\ninterrupted: every finished trial is in the table")
+    print(summarise(study))
+    if status == INTERRUPTED:
+        print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
+    return status
+
+
+def _announce(study, resources) -> None:
+    setup = study.setup
+    trials = " + ".join(f"{search.num_samples} {search.name}" for search in study.searches)
+    print(
+        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px, "
+        f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images, {resources.cpus} CPU and {resources.gpus:g} GPU each, "
+        f"one at a time; {study.space}; results in {study.results}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

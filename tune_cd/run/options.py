@@ -1,0 +1,168 @@
+"""The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
+
+import argparse
+from dataclasses import dataclass
+from datetime import datetime
+
+from tune_cd import balance
+from tune_cd.descent import CoordinateDescent
+from tune_cd.schema import check_name
+from tune_cd.space import Space
+from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
+
+SEARCHES = {"cd": "default", "cd-paper": "paper"}
+"""--search -> settings of the coordinate descent."""
+
+BASELINE_TRIALS = 5
+EPILOG = """\
+examples:
+  python -m tune_cd.run                                                      the default: glyphs, 20 trials, two baselines
+  python -m tune_cd.run --dataset omniglot --data-root PATH/TO/omniglot.zip --start Lambda_p=0.25,Lambda_e=0.25
+  python -m tune_cd.run --study mine --num-samples 30 --resume               ten more trials for a study of 20
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options of `python -m tune_cd.run`, grouped, each with its default."""
+    top = argparse.ArgumentParser(
+        prog="python -m tune_cd.run",
+        description="Find the best balance (Lambda_p, Lambda_e[, batch_size]) of a contrastive loss by coordinate descent, "
+        "each trial a training run under Ray Tune, and compare it with tuning the learning rate alone.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = top.add_argument_group("what is trained")
+    what.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s, made offline from fonts")
+    what.add_argument("--task", choices=TASKS, help="default: the dataset's")
+    what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
+    what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
+    what.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
+    what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
+    what.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    how = top.add_argument_group("how it is searched")
+    how.add_argument("--search", choices=sorted(SEARCHES), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter")
+    how.add_argument("--num-samples", type=int, default=20, metavar="N", help="trials of the search in all, those of a resumed study included; default: %(default)s")
+    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), or Lambda_p=...,Lambda_e=...[,batch_size=...]")
+    how.add_argument("--range", type=_range, default=list(SEARCH_RANGE), metavar="LO,HI", help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}")
+    how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
+    how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
+    how.add_argument("--batch-sizes", type=_integers, default=list(BATCH_SIZES), metavar="B,B,...", help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
+    how.add_argument("--no-baseline", dest="baseline", action="store_false", help=f"leave out the {BASELINE_TRIALS} trials each that tune the learning rate alone")
+    how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
+    where = top.add_argument_group("where it runs and what it leaves")
+    where.add_argument("--results", default="results", metavar="DIR", help="default: %(default)s")
+    where.add_argument("--study", metavar="NAME", help="default: dataset, loss and time of the start")
+    where.add_argument("--resume", action="store_true", help="continue --study where it stopped, or with more --num-samples")
+    where.add_argument("--address", metavar="ADDR", help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
+    where.add_argument("--gpus-per-trial", type=float, metavar="F", help="default: 1 where the cluster has or may grow GPUs, else 0")
+    where.add_argument("--cpus-per-trial", type=int, metavar="N", help="default: all CPUs of a node without GPUs, else 1")
+    where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
+    return top
+
+
+CHANGEABLE = ("num_samples", "baseline", "results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "dry_run")
+"""What a resumed study may be given anew; everything else defines it and stays as it was."""
+
+
+def parse(argv: list[str] | None) -> tuple[argparse.Namespace, dict]:
+    """(all options, those that were written out). Exits with 2 and a message for a line that cannot be read."""
+    options = parser().parse_args(argv)
+    unset = argparse.Namespace(**dict.fromkeys(vars(options)))  # argparse leaves attributes that are there alone
+    written = vars(parser().parse_args(argv, unset))
+    return options, {name: value for name, value in written.items() if value is not None}
+
+
+def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> argparse.Namespace:
+    """The options of a study that is continued: those it was started with, and what may be given anew.
+
+    Raises ValueError naming an option that would make it another study.
+    """
+    for name, value in explicit.items():
+        if name not in CHANGEABLE and value != stored[name]:
+            raise ValueError(f"study {options.study!r} was started with {name} = {stored[name]!r}; --resume cannot change it to {value!r}")
+    kept = {name: stored[name] for name in stored if name not in CHANGEABLE}
+    return argparse.Namespace(**{**vars(options), **kept})
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search of a study: the descent itself, or a baseline that walks one line of the same space."""
+
+    name: str  # the results table's `search`
+    num_samples: int
+    descent: dict  # keywords of CoordinateDescent
+
+
+def study_name(options: argparse.Namespace, setup: Setup) -> str:
+    """The given name, checked, or one that no other run has."""
+    if options.resume and options.study is None:
+        raise ValueError("--resume needs the --study to continue")
+    return check_name(options.study or f"{setup.dataset}-{setup.loss}-{datetime.now():%Y%m%d-%H%M%S}")
+
+
+def space_of(options: argparse.Namespace) -> Space:
+    """The searched box. Raises ValueError for an impossible one."""
+    box = {"Lambda_p": tuple(options.range), "Lambda_e": tuple(options.range)}
+    return Space(**box, batch_size=sorted(options.batch_sizes)) if options.tune_batch_size else Space(**box)
+
+
+def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
+    """The descent first, then the baselines. Raises ValueError for options that do not fit the space."""
+    if options.num_samples < 1:
+        raise ValueError(f"--num-samples {options.num_samples}: at least 1")
+    how = {"settings": SEARCHES[options.search], "start": _start(options, setup, space), "seed": options.seed}
+    searches = [Search(options.search, options.num_samples, how)]
+    if options.baseline:
+        searches += [_baseline(average, options, setup, space) for average in averages_of(setup)]
+    for search in searches:
+        CoordinateDescent(space, **search.descent)  # refuses what does not fit, now
+    return searches
+
+
+def averages_of(setup: Setup) -> tuple[str, ...]:
+    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
+    return balance.AVERAGES if setup.loss == "margin" else ("separate",)
+
+
+def _baseline(average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
+    """Tune the learning rate alone: one line search along the joint direction, on the recipe's diagonal."""
+    start = _recipe(average, options, setup)
+    joint = [[1.0, 1.0, 0.0][: len(space.names)]]
+    how = {"directions": joint, "budgets": BASELINE_TRIALS, "start": start, "seed": options.seed}
+    return Search(average, BASELINE_TRIALS, how)
+
+
+def _start(options: argparse.Namespace, setup: Setup, space: Space) -> dict | None:
+    if options.start == "blind":
+        return None
+    if options.start == "conventional":
+        return _recipe("separate", options, setup)
+    start = {"batch_size": options.batch_size}
+    for assignment in options.start.split(","):
+        name, _, text = assignment.partition("=")
+        if name.strip() not in ("Lambda_p", "Lambda_e", "batch_size"):
+            raise ValueError(f"--start {options.start!r}: conventional, blind, or Lambda_p=...,Lambda_e=...[,batch_size=...]")
+        try:
+            start[name.strip()] = int(text) if name.strip() == "batch_size" else float(text)
+        except ValueError:
+            raise ValueError(f"--start {options.start!r}: {text!r} is not a number") from None
+    return space.check(start)
+
+
+def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:
+    return balance.from_recipe(setup.learning_rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}
+
+
+def _range(text: str) -> list[float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: two numbers LO,HI") from None
+    return [low, high]
+
+
+def _integers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers B,B,...") from None

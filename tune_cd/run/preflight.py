@@ -1,0 +1,142 @@
+"""Everything that can be wrong is found here, before a trial starts."""
+
+import argparse
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from tune_cd import results
+from tune_cd.run.options import Search, searches_of, space_of, study_name, with_stored
+from tune_cd.space import Space
+from trainables.datasets import check_source
+from trainables.sampling import check_batch
+from trainables.tasks import Setup, find_setup, override
+
+STUDY_VERSION = 1
+RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
+"""Where `ray up` leaves the cluster's own description on its head node."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that passed every check that needs no cluster."""
+
+    name: str
+    folder: Path  # RESULTS/studies/<name>: state, pictures
+    results: Path
+    options: argparse.Namespace
+    setup: Setup
+    dataset: str  # the name results carry
+    data_root: str | None
+    space: Space
+    searches: list[Search]
+
+
+def check_study(options: argparse.Namespace, explicit: dict) -> Study:
+    """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed."""
+    root = results.check_writable(options.results).resolve()
+    stored = _stored(root, options)
+    if stored is not None:
+        options = with_stored(options, explicit, stored)
+    setup = setup_of(options, options.setup or "small")
+    name = study_name(options, setup)
+    data_root = str(Path(options.data_root).expanduser().resolve()) if options.data_root else None
+    source = check_source(setup.dataset, data_root)
+    space = space_of(options)
+    for batch_size in options.batch_sizes if options.tune_batch_size else [options.batch_size]:
+        if setup.task == "ssl":
+            check_batch(batch_size, setup.k, source.training_images, unit="training images")
+        else:
+            check_batch(batch_size, setup.k, source.training_classes)
+    searches = searches_of(options, setup, space)
+    return Study(name, root / "studies" / name, root, options, setup, source.name, data_root, space, searches)
+
+
+def setup_of(options: argparse.Namespace, form: str) -> Setup:
+    """The set-up table's entry with everything the command line says of it."""
+    setup = override(find_setup(options.dataset, form, options.task, options.loss), options.assignments or [])
+    return replace(setup, images_seen=options.images_seen) if options.images_seen is not None else setup
+
+
+def with_form(study: Study, form: str) -> Study:
+    """The study with the form of its set-up that suits the cluster, where the command line left it open."""
+    if study.options.setup == form:
+        return study
+    options = argparse.Namespace(**{**vars(study.options), "setup": form})
+    setup = setup_of(options, form)
+    return replace(study, options=options, setup=setup, searches=searches_of(options, setup, study.space))
+
+
+def store(study: Study) -> None:
+    """Write what `--resume` needs: the study's options, with the set-up they led to."""
+    study.folder.mkdir(parents=True, exist_ok=True)
+    content = {"version": STUDY_VERSION, "options": vars(study.options), "setup": asdict(study.setup)}
+    temporary = study.folder / ".study.json"
+    temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    temporary.replace(study.folder / "study.json")
+
+
+def _stored(root: Path, options: argparse.Namespace) -> dict | None:
+    """The options a study to be continued was started with; None for a new one. Raises ValueError for the other two cases."""
+    if options.study is None:
+        return None
+    results.check_name(options.study)
+    file = root / "studies" / options.study / "study.json"
+    exists = file.exists() or (root / "trials" / options.study).exists()
+    if exists and not options.resume:
+        raise ValueError(f"study {options.study!r} exists in {root}: continue it with --resume, or choose another --study")
+    if options.resume and not file.exists():
+        known = sorted(folder.parent.name for folder in (root / "studies").glob("*/study.json"))
+        raise ValueError(f"--resume: no study {options.study!r} in {root}; there are {known}")
+    if not exists:
+        return None
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if content["version"] != STUDY_VERSION:
+        raise ValueError(f"{file} has version {content['version']}; this release reads version {STUDY_VERSION}")
+    return content["options"]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one trial gets. `threads` is for CPU training: as many as it has CPUs."""
+
+    cpus: int
+    gpus: float
+
+    @property
+    def threads(self) -> int:
+        return self.cpus
+
+
+def check_resources(options: argparse.Namespace, nodes: list[dict[str, float]]) -> Resources:
+    """One trial's resources; nodes: the resources of every node the cluster has or may grow to.
+
+    Raises ValueError for more than any node will ever have.
+    """
+    most_gpus = max(node.get("GPU", 0) for node in nodes)
+    gpus = options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus))
+    if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)):
+        raise ValueError(f"--gpus-per-trial {gpus}: 0, a fraction of one, or a whole number")
+    fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
+    if not fitting:
+        raise ValueError(f"--gpus-per-trial {gpus:g}: no node of the cluster has or may get more than {most_gpus:g}")
+    most_cpus = int(max(node.get("CPU", 0) for node in fitting))
+    cpus = options.cpus_per_trial if options.cpus_per_trial is not None else (1 if gpus else most_cpus)
+    if not 1 <= cpus <= most_cpus:
+        raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
+    return Resources(cpus, gpus)
+
+
+def node_resources(bootstrap: Path = RAY_BOOTSTRAP) -> list[dict[str, float]]:
+    """Resources of every node of the connected cluster, and of every node type that `ray up` may still start."""
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if bootstrap.expanduser().exists():
+        config = yaml.safe_load(bootstrap.expanduser().read_text(encoding="utf-8"))
+        types = config.get("available_node_types", {}).values()
+        nodes += [kind.get("resources", {}) for kind in types if kind.get("max_workers", 1) > 0]
+    return nodes

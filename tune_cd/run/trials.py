@@ -1,0 +1,139 @@
+"""One search of a study as a Ray Tune run: trials wired to their trainable and to the results table."""
+
+import json
+import socket
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import pandas as pd
+from ray import tune
+
+from tune_cd import results
+from tune_cd.callback import ResultsCallback, trial_name
+from tune_cd.provenance import software
+from tune_cd.run.options import Search
+from tune_cd.run.preflight import Resources, Study
+from tune_cd.searcher import CoordinateDescentSearch
+from trainables.train import Outcome
+from trainables.trial import TrainTrial
+
+ORIGIN = "origin"
+"""The config key under which a trial finds where the search took it from."""
+
+
+class Recorder:
+    """Writes a finished trial's row and curve, in the trial's own process. Picklable; made once for a search."""
+
+    def __init__(self, study: Study, search: str, resources: Resources):
+        self._results, self._study, self._search = str(study.results), study.name, search
+        self._fields = fixed_fields(study, resources)
+        self._setup, self._searched = asdict(study.setup), study.space.names
+
+    def __call__(self, config: dict, outcome: Outcome, where: dict) -> None:
+        origin = config[ORIGIN]
+        trial_id = trial_name(self._search, origin["trial_index"])
+        evaluations = [self._evaluation(evaluation, config["seed"]) for evaluation in outcome.curve]
+        results.write_curve(self._results, self._study, trial_id, evaluations)
+        row = {
+            "study": self._study,
+            "search": self._search,
+            "trial_id": trial_id,
+            "attempt": 0,
+            **origin,
+            "params": {name: config[name] for name in self._searched},
+            **{name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size")},
+            "status": outcome.status,
+            "val_score": outcome.val_score,
+            "test_score": outcome.test_score,
+            "scores": outcome.scores,
+            "positive_term": outcome.positive_term,
+            "entropy_term": outcome.entropy_term,
+            "images_seen": outcome.images_seen,
+            "best_at": outcome.best_at,
+            "train_seconds": outcome.train_seconds,
+            "ended_at": datetime.now(UTC),
+            "hostname": socket.gethostname(),
+            "config": json.dumps({**self._setup, **{k: v for k, v in config.items() if k != ORIGIN}}),
+            "software": json.dumps(software()),
+            **where,
+            **self._fields,
+        }
+        results.write_trial(self._results, row)
+
+    @staticmethod
+    def _evaluation(evaluation, seed: int) -> dict:
+        fields = {"attempt": 0, "seed": seed, "images_seen": evaluation.images_seen, "train_seconds": evaluation.train_seconds}
+        return fields | {"val_score": evaluation.val_score, "scores": evaluation.scores}
+
+
+def fixed_fields(study: Study, resources: Resources) -> dict:
+    """What all rows of a study share."""
+    setup, seed = study.setup, study.options.seed
+    return {
+        "dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
+        "seed": seed, "search_seed": seed, "gpus": resources.gpus,
+    }  # fmt: skip
+
+
+def run_search(study: Study, search: Search, resources: Resources) -> None:
+    """Train what is left of a search. Trials whose rows exist count as done; nothing is trained twice."""
+    from tune_cd.run.progress import Progress
+
+    table = results.read(study.results, study.name)
+    searcher = CoordinateDescentSearch(study.space, "val_score", "max", annotate=ORIGIN, **search.descent)
+    searcher.recall(known_values(table))
+    own = table[table["search"] == search.name]
+    done = len(own)
+    if done >= search.num_samples:
+        print(f"[{search.name}]  all {done} trials are in the table already")
+        return
+    best = own["val_score"].max() if own["val_score"].notna().any() else None
+    tuner = tune.Tuner(
+        trainable(study, search, resources),
+        param_space={"batch_size": study.options.batch_size, "seed": study.options.seed},
+        tune_config=tune.TuneConfig(
+            metric="val_score",
+            mode="max",
+            num_samples=search.num_samples - done,
+            search_alg=searcher,
+            reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(
+            name=search.name,
+            storage_path=str(study.folder / "tune" / f"{datetime.now():%Y%m%d-%H%M%S}"),
+            callbacks=[Progress(search.name, search.num_samples, done, best, study.setup.metric), failures(study, search, resources)],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+
+
+def known_values(table: pd.DataFrame) -> list[tuple[dict, float | None]]:
+    """(configuration, value) of every row of a study; None for a trial that diverged or failed."""
+    return [(_typed(row.params), row.val_score if row.status == "completed" else None) for row in table.itertuples()]
+
+
+def _typed(params: dict) -> dict:
+    """The table holds floats; a batch size is an integer."""
+    return {name: int(value) if name == "batch_size" else value for name, value in params.items()}
+
+
+def trainable(study: Study, search: Search, resources: Resources):
+    """The trainable class with its fixed parameters and resources bound."""
+    bound = tune.with_parameters(
+        TrainTrial,
+        setup_fields=asdict(study.setup),
+        data_root=study.data_root,
+        threads=resources.threads,
+        record=Recorder(study, search.name, resources),
+    )
+    return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
+
+
+def failures(study: Study, search: Search, resources: Resources) -> ResultsCallback:
+    """Rows of trials that could not write their own."""
+    return ResultsCallback(
+        study.results, study.name, metric="val_score", search=search.name,
+        fields=fixed_fields(study, resources), annotate=ORIGIN, record="failures",
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""The two tables of a results folder, declared once: trials (one row a trial) and curves (one row an evaluation).
+
+Every field's metadata says its unit and meaning, so a Parquet file explains itself:
+
+    pyarrow.parquet.read_schema(path).field("best_at").metadata
+
+Null means not measured or not applicable; NaN means measured, and not a number. `results` writes and reads the files.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import pyarrow as pa
+
+FORMAT_VERSION = 1
+"""Raised whenever a field is added, removed or changes its type or meaning; stored in every file."""
+
+STATUSES = ("completed", "diverged", "failed", "stopped")
+"""How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
+
+NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
+
+TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
+NUMBERS = pa.map_(pa.string(), pa.float64())
+TIME = pa.timestamp("us", tz="UTC")
+
+
+def _field(name: str, kind: pa.DataType, unit: str, meaning: str, required: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=not required, metadata={"unit": unit, "meaning": meaning})
+
+
+def _schema(table: str, fields: list[pa.Field]) -> pa.Schema:
+    return pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": str(FORMAT_VERSION)})
+
+
+_STUDY = _field("study", TEXT, "none", "name of the study; also the folder of its files", required=True)
+_TRIAL = _field("trial_id", TEXT, "none", "name of the trial, unique in its study; also the file's name", required=True)
+_ATTEMPT = _field("attempt", INTEGER, "runs", "0 for a trial's first run, one more each time it is run again", required=True)
+_SEED = _field("seed", INTEGER, "none", "seed of the training")
+_POSITIVE = "the loss's positive term, unweighted"
+_ENTROPY = "the loss's entropy term, unweighted"
+_SECONDS = "wall-clock time spent training, evaluations excluded"
+
+TRIALS = _schema("trials", [
+    _STUDY,
+    _field("dataset", TEXT, "none", "published name, only where the published class count was found; else name-<classes>"),
+    _field("task", TEXT, "none", "dml (metric learning), ssl (self-supervised learning) or a user's own"),
+    _field("loss", TEXT, "none", "margin, infonce or a user's own"),
+    _field("search", TEXT, "none", "search method that asked for the trial", required=True),
+    _field("search_seed", INTEGER, "none", "seed of the search method"),
+    _SEED,
+    _TRIAL,
+    _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
+    _ATTEMPT,
+    _field("direction", TEXT, "none", "name of the direction of the line search that asked; null outside one"),
+    _field("line_position", NUMBER, "octaves per unit of the direction", "γ: where on that line the trial lies, 0 at its origin"),
+    _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
+    _field("Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"),
+    _field("Lambda_e", NUMBER, "none", "weight of the entropy term times the learning rate; null where there is none"),
+    _field("batch_size", INTEGER, "images", "images of one training step; null where not searched or fixed elsewhere"),
+    _field("status", TEXT, "none", f"how the trial ended: {', '.join(STATUSES)}", required=True),
+    _field("metric_name", TEXT, "none", "name of the score in val_score and test_score", required=True),
+    _field("val_score", NUMBER, "metric_name's, larger is better", "score on the validation data; what the search is told"),
+    _field("test_score", NUMBER, "metric_name's, larger is better", "score on the test data; only reported"),
+    _field("scores", NUMBERS, "each score's own", "every score measured, name -> value", required=True),
+    _field("positive_term", NUMBER, "none", f"{_POSITIVE}, after training"),
+    _field("entropy_term", NUMBER, "none", f"{_ENTROPY}, after training"),
+    _field("images_seen", INTEGER, "images", "training steps times batch_size; both views of an image count"),
+    _field("best_at", INTEGER, "images", "images_seen at the best validation score"),
+    _field("train_seconds", NUMBER, "s", _SECONDS),
+    _field("gpus", NUMBER, "GPUs", "GPUs reserved for the trial; a fraction where trials share one"),
+    _field("started_at", TIME, "UTC", "when the attempt started"),
+    _field("ended_at", TIME, "UTC", "when the attempt ended"),
+    _field("hostname", TEXT, "none", "machine that trained"),
+    _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
+    _field("error", TEXT, "none", "what went wrong; null where nothing did"),
+    _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
+    _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
+])
+
+CURVES = _schema("curves", [
+    _STUDY,
+    _TRIAL,
+    _ATTEMPT,
+    _SEED,
+    _field("images_seen", INTEGER, "images", "training images seen before this evaluation", required=True),
+    _field("train_seconds", NUMBER, "s", f"{_SECONDS}, before this evaluation"),
+    _field("val_score", NUMBER, "as in trials", "score on the validation data"),
+    _field("positive_term", NUMBER, "none", _POSITIVE),
+    _field("entropy_term", NUMBER, "none", _ENTROPY),
+    _field("scores", NUMBERS, "each score's own", "all else measured: scores, mean similarities, pair counts", required=True),
+])
+
+
+def check_name(name: str) -> str:
+    """`name`, if it may name a study or a trial; else ValueError."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"name {name!r} is not allowed; 1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first")
+    return name
+
+
+def check_trial(row: Mapping[str, Any]) -> dict:
+    """The complete row of TRIALS that `row` stands for: every field in order, fields left out as None, `row` untouched.
+
+    Raises ValueError for an unknown, missing or mistyped field, a name that cannot be a file's, a status outside
+    STATUSES, a completed trial without a finite val_score, a parameter that is not finite, and broken JSON.
+    """
+    checked = _check_fields(row, TRIALS)
+    _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
+    _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
+    _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
+    if checked["status"] == "completed":
+        score = checked["val_score"]
+        _require(checked, "val_score", score is not None and isfinite(score), "a finite score of a completed trial")
+    for name in ("config", "software"):
+        _require(checked, name, _is_json_object(checked[name]), "a JSON object as text")
+    return checked
+
+
+def check_curve(row: Mapping[str, Any]) -> dict:
+    """The complete row of CURVES that `row` stands for, as `check_trial` does. Raises ValueError likewise."""
+    checked = _check_fields(row, CURVES)
+    _require(checked, "images_seen", checked["images_seen"] >= 0, "an int >= 0")
+    return checked
+
+
+def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> dict:
+    """`row` in the schema's order and in plain Python types. Raises ValueError for what neither table allows."""
+    unknown = [name for name in row if name not in schema.names]
+    if unknown:
+        raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
+    missing = [field.name for field in schema if not field.nullable and row.get(field.name) is None]
+    if missing:
+        raise ValueError(f"missing fields {missing}; required are {[field.name for field in schema if not field.nullable]}")
+    checked = {field.name: _plain(field, row.get(field.name)) for field in schema}
+    check_name(checked["study"])
+    check_name(checked["trial_id"])
+    _require(checked, "attempt", checked["attempt"] >= 0, "an int >= 0")
+    return checked
+
+
+def _plain(field: pa.Field, value: Any) -> Any:
+    if value is None:
+        return None
+    allowed, fits, convert = _TYPES[field.type]
+    if not fits(value):
+        raise ValueError(f"{field.name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
+    return convert(value)
+
+
+def _require(row: dict, name: str, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)  # lone surrogates have no UTF-8
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(name) and _is_number(number) for name, number in value.items())
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+_TYPES = {  # column type -> (what is allowed, does a value fit, its plain Python form)
+    TEXT: ("a str", _is_text, str),
+    INTEGER: ("an int of 64 bits", _is_integer, int),
+    NUMBER: ("a real number", _is_number, float),
+    NUMBERS: ("a mapping of str to real numbers", _are_numbers, lambda m: {str(name): float(x) for name, x in m.items()}),
+    TIME: ("a datetime with a time zone", _is_time, lambda t: t.astimezone(timezone.utc)),
+}

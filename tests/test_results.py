@@ -126,8 +126,8 @@ NUMBERS = st.dictionaries(NAMES, st.floats(allow_nan=False), max_size=3)
 def test_any_row_is_read_back(values):
     row = minimal(**values)
     with TemporaryDirectory() as folder:
-        (stored,) = pq.read_table(results.write_trial(folder, row)).to_pylist(maps_as_pydicts="strict")
-    assert stored == {name: row.get(name) for name in DOCUMENTED}
+        (stored,) = pq.read_table(results.write_trial(folder, row)).to_pylist()
+    assert stored | {name: dict(stored[name]) for name in ("params", "scores")} == {name: row.get(name) for name in DOCUMENTED}
 
 
 def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
@@ -293,6 +293,22 @@ def test_a_damaged_row_is_replaced_with_a_warning(tmp_path):
     with pytest.warns(UserWarning, match=r"t0\.parquet cannot be read .*it is replaced"):
         results.write_trial(tmp_path, full(attempt=1))
     assert list(silent(results.read, tmp_path).attempt) == [1]
+
+
+def test_a_row_that_the_disk_does_not_give_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    path = results.write_trial(tmp_path, full())
+    data = path.read_bytes()
+
+    def broken(self):
+        raise OSError(5, "Input/output error", str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            results.write_trial(tmp_path, full(attempt=1))
+        with pytest.warns(UserWarning, match=r"Input/output error: .*t0\.parquet.*left out"):
+            assert len(results.read(tmp_path)) == 0
+    assert path.read_bytes() == data
 
 
 def test_a_row_of_another_format_is_neither_read_nor_replaced(tmp_path):

@@ -118,7 +118,8 @@ def _file(results: str | Path, table: str, study: str, trial_id: str) -> Path:
 def _stored(path: Path, schema: pa.Schema) -> list[dict]:
     """The rows in a file; none if there is no file, or a damaged one. Raises ConflictingRow for another format."""
     try:
-        return _load(path, schema).to_pylist(maps_as_pydicts="strict") if path.exists() else []
+        rows = _load(path, schema).to_pylist() if path.exists() else []
+        return [{name: dict(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows]
     except _OtherFormat as reason:
         raise ConflictingRow(f"{reason}; it is not replaced") from reason
     except _Unusable as reason:
@@ -167,10 +168,10 @@ def _publish(path: Path, data: bytes | pa.Buffer) -> None:
 
 
 def _load(path: Path, schema: pa.Schema) -> pa.Table:
-    """One file's table, checked. Raises _Unusable or _OtherFormat."""
+    """One file's table, checked. Raises _Unusable or _OtherFormat for what is in the file, OSError for the disk."""
+    source = pa.BufferReader(path.read_bytes())
     try:
-        file = pq.ParquetFile(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)
-        table = file.read(use_threads=False)
+        table = pq.ParquetFile(source, page_checksum_verification=True).read(use_threads=False)
         table.validate(full=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _Unusable(f"{path} cannot be read ({' '.join(str(error).split())})") from error
@@ -191,7 +192,7 @@ def _read(results: str | Path, table: str, study: str | None, schema: pa.Schema,
         for future in [pool.submit(_load, path, schema) for path in files]:
             try:
                 tables.append(future.result())
-            except _Unusable as reason:
+            except (_Unusable, OSError) as reason:
                 warnings.warn(f"{reason}; it is left out", stacklevel=3)
     joined = pa.concat_tables(tables).combine_chunks()
     frame = joined.to_pandas(maps_as_pydicts="strict", types_mapper={pa.int64(): pd.Int64Dtype()}.get)

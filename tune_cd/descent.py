@@ -74,11 +74,11 @@ class _Trunk:
     low: float = inf  # the range of finite values met, for `score_range`
     high: float = -inf
     turn: int = 0  # i of algo:cd
-    origin: tuple[float, ...] = ()  # h_l of algo:line_search, in octaves
+    origin: dict | None = None  # h_l of algo:line_search
     before: float = FAILED  # the value at h_l
     bracket: Bracket | None = None
     steps: int = 0
-    exhausted: int = 0  # consecutive lines that ended at the resolution without an improvement
+    exhausted: int = 0  # consecutive lines that would be the same if searched again
 
     @property
     def finished(self) -> bool:
@@ -88,8 +88,8 @@ class _Trunk:
         if self.starts:
             return Proposal(self.starts[0], "start", 0.0)
         position = self.bracket.proposal()
-        x = np.array(self.origin) + position * self.plan.directions[self.turn]
-        return Proposal(self.plan.space.from_log(x), self.plan.names[self.turn], position)
+        h = self.plan.space.along(self.origin, self.plan.directions[self.turn], position)
+        return Proposal(h, self.plan.names[self.turn], position)
 
     def told(self, h: dict, value: float) -> "_Trunk":
         """The next state, after the proposal h was found to be worth `value`."""
@@ -109,11 +109,10 @@ class _Trunk:
 
     def _line(self) -> "_Trunk":
         """Begin a line search from the incumbent; lines with nothing to search are passed over."""
-        x = self.plan.space.to_log(self.here)
-        low, high = self.plan.space.chord(x, self.plan.directions[self.turn])
-        line = replace(
-            self, origin=tuple(x), before=self.value, bracket=Bracket(low, 0.0, high, self.value), steps=0
-        )
+        space = self.plan.space
+        low, high = space.chord(space.to_log(self.here), self.plan.directions[self.turn])
+        bracket = Bracket(low, 0.0, high, self.value)
+        line = replace(self, origin=self.here, before=self.value, bracket=bracket, steps=0)
         return line._next_line() if line._line_is_over() else line
 
     def _line_is_over(self) -> bool:
@@ -125,10 +124,10 @@ class _Trunk:
 
     def _next_line(self) -> "_Trunk":
         """End the current line search: grow its budget if it was slow, and turn to the next direction."""
-        improved = self.value > self.before
-        exhausted = self.exhausted + 1 if self._at_resolution() and not improved else 0
         budgets = list(self.budgets)
         budgets[self.turn] = self._grown(budgets[self.turn])
+        deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
+        exhausted = 0 if deeper or self.value > self.before else self.exhausted + 1
         turn = (self.turn + 1) % len(budgets)
         trunk = replace(self, budgets=tuple(budgets), turn=turn, exhausted=exhausted)
         return replace(trunk, bracket=None) if trunk.finished else trunk._line()
@@ -138,8 +137,8 @@ class _Trunk:
         settings = self.plan.settings
         if self.steps == 0:
             return budget
-        gain = 0.0 if self.value == self.before else self.value - self.before  # two failures: no gain, not NaN
-        if gain / self.steps < settings.slope_threshold * self._score_range():
+        slow = settings.slope_threshold * self._score_range() * self.steps
+        if self.value == self.before or self.value - self.before < slow:  # the first also for two failures, -inf
             return int(np.ceil(budget * settings.budget_growth))
         return budget
 
@@ -370,7 +369,7 @@ def _settings(settings: str | SearchSettings) -> SearchSettings:
 
 
 def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]:
-    each = [budgets] * n_directions if isinstance(budgets, int) else list(budgets)
+    each = list(budgets) if isinstance(budgets, Sequence) else [budgets] * n_directions
     if len(each) != n_directions or not all(isinstance(b, int) and b >= 1 for b in each):
         raise ValueError(f"budgets {budgets!r}: an int >= 1, or {n_directions} of them, one per direction")
     return tuple(each)

@@ -16,6 +16,9 @@ import numpy as np
 KEY_DIGITS = 9
 """Two configurations that agree to 1e-9 octaves on every axis are the same configuration."""
 
+NEGLIGIBLE = 1e-12
+"""A direction's component below this share of its largest does not move along that axis."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -148,13 +151,19 @@ class Space:
         if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
             raise ValueError(f"point {self.from_log(x)} (log2: {x.tolist()}) lies outside {self}")
         low, high = -inf, inf
+        negligible = NEGLIGIBLE * np.abs(direction).max()
         for position, step, bottom, top in zip(x, direction, self._low, self._high):
-            if step != 0:
+            if abs(step) > negligible:
                 ends = sorted(((bottom - position) / step, (top - position) / step))
                 low, high = max(low, ends[0]), min(high, ends[1])
         if not isfinite(low) or not isfinite(high):
             raise ValueError(f"direction {direction.tolist()}: at least one component must differ from 0")
-        return min(low, 0.0), max(high, 0.0)
+        return float(min(low, 0.0)), float(max(high, 0.0))
+
+    def along(self, h: Mapping[str, Any], direction: Sequence[float], position: float) -> dict:
+        """The configuration at log h + position·direction; axes the direction does not move keep their exact value."""
+        moved = self.from_log(self.to_log(h) + position * np.asarray(direction, float))
+        return {name: moved[name] if step else h[name] for name, step in zip(self.names, direction, strict=True)}
 
     def to_json(self) -> list[dict]:
         return [axis.to_json() for axis in self.axes]

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
 def _with_ray(study) -> int:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
     from tune_cd.run import preflight

@@ -4,6 +4,7 @@ import json
 import socket
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 
 import pandas as pd
 from ray import tune
@@ -19,6 +20,8 @@ from trainables.trial import TrainTrial
 
 ORIGIN = "origin"
 """The config key under which a trial finds where the search took it from."""
+
+STATUS_SECONDS = 60  # between two tables of Ray's reporter
 
 
 class Recorder:
@@ -97,16 +100,27 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
             num_samples=search.num_samples - done,
             search_alg=searcher,
             reuse_actors=True,
+            trial_name_creator=partial(_trial_name, search.name),
+            trial_dirname_creator=partial(_trial_name, search.name),
         ),
         run_config=tune.RunConfig(
             name=search.name,
             storage_path=str(study.folder / "tune" / f"{datetime.now():%Y%m%d-%H%M%S}"),
             callbacks=[Progress(search.name, search.num_samples, done, best, study.setup.metric), failures(study, search, resources)],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            verbose=0,
+            progress_reporter=tune.CLIReporter(
+                metric_columns=["images_seen", "val_score", "time_total_s"],
+                parameter_columns=["Lambda_p", "Lambda_e", "batch_size"],
+                max_report_frequency=STATUS_SECONDS,
+            ),
+            verbose=1,
         ),
     )
     tuner.fit()
+
+
+def _trial_name(search: str, trial) -> str:
+    return trial_name(search, trial.config[ORIGIN]["trial_index"])
 
 
 def known_values(table: pd.DataFrame) -> list[tuple[dict, float | None]]:

@@ -1,0 +1,29 @@
+"""Shared by all tests: no usage reports, one Ray a module, real data where TUNE_CD_TEST_DATA names it."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+"""Ray's workers import the test modules whose functions they are sent."""
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def ray_session(tmp_path_factory):
+    """A Ray of two CPUs for one module's tests, shut down after them."""
+    import ray
+
+    context = ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield context
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """The folder of real datasets; a test that asks for it is skipped where there is none."""
+    folder = os.environ.get("TUNE_CD_TEST_DATA")
+    if not folder:
+        pytest.skip("TUNE_CD_TEST_DATA is not set: no real data here")
+    return Path(folder)

@@ -1,0 +1,188 @@
+"""What coordinate descent is compared with: random search, the full grid and Optuna's samplers, behind one protocol.
+
+    search = OPTIMISERS["tpe"](space, seed=0, start=None)
+
+`OPTIMISERS` names every search method of the project. A method without a start begins where `CoordinateDescent` with
+the same seed does, at a point drawn uniformly in the log box: methods given equal seeds start alike and can be
+compared in pairs. Optuna is imported when one of its samplers is made, never before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import isfinite
+from typing import Any, Protocol
+
+import numpy as np
+
+from tune_cd.descent import CoordinateDescent
+from tune_cd.listed import Listed, grid_cells, uniform_draws
+from tune_cd.optimiser import Optimiser, Proposal
+from tune_cd.optuna_rule import OptunaRule
+from tune_cd.space import Space
+
+STATE_VERSION = 1
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+OFF_LINES = ("start", "sampled")
+"""`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
+
+
+class Rule(Protocol):
+    """What baselines differ in: where to look next. `known` maps the keys of all trials so far to their trials."""
+
+    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
+        """A configuration that is not known; None if there is none left."""
+
+    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
+        """True when `propose` has nothing left, whatever is observed."""
+
+    def take(self, h: dict) -> None:
+        """`h`, which was not proposed, is evaluated all the same: a start, or a value told unasked."""
+
+    def observe(self, h: dict, value: float | None) -> None:
+        """The value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
+
+
+class _Trial:
+    """A configuration, what asked for it (None: told unasked), and its value once told (None: failed)."""
+
+    def __init__(self, h: dict, direction: str | None):
+        self.h, self.direction = h, direction
+        self.told, self.value = False, None
+
+
+class Baseline:
+    """A search method that follows a `Rule`, after `starts`. Its history, event by event, is its state.
+
+    method, options: which constructor of `OPTIMISERS` made it, for `restore`.
+    """
+
+    def __init__(
+        self, space: Space, rule: Rule, starts: list[dict], *, method: str, seed: int, options: Mapping[str, Any]
+    ):
+        self.space, self.seed = space, seed
+        self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
+        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._events: list[dict] = []
+
+    def ask(self) -> dict | None:
+        """The next configuration; None only when finished: baselines propose beside any number of live trials."""
+        start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
+        if start is not None:
+            self._rule.take(start)
+        h = start or self._rule.propose(self._trials)
+        if h is None:
+            return None
+        self._trials[self.space.key(h)] = _Trial(dict(h), OFF_LINES[start is None])
+        self._events.append({"event": "ask", "h": dict(h)})
+        return dict(h)
+
+    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
+        """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown ones are adopted.
+
+        Raises ValueError for a configuration outside the space.
+        """
+        h, key = self.space.check(h), self.space.key(h)
+        value = float(value) if value is not None and isfinite(value) else None
+        if key not in self._trials:
+            self._rule.take(h)
+            self._trials[key] = _Trial(h, None)
+        trial = self._trials[key]
+        if not trial.told or trial.value != value:
+            self._events.append({"event": "tell", "h": h, "value": value})
+            self._rule.observe(trial.h, value)
+            trial.told, trial.value = True, value
+
+    @property
+    def finished(self) -> bool:
+        return all(self.space.key(h) in self._trials for h in self._starts) and self._rule.exhausted(self._trials)
+
+    @property
+    def live(self) -> list[dict]:
+        return [dict(trial.h) for trial in self._trials.values() if not trial.told]
+
+    @property
+    def history(self) -> list[tuple[dict, float | None]]:
+        """(h, value) of all told trials in asking order; a failed trial's value is None."""
+        return [(dict(trial.h), trial.value) for trial in self._trials.values() if trial.told]
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        """The best (h, value); of equal values the first asked. None while there is no number."""
+        numbers = [(h, value) for h, value in self.history if value is not None]
+        return max(numbers, key=lambda pair: pair[1]) if numbers else None
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        direction = self._trials[self.space.key(h)].direction
+        if direction is None:
+            raise KeyError(f"{dict(h)} was told, but never asked for")
+        return Proposal(dict(h), direction, 0.0)
+
+    def state(self) -> dict:
+        """The events in their order and what they follow from; `restore` goes through them again."""
+        state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
+        return state | {"space": self.space.to_json(), "starts": self._starts, "events": list(self._events)}
+
+
+def restore(state: Mapping[str, Any]) -> Optimiser:
+    """The search that `state` was taken from, ready to go on: any method of `OPTIMISERS`.
+
+    Baselines are asked and told again, so an expensive sampler takes as long as it did. Raises ValueError for a state
+    of another version, and where a sampler no longer proposes what it did (another release of Optuna).
+    """
+    if "method" not in state:
+        return CoordinateDescent.from_state(state)
+    if state["version"] != STATE_VERSION:
+        raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
+    space, method = Space.from_json(state["space"]), state["method"]
+    search = OPTIMISERS[method](space, seed=state["seed"], start=state["starts"], **state["options"])
+    for event in state["events"]:
+        if event["event"] == "tell":
+            search.tell(event["h"], event["value"])
+        elif (h := search.ask()) is None or space.key(h) != space.key(event["h"]):
+            raise ValueError(f"{method} now proposes {h}, not {event['h']} as stored: another release of its sampler?")
+    return search
+
+
+def coordinate_descent(space: Space, *, seed: int = 0, start: Start = None, settings: str) -> Optimiser:
+    """`CoordinateDescent` with the default directions and budgets; settings as there."""
+    return CoordinateDescent(space, settings=settings, start=start, seed=seed)
+
+
+def random_search(space: Space, *, seed: int = 0, start: Start = None) -> Baseline:
+    """Uniform in the log box, nothing twice."""
+    rule = Listed(space, uniform_draws(space, seed))
+    return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, options={})
+
+
+def grid_search(space: Space, *, seed: int = 0, start: Start = None, step: float = 2.0) -> Baseline:
+    """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`; it needs no start, nor a seed."""
+    rule = Listed(space, grid_cells(space, step))
+    starts = [] if start is None else _starts(space, start, seed)
+    return Baseline(space, rule, starts, method="grid", seed=seed, options={"step": step})
+
+
+def optuna_search(space: Space, *, seed: int = 0, start: Start = None, method: str) -> Baseline:
+    """One of Optuna's samplers, see `optuna_rule.SAMPLERS`. Raises ImportError where it is not installed."""
+    rule = OptunaRule(space, method, seed)
+    return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, options={})
+
+
+OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
+    "cd": partial(coordinate_descent, settings="default"),
+    "cd-paper": partial(coordinate_descent, settings="paper"),
+    "random": random_search,
+    "grid": grid_search,
+    "tpe-paper": partial(optuna_search, method="tpe-paper"),
+    "tpe": partial(optuna_search, method="tpe"),
+    "cmaes": partial(optuna_search, method="cmaes"),
+    "gp": partial(optuna_search, method="gp"),
+}
+"""Every search method: name -> (space, *, seed=0, start=None); "grid" also takes `step`."""
+
+
+def _starts(space: Space, start: Start, seed: int) -> list[dict]:
+    """The starting points; without any, the blind one that `CoordinateDescent` draws from this seed."""
+    if start is None:
+        return [space.sample(np.random.default_rng(seed))]
+    return [space.check(h) for h in ([start] if isinstance(start, Mapping) else start)]

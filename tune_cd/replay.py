@@ -1,0 +1,167 @@
+"""Searches on landscapes instead of trainings, on a simulated clock: thousands of trials a second, without Ray.
+
+    trajectories = replay_all({"cd": OPTIMISERS["cd"]}, [LANDSCAPES["omniglot"]], seeds=range(80))
+    python -m tune_cd.replay --methods cd-paper random --trajectories 80        # prints tables like tab:hp_res
+
+A trajectory follows from its seed alone, whatever else is run, on however many processes.
+"""
+
+import heapq
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import isfinite
+from multiprocessing import get_context
+
+import numpy as np
+
+from tune_cd.landscape import Landscape
+from tune_cd.optimiser import Optimiser
+
+Method = Callable[..., Optimiser]
+"""A constructor, (space, *, seed, start) -> Optimiser, that can be pickled; as in `baselines.OPTIMISERS`."""
+
+CONVENTIONAL = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}
+"""The recipe everybody knows: equal weights, a learning rate of 0.1 (SGD's usual one, as in the tasks of `tune_cd.run`)."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One simulated trial. Times are in units of a typical trial's duration, from the start of the search.
+
+    index: place in the order of asking. value: what the search was told; test: the reported score of h, both None
+    unless completed. reached: the reported score, without noise, of what the search held best after this trial; the
+    landscape's lowest value while it had nothing.
+    """
+
+    index: int
+    h: dict
+    direction: str
+    line_position: float
+    status: str
+    value: float | None
+    test: float | None
+    reached: float
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One search on one landscape. trials: in the order they ended, of equal times the first asked."""
+
+    method: str
+    landscape: str
+    seed: int
+    trials: tuple[Trial, ...]
+
+    @property
+    def curve(self) -> np.ndarray:
+        """What was reached after each ended trial [n_trials]."""
+        return np.array([trial.reached for trial in self.trials])
+
+
+def simulate(optimiser: Optimiser, landscape: Landscape, *, trials: int, workers: int = 1, seed: int = 0) -> tuple[Trial, ...]:
+    """Run a search until `trials` trials ended or it is finished, and return them in the order they ended.
+
+    An idle worker asks until it gets a configuration or None; trials that end at the same time are all told, in
+    asking order, before anyone asks again. Raises ValueError for less than one trial or worker.
+    """
+    if trials < 1 or workers < 1:
+        raise ValueError(f"trials {trials}, workers {workers}: at least 1 of each is required")
+    clock, asked, running, ended = 0.0, 0, [], []
+    while True:
+        while len(running) < workers and asked < trials and (h := optimiser.ask()) is not None:
+            measurement = landscape.measure(h, seed)
+            heapq.heappush(running, (clock + measurement.duration, asked, clock, h, measurement))
+            asked += 1
+        if not running:
+            return tuple(ended)
+        clock = running[0][0]
+        while running and running[0][0] == clock:
+            _, index, started, h, measurement = heapq.heappop(running)
+            origin = optimiser.origin(h)
+            optimiser.tell(h, measurement.value)
+            place = (index, h, origin.direction, origin.line_position)
+            result = (measurement.status, measurement.value, measurement.test)
+            ended.append(Trial(*place, *result, _reached(optimiser, landscape), started, clock))
+
+
+def replay(
+    method: str, make: Method, landscape: Landscape, seed: int, *, trials: int = 50, workers: int = 1, start: str = "blind"
+) -> Trajectory:
+    """The trajectory of one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
+    optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed))
+    return Trajectory(method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed))
+
+
+def replay_all(
+    methods: Mapping[str, Method],
+    landscapes: Sequence[Landscape],
+    seeds: Sequence[int],
+    *,
+    trials: int = 50,
+    workers: int = 1,
+    start: str = "blind",
+    processes: int | None = None,
+) -> list[Trajectory]:
+    """Every method on every landscape from every seed, by landscape, method and seed. processes: None: one per core."""
+    processes = processes or os.cpu_count() or 1
+    jobs = list(product(landscapes, methods.items(), seeds))
+    run = partial(_run, trials=trials, workers=workers, start=start)
+    if processes == 1 or len(jobs) == 1:
+        return [run(job) for job in jobs]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(run, jobs, chunksize=max(1, min(20, len(jobs) // (4 * processes)))))
+
+
+def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
+    """The starting configuration that `--start` means; None: blind, each method draws it from its seed.
+
+    conventional: CONVENTIONAL. near:K: K octaves from the optimum, in a direction drawn by the seed. NAME=VALUE,...:
+    that one. Raises ValueError for anything else, or a start outside the space.
+    """
+    if text == "blind":
+        return None
+    if text == "conventional":
+        return landscape.space.check(CONVENTIONAL)
+    if re.fullmatch(r"near:[\d.]+", text):
+        return _near(landscape, float(text.removeprefix("near:")), seed)
+    if not re.fullmatch(r"[^=,]+=[^=,]+(,[^=,]+=[^=,]+)*", text):
+        raise ValueError(f"start {text!r}: blind, conventional, near:OCTAVES or NAME=VALUE,... is required")
+    pairs = (pair.split("=") for pair in text.split(","))
+    return landscape.space.check({name: int(value) if value.isdigit() else float(value) for name, value in pairs})
+
+
+def _run(job: tuple[Landscape, tuple[str, Method], int], *, trials: int, workers: int, start: str) -> Trajectory:
+    landscape, (method, make), seed = job
+    return replay(method, make, landscape, seed, trials=trials, workers=workers, start=start)
+
+
+def _reached(optimiser: Optimiser, landscape: Landscape) -> float:
+    score = landscape.score(optimiser.best[0]) if optimiser.best else landscape.low
+    return score if isfinite(score) else landscape.low
+
+
+def _near(landscape: Landscape, octaves: float, seed: int) -> dict:
+    """A configuration so far from the optimum along the real axes; drawn again until it lies in the box."""
+    space, rng = landscape.space, np.random.default_rng((seed, 2))
+    real = np.array([axis.values is None for axis in space.axes])
+    low, high = (np.array([getattr(axis, end) for axis in space.axes]) for end in ("log_low", "log_high"))
+    for _ in range(1000):
+        step = np.where(real, rng.standard_normal(len(real)), 0.0)
+        x = space.to_log(landscape.optimum) + octaves * step / np.linalg.norm(step)
+        if np.all((x >= low) & (x <= high)):
+            return space.from_log(x)
+    raise ValueError(f"start near:{octaves:g}: nothing in {space} is so far from the optimum {landscape.optimum}")
+
+
+if __name__ == "__main__":
+    from tune_cd.replay_command import main
+
+    sys.exit(main())

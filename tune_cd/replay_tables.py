@@ -51,7 +51,8 @@ def markdown(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
         group = names[first : first + per_table]
         rows = [["method", *(f"{name} {column}" for name in group for column in columns)]]
         for method in table["method"].unique():
-            cells = [CELLS[column](row) for name in group for row in [_row(table, name, method)] for column in columns]
+            found = [table[(table["landscape"] == name) & (table["method"] == method)] for name in group]
+            cells = [CELLS[column](rows_of.iloc[0]) if len(rows_of) else "" for rows_of in found for column in columns]
             rows.append([method, *cells])
         tables.append(_aligned(rows))
     return "\n\n".join(tables)
@@ -60,7 +61,7 @@ def markdown(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 CELLS = {
     "AUC@10": lambda row: _mean(row.auc10, row.auc10_ci),
     "AUC@20": lambda row: _mean(row.auc20, row.auc20_ci),
-    "n-95": lambda row: f"{_count(row.n95, row.trials)} ({_count(row.n95_low, row.trials)} to {_count(row.n95_high, row.trials)})",
+    "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: f"{row.t95:.1f}" if isfinite(row.t95) else "never",
     "stuck": lambda row: f"{row.stuck:.1%}",
     "ΔAUC@10": lambda row: _mean(row.d10, row.d10_ci, "+"),
@@ -126,19 +127,15 @@ def _time_to_reach(target: float, searches: list[Trajectory]) -> float:
     return float(clock[reached[0]]) if len(reached) else inf
 
 
-def _row(table: pd.DataFrame, landscape: str, method: str) -> pd.Series:
-    rows = table[(table["landscape"] == landscape) & (table["method"] == method)]
-    return rows.iloc[0] if len(rows) else pd.Series(np.nan, index=table.columns)
-
-
 def _mean(value: float, half: float, sign: str = "") -> str:
     if not isfinite(value):
         return "-"
     return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
 
 
-def _count(n: float, trials: float) -> str:
-    return f"{n:.0f}" if isfinite(n) else "-" if np.isnan(n) else f">{trials:.0f}"
+def _counts(n: float, low: float, high: float, trials: int) -> str:
+    n, low, high = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high))
+    return f"{n} ({low} to {high})"
 
 
 def _aligned(rows: list[list[str]]) -> str:

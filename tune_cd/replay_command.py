@@ -1,0 +1,152 @@
+"""`python -m tune_cd.replay`: search methods compared on landscapes, as tables, and as rows of a results folder."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tune_cd import results
+from tune_cd.ablation import ABLATION, ABLATION_3D
+from tune_cd.baselines import OFF_LINES, OPTIMISERS
+from tune_cd.formulas import LANDSCAPES, PRINTED
+from tune_cd.landscape import DURATIONS, Landscape, load
+from tune_cd.replay import Trajectory, Trial, replay_all
+from tune_cd.replay_tables import CELLS, markdown, summary
+
+EPILOG = """\
+examples:
+  python -m tune_cd.replay                                       tab:hp_res on the four fitted landscapes
+  python -m tune_cd.replay --ablation                            tab:ablation
+  python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
+  python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
+  python -m tune_cd.replay --landscapes results/mine --start conventional
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options, each with its default."""
+    top = argparse.ArgumentParser(
+        prog="python -m tune_cd.replay",
+        description="Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = top.add_argument_group("what is compared")
+    what.add_argument("--methods", nargs="+", choices=list(OPTIMISERS), default=["random", "cd-paper"], metavar="NAME", help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper")
+    what.add_argument("--ablation", action="store_true", help="instead of methods: the variants of the paper's search in tab:ablation and the appendix")
+    what.add_argument("--reference", metavar="NAME", help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first")
+    where = top.add_argument_group("on what")
+    where.add_argument("--landscapes", nargs="+", default=list(PRINTED), metavar="NAME", help=f"of {', '.join(LANDSCAPES)}, or a results folder or Parquet file with a measured grid; default: {' '.join(PRINTED)}")
+    where.add_argument("--noise", nargs="+", type=float, default=[0.0], metavar="F", help="standard deviations of the validation score, as shares of a landscape's range; default: 0")
+    where.add_argument("--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s")
+    where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
+    how = top.add_argument_group("how")
+    how.add_argument("--trajectories", type=int, default=80, metavar="N", help="a method and landscape; default: %(default)s, as in the paper")
+    how.add_argument("--trials", type=int, default=50, metavar="N", help="a trajectory; default: %(default)s, as in the paper")
+    how.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time, on a simulated clock; default: %(default)s")
+    how.add_argument("--start", default="blind", metavar="H", help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...")
+    how.add_argument("--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s")
+    how.add_argument("--processes", type=int, metavar="N", help="default: one a core")
+    how.add_argument("--results", metavar="DIR", help="also store every trial there, in the results schema: a study a landscape")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; 0, or 2 with a message for options that cannot be answered for."""
+    options = parser().parse_args(argv)
+    try:
+        for table in compare(options):
+            print(table, end="\n\n", flush=True)
+    except (ValueError, ImportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def compare(options: argparse.Namespace) -> Iterable[str]:
+    """The tables that the options ask for. Raises ValueError for what does not fit, ImportError without Optuna."""
+    landscapes = [_varied(find(name), noise, options) for name in options.landscapes for noise in options.noise]
+    if options.trajectories < 1:
+        raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
+    for three_axes in (False, True):
+        group = [landscape for landscape in landscapes if not options.ablation or (len(landscape.space.axes) == 3) == three_axes]
+        if not group or (three_axes and not options.ablation):
+            continue
+        methods = {name: OPTIMISERS[name] for name in options.methods}
+        if options.ablation:
+            methods = ABLATION_3D if three_axes else ABLATION
+        seeds = range(options.seed, options.seed + options.trajectories)
+        how = {"trials": options.trials, "workers": options.workers, "start": options.start}
+        trajectories = replay_all(methods, group, seeds, **how, processes=options.processes)
+        if options.results:
+            store(options.results, trajectories, {landscape.name: landscape for landscape in group}, how)
+        reference = options.reference or (next(iter(methods)) if options.ablation else options.methods[-1])
+        yield from _tables(trajectories, reference, timed=options.workers > 1 or options.durations != "equal")
+
+
+def find(name: str) -> Landscape:
+    """A landscape by its name, among formulas and then grids shipped with the package, or by the path of a table.
+
+    Raises ValueError for a name that is none of them, and for a table that is no full grid.
+    """
+    if name in LANDSCAPES:
+        return LANDSCAPES[name]
+    shipped = Path(__file__).parent / "landscapes"
+    path = shipped / f"{name}.parquet" if (shipped / f"{name}.parquet").exists() else Path(name)
+    if not path.exists():
+        known = [*LANDSCAPES, *sorted(file.stem for file in shipped.glob("*.parquet"))]
+        raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
+    return load(path)
+
+
+def store(folder: str, trajectories: list[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping) -> None:
+    """Write every trial as a row of the results table: a study a landscape, the method as search. Errors: `write_trial`."""
+    for trajectory in trajectories:
+        landscape = landscapes[trajectory.landscape]
+        for trial in trajectory.trials:
+            results.write_trial(folder, _row(trajectory, trial, landscape, how))
+
+
+def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
+    config = {"landscape": landscape.name, "noise": landscape.noise, "durations": landscape.durations}
+    config |= {"failures": landscape.failures, "started": trial.started, "ended": trial.ended, **how}
+    search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
+    on_line = trial.direction not in OFF_LINES
+    return {
+        "study": f"replay-{landscape.name}",
+        "dataset": landscape.name,
+        "search": trajectory.method,
+        "search_seed": trajectory.seed,
+        "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
+        "trial_index": trial.index,
+        "attempt": 0,
+        "direction": trial.direction if on_line else None,
+        "line_position": trial.line_position if on_line else None,
+        "params": trial.h,
+        **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
+        "status": trial.status,
+        "metric_name": "M(h)",
+        "val_score": trial.value,
+        "test_score": trial.test,
+        "scores": {"reached": trial.reached},
+        "config": json.dumps(config),
+        "software": json.dumps({"numpy": np.__version__}),
+    }
+
+
+def _varied(landscape: Landscape, noise: float, options: argparse.Namespace) -> Landscape:
+    """The landscape with the noise, durations and failures asked for; noise shows in its name."""
+    name = landscape.name + (f"-noise{noise:g}" if noise else "")
+    return replace(landscape, name=name, noise=noise, durations=options.durations, failures=options.failures)
+
+
+def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iterable[str]:
+    table = summary(trajectories, reference)
+    count = table["trajectories"].max()
+    yield f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached\n\n{markdown(table)}"
+    columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
+    yield f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end\n\n{markdown(table, columns)}"

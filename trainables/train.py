@@ -6,8 +6,11 @@ trains one configuration, evaluating on the validation split as it goes, and tes
 No Ray, no search. `Training` is the same thing in steps, for whoever wants to stop, log or checkpoint in between.
 """
 
+import argparse
 import copy
+import json
 import math
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -19,7 +22,7 @@ from trainables.evaluation import Diverged, evaluate
 from trainables.losses import infonce_terms, margin_terms, pair_statistics
 from trainables.models import build_network
 from trainables.sampling import KPerClass, Views
-from trainables.tasks import Setup
+from trainables.tasks import LOSSES, SETUPS, Setup, find_setup, override
 from trainables.views import normalise, simclr_views
 
 DIVERGENCE_CHECK = 25  # iterations between two looks at the loss: each look waits for the device
@@ -196,3 +199,43 @@ def _sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.devi
 
 def _to_device(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.tensor(split.images, device=device), torch.tensor(split.labels, device=device)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train one configuration and print its evaluations and its outcome; returns the exit status."""
+    options = _parser().parse_args(argv)
+    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        form = options.setup or ("paper" if device.type == "cuda" else "small")
+        setup = override(find_setup(options.dataset, form, loss=options.loss), options.assignments)
+        data = DeviceData.load(setup, options.data_root, device)
+        h = {"Lambda_p": options.Lambda_p, "Lambda_e": options.Lambda_e, "batch_size": options.batch_size}
+        training = Training(setup, data, h, seed=options.seed, device=device)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{data.name}: {training.iterations} iterations of {options.batch_size} images on {device}, {setup}", flush=True)
+    while not training.done:
+        evaluation = training.advance()
+        print(f"{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  validation {setup.metric} {evaluation.val_score:.4f}", flush=True)
+    print(json.dumps({name: value for name, value in vars(training.outcome()).items() if name != "curve"}, indent=1))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m trainables.train", description="Train and test one configuration.")
+    parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
+    parser.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
+    parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
+    parser.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", default=[], help="override fields of the set-up")
+    parser.add_argument("--Lambda_p", type=float, default=0.1, help="weight of the positive term times the learning rate; default: %(default)s")
+    parser.add_argument("--Lambda_e", type=float, default=0.1, help="weight of the entropy term times the learning rate; default: %(default)s")
+    parser.add_argument("--batch-size", type=int, default=64, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,7 +22,7 @@ def summary(trajectories: Sequence[Trajectory], reference: str | None = None) ->
     n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
     landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in simulated time.
     stuck: share of trajectories that end below 95 %. d10, d20 (and *_ci): AUC@k less the reference method's, over
-    the pairs of equal seeds; NaN without a reference.
+    the pairs of equal seeds; NaN without a reference, and for the reference itself.
     Raises ValueError for a reference that was not run.
     """
     if reference is not None and reference not in {trajectory.method for trajectory in trajectories}:
@@ -92,7 +92,7 @@ def _numbers(searches: list[Trajectory], target: float) -> dict[str, float]:
 
 def _differences(searches: list[Trajectory], reference: list[Trajectory]) -> dict[str, float]:
     theirs = {search.seed: search.curve for search in reference}
-    pairs = [(search.curve, theirs[search.seed]) for search in searches if search.seed in theirs]
+    pairs = [(search.curve, theirs[search.seed]) for search in searches if search.seed in theirs and searches is not reference]
     row = {}
     for k in (10, 20):
         gains = [auc_at(k, [one]) - auc_at(k, [other]) for one, other in pairs]

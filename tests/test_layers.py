@@ -1,0 +1,57 @@
+"""Who may import whom, proved in fresh interpreters."""
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT_RAY_AND_TORCH = [
+    "tune_cd", "tune_cd.golden", "tune_cd.space", "tune_cd.optimiser", "tune_cd.descent", "tune_cd.balance",
+    "tune_cd.schema", "tune_cd.results", "tune_cd.analysis", "tune_cd.plots", "tune_cd.provenance", "tune_cd.run.options",
+]  # fmt: skip
+WITHOUT_RAY = [
+    "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
+    "trainables.retrieval", "trainables.probe", "trainables.evaluation", "trainables.tasks", "trainables.train",
+]  # fmt: skip
+BLOCKED = "import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
+
+
+def run(code: str) -> None:
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0, finished.stderr
+
+
+def imports(modules: list[str], blocked: list[str]) -> None:
+    """Import the modules in an interpreter where importing a blocked one is an error."""
+    run(BLOCKED.format(blocked=blocked) + "".join(f"import {module}\n" for module in modules))
+
+
+def test_the_core_needs_neither_ray_nor_torch():
+    imports(WITHOUT_RAY_AND_TORCH, ["ray", "torch", "torchvision"])
+
+
+def test_trainables_need_no_ray_and_know_nothing_of_tune_cd():
+    imports(WITHOUT_RAY, ["ray", "tune_cd"])
+
+
+def test_trainables_trial_knows_nothing_of_tune_cd():
+    imports(["trainables.trial"], ["tune_cd"])
+
+
+def test_the_searcher_needs_no_torch():
+    imports(["tune_cd.searcher", "tune_cd.callback"], ["torch", "trainables"])
+
+
+def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
+    run("import sys, tune_cd\nassert not {'ray', 'torch', 'pandas', 'numpy'} & set(sys.modules), sorted(sys.modules)")
+
+
+@pytest.mark.parametrize("command", [["trainables.train", "--help"]])
+def test_training_works_where_ray_is_not_installed(command):
+    code = BLOCKED.format(blocked=["ray"]) + f"import runpy\nsys.argv = {command!r}\nrunpy.run_module(sys.argv[0], run_name='__main__')\n"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0 and "--Lambda_p" in finished.stdout, finished.stderr
+
+
+def test_golden_is_standard_library_only():
+    run("import sys\nbefore = set(sys.modules)\nimport tune_cd.golden\nassert not {'numpy'} & set(sys.modules)")

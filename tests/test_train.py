@@ -1,0 +1,164 @@
+"""Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from trainables import train
+from trainables.evaluation import Diverged, check_spread, evaluate
+from trainables.losses import infonce_terms, margin_terms
+from trainables.tasks import find_setup
+from trainables.train import DeviceData, Training, loss_terms
+
+CPU = torch.device("cpu")
+SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
+H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 32}
+
+
+def blobs(classes, seed, per_class=6, channels=1, size=28):
+    """Images of a class are noisy copies of one pattern: (uint8 [n, c, h, w], labels [n])."""
+    generator = torch.Generator().manual_seed(seed)
+    patterns = torch.rand(classes, 1, channels, size, size, generator=generator)
+    noise = 0.3 * torch.rand(classes, per_class, channels, size, size, generator=generator)
+    images = ((patterns * 0.7 + noise).flatten(0, 1) * 255).to(torch.uint8)
+    return images, torch.arange(classes).repeat_interleave(per_class)
+
+
+DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
+SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) for n in (40, 10, 10)))
+SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5)
+
+
+def finished(setup=SETUP, data=DATA, h=H, seed=0):
+    training = Training(setup, data, h, seed=seed, device=CPU)
+    while not training.done:
+        training.advance()
+    return training
+
+
+def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
+    training = Training(SETUP, DATA, H, seed=3, device=CPU)
+    reference = Training(SETUP, DATA, H, seed=3, device=CPU)
+    images, labels = reference._batch()
+    positive, entropy = margin_terms(reference.model.train()(images), labels)
+    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters()))
+    training.model.train()
+    terms = training._step()
+    assert torch.allclose(terms, torch.stack((positive, entropy)))
+    for moved, before, gradient in zip(training.model.parameters(), reference.model.parameters(), gradients, strict=True):
+        assert torch.allclose(moved, before - gradient, atol=1e-6)
+
+
+def test_the_same_seed_trains_to_the_same_bits_and_another_to_others():
+    one, two, other = finished(), finished(), finished(seed=1)
+    assert one.outcome().curve[-1].scores == two.outcome().curve[-1].scores
+    assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
+    assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
+
+
+def test_the_global_generator_plays_no_part():
+    torch.manual_seed(1)
+    one = finished()
+    torch.manual_seed(2)
+    torch.rand(7)
+    assert one.outcome().val_score == finished().outcome().val_score
+
+
+def test_the_budget_is_images_seen_and_evaluations_are_even():
+    training = finished()
+    assert training.iteration == 640 // 32
+    assert [evaluation.images_seen for evaluation in training.curve] == [160, 320, 480, 640]
+    odd = finished(replace(SETUP, images_seen=700, evaluations=3))
+    assert odd.iteration == 21 and [e.images_seen for e in odd.curve] == [7 * 32, 14 * 32, 21 * 32]
+    few = finished(replace(SETUP, images_seen=64, evaluations=9))
+    assert [e.images_seen for e in few.curve] == [32, 64], "no more evaluations than iterations"
+
+
+def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
+    """With validation scores made to peak in the middle, the middle's weights are tested."""
+    scripted = iter([0.2, 0.9, 0.5, 0.4])
+    weights = []
+
+    def scored(model, setup, train_split, split):
+        if split is DATA.validation:
+            weights.append([p.clone() for p in model.parameters()])
+            return {"r_map": next(scripted)}
+        return evaluate(model, setup, train_split, split)
+
+    monkeypatch.setattr(train, "evaluate", scored)
+    training = finished()
+    outcome = training.outcome()
+    assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
+    assert all(torch.equal(a, b) for a, b in zip(training.model.parameters(), weights[1]))
+    assert outcome.test_score == evaluate(training.model, SETUP, DATA.train, DATA.test)["r_map"]
+
+
+def test_it_learns():
+    untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
+    before = evaluate(untrained.model, SETUP, DATA.train, DATA.test)["r_map"]
+    noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
+    outcome = finished(replace(SETUP, images_seen=3200), noisy).outcome()
+    assert outcome.status == "completed" and outcome.test_score >= before
+    assert {"val_r_map", "test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"} <= set(outcome.scores)
+    assert outcome.positive_term == outcome.scores["positive_term"] > 0
+
+
+def test_both_losses_and_their_settings_reach_the_loss():
+    z = torch.nn.functional.normalize(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    labels = torch.arange(4).repeat_interleave(2)
+    margin = replace(SETUP, margin=0.3, distance="cosine", q=2)
+    assert loss_terms(z, labels, margin) == margin_terms(z, labels, margin=0.3, distance="cosine", q=2)
+    infonce = replace(SETUP, loss="infonce", temperature=0.2)
+    assert loss_terms(z, labels, infonce) == infonce_terms(z, labels, temperature=0.2, distance="cosine")
+
+
+def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
+    training = finished(SSL_SETUP, SSL_DATA)
+    images, labels = training._batch()
+    assert torch.equal(labels, torch.arange(16).repeat_interleave(2))
+    assert not torch.equal(images[0], images[1]), "two different views of one image"
+    outcome = training.outcome()
+    assert 0 <= outcome.test_score <= 1 and outcome.val_score == outcome.scores["val_probe_accuracy"]
+
+
+@pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
+def test_a_loss_that_is_not_finite_ends_the_training_early(h):
+    training = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
+    assert math.isnan(training.advance().val_score)
+    outcome = training.outcome()
+    assert training.done and training.iteration <= train.DIVERGENCE_CHECK
+    assert (outcome.status, outcome.val_score, outcome.test_score, outcome.best_at) == ("diverged", None, None, None)
+
+
+def test_a_collapsed_network_is_reported_as_diverged():
+    training = Training(SETUP, DATA, H, seed=0, device=CPU)
+    with torch.no_grad():
+        for parameter in training.model.trunk[-4].parameters():  # the last convolution's batch norm: constant output
+            parameter.zero_()
+        training.model.trunk[-4].bias.fill_(1.0)
+    training.Lambda_p = training.Lambda_e = 0.0
+    assert math.isnan(training.advance().val_score) and training.outcome().status == "diverged"
+
+
+def test_check_spread():
+    assert check_spread(torch.eye(4)) == pytest.approx(0.75)
+    for bad in (torch.ones(5, 3), torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
+        with pytest.raises(Diverged):
+            check_spread(bad)
+
+
+@pytest.mark.parametrize("batch_size, said", [(33, "multiple"), (64, "32 training classes"), (2, "2 at least")])
+def test_batches_that_cannot_be_drawn_are_refused(batch_size, said):
+    with pytest.raises(ValueError, match=said):
+        Training(SETUP, DATA, H | {"batch_size": batch_size}, seed=0, device=CPU)
+
+
+def test_the_command_trains_and_refuses(capsys):
+    assert train.main(["--set", "images_seen=640", "evaluations=2", "--Lambda_e", "2", "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert '"status": "completed"' in said and "validation r_map" in said
+    for wrong, message in ((["--set", "images=3"], "images"), (["--batch-size", "63"], "63"), (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere")):
+        assert train.main([*wrong, "--device", "cpu"]) == 2
+        assert message in capsys.readouterr().err

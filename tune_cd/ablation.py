@@ -1,6 +1,5 @@
 """The variants of the paper's search that `tab:ablation` compares, and those of the appendix, as methods to replay."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -24,7 +23,7 @@ def _variant(directions: tuple, budget: int, settings: str | SearchSettings = "p
     return partial(CoordinateDescent, directions=directions, budgets=budget, settings=settings)
 
 
-ABLATION: Mapping[str, Method] = {
+ABLATION: dict[str, Method] = {
     "A_O (3,3)": _variant(A_O, 3),
     "A_I (3,3)": _variant(((1, 0), (0, 1)), 3),
     "A_O (7,7)": _variant(A_O, 7),
@@ -36,7 +35,7 @@ ABLATION: Mapping[str, Method] = {
 }
 """The rows of `tab:ablation`, and the same with budgets that do not grow; for landscapes of Lambda_p and Lambda_e."""
 
-ABLATION_3D: Mapping[str, Method] = {
+ABLATION_3D: dict[str, Method] = {
     "A_O (3,3,3)": _variant(A_O_3D, 3),
     "A_I (3,3,3)": _variant(((1, 0, 0), (0, 1, 0), (0, 0, 1)), 3),
     "A_th rows (3,3,3)": _variant(A_TH, 3),

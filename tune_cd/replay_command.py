@@ -12,9 +12,10 @@ import numpy as np
 from tune_cd import results
 from tune_cd.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OFF_LINES, OPTIMISERS
+from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscape import DURATIONS, Landscape, load
-from tune_cd.replay import Trajectory, Trial, replay_all
+from tune_cd.replay import Method, Trajectory, Trial, replay_all
 from tune_cd.replay_tables import CELLS, markdown, summary
 
 EPILOG = """\
@@ -72,19 +73,13 @@ def compare(options: argparse.Namespace) -> Iterable[str]:
     landscapes = [_varied(find(name), noise, options) for name in options.landscapes for noise in options.noise]
     if options.trajectories < 1:
         raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
-    for three_axes in (False, True):
-        group = [landscape for landscape in landscapes if not options.ablation or (len(landscape.space.axes) == 3) == three_axes]
-        if not group or (three_axes and not options.ablation):
-            continue
-        methods = {name: OPTIMISERS[name] for name in options.methods}
-        if options.ablation:
-            methods = ABLATION_3D if three_axes else ABLATION
-        seeds = range(options.seed, options.seed + options.trajectories)
-        how = {"trials": options.trials, "workers": options.workers, "start": options.start}
+    seeds = range(options.seed, options.seed + options.trajectories)
+    how = {"trials": options.trials, "workers": options.workers, "start": options.start}
+    for methods, group in _groups(landscapes, options):
         trajectories = replay_all(methods, group, seeds, **how, processes=options.processes)
         if options.results:
             store(options.results, trajectories, {landscape.name: landscape for landscape in group}, how)
-        reference = options.reference or (next(iter(methods)) if options.ablation else options.methods[-1])
+        reference = options.reference or list(methods)[0 if options.ablation else -1]
         yield from _tables(trajectories, reference, timed=options.workers > 1 or options.durations != "equal")
 
 
@@ -109,6 +104,19 @@ def store(folder: str, trajectories: list[Trajectory], landscapes: Mapping[str, 
         landscape = landscapes[trajectory.landscape]
         for trial in trajectory.trials:
             results.write_trial(folder, _row(trajectory, trial, landscape, how))
+
+
+def _groups(landscapes: list[Landscape], options: argparse.Namespace) -> list[tuple[dict[str, Method], list[Landscape]]]:
+    """(methods, the landscapes they are compared on); the ablation has other variants where a batch size is searched."""
+    if not options.ablation:
+        return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
+    groups = []
+    for names, methods in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
+        groups.append((methods, [landscape for landscape in landscapes if landscape.space.names == names]))
+    others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]
+    if others:
+        raise ValueError(f"--ablation on {others}: the axes must be {' or '.join(map(str, BALANCE_SPACES))}")
+    return [group for group in groups if group[1]]
 
 
 def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:

@@ -7,7 +7,6 @@ import sys
 from tune_cd.run.options import parse
 
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
-OBJECT_STORE = 256 * 2**20  # bytes; trials pass nothing but numbers through it
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,9 +30,9 @@ def _with_ray(study) -> int:
 
     from tune_cd.run import preflight
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     local = study.options.address == "local"
     ray.init(address=study.options.address, log_to_driver=False, **({"include_dashboard": False} if local else {}))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray, which sets a handler of its own
     try:
         resources = preflight.check_resources(study.options, preflight.node_resources())
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))

@@ -60,8 +60,11 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-CHANGEABLE = ("num_samples", "baseline", "results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "dry_run")
-"""What a resumed study may be given anew; everything else defines it and stays as it was."""
+EXTENSIBLE = ("num_samples", "baseline")
+"""What a resumed study may be given anew, and keeps otherwise."""
+
+SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "dry_run")
+"""What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
 
 def parse(argv: list[str] | None) -> tuple[argparse.Namespace, dict]:
@@ -78,9 +81,9 @@ def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> ar
     Raises ValueError naming an option that would make it another study.
     """
     for name, value in explicit.items():
-        if name not in CHANGEABLE and value != stored[name]:
+        if name not in (*EXTENSIBLE, *SITUATION) and value != stored[name]:
             raise ValueError(f"study {options.study!r} was started with {name} = {stored[name]!r}; --resume cannot change it to {value!r}")
-    kept = {name: stored[name] for name in stored if name not in CHANGEABLE}
+    kept = {name: value for name, value in stored.items() if name not in (*SITUATION, *explicit)}
     return argparse.Namespace(**{**vars(options), **kept})
 
 
@@ -126,7 +129,7 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
 
 def _baseline(average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
     """Tune the learning rate alone: one line search along the joint direction, on the recipe's diagonal."""
-    start = _recipe(average, options, setup)
+    start = space.check(_recipe(average, options, setup))
     joint = [[1.0, 1.0, 0.0][: len(space.names)]]
     how = {"directions": joint, "budgets": BASELINE_TRIALS, "start": start, "seed": options.seed}
     return Search(average, BASELINE_TRIALS, how)
@@ -136,7 +139,7 @@ def _start(options: argparse.Namespace, setup: Setup, space: Space) -> dict | No
     if options.start == "blind":
         return None
     if options.start == "conventional":
-        return _recipe("separate", options, setup)
+        return space.check(_recipe("separate", options, setup))
     start = {"batch_size": options.batch_size}
     for assignment in options.start.split(","):
         name, _, text = assignment.partition("=")

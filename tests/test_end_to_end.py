@@ -1,0 +1,140 @@
+"""The main job for real: Ray, trials, table, picture; interrupted and resumed; on a cluster of two nodes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tune_cd import results
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+TINY = ["--setup", "small", "--set", "images_seen=1280", "evaluations=2"]
+COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
+
+
+def run(folder: Path, *argv: str, address="local", timeout=240) -> subprocess.CompletedProcess:
+    command = [*COMMAND, "--results", str(folder), "--address", address, *argv]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished
+
+
+def asked(folder: Path, study: str, search: str = "cd") -> list[tuple]:
+    """(index, direction, Lambda_p, Lambda_e, score) of a search's rows."""
+    table = results.read(folder, study)
+    rows = table[table["search"] == search]
+    return list(rows[["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score"]].itertuples(index=False, name=None))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """A whole small study: (results folder, what was printed)."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run(folder, "--study", "whole", "--num-samples", "9").stdout
+
+
+def test_the_main_job_ends_in_a_table_a_picture_and_a_comparison(uninterrupted):
+    folder, said = uninterrupted
+    table = results.read(folder)
+    assert table.groupby("search").size().to_dict() == {"cd": 9, "separate": 5, "global": 5}
+    assert set(table["status"]) == {"completed"} and set(table["dataset"]) == {"glyphs"}
+    plain = pd.read_parquet(folder / "trials")
+    assert len(plain) == len(table) and set(plain.columns) == set(results.TRIALS.names)
+    assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
+    assert len(re.findall(r"^\[(cd|separate|global) +\d+/\d+\]", said, re.MULTILINE)) == 19, "one line a trial"
+    best = table.loc[table[table["search"] == "cd"]["val_score"].idxmax()]
+    assert re.search(rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} +{best['test_score']:.4f}", said)
+    assert "best with separate average" in said and "best with global average" in said
+    picture = Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1])
+    assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
+
+
+def test_rows_say_everything(uninterrupted):
+    table = results.read(uninterrupted[0])
+    row = table[table["search"] == "cd"].iloc[3]
+    assert (row["direction"], row["trial_index"], row["metric_name"], row["images_seen"], row["task"]) == ("balance", 3, "r_map", 1280, "dml")
+    assert row["params"] == {"Lambda_p": row["Lambda_p"], "Lambda_e": row["Lambda_e"]}
+    assert {"test_map_at_r", "positive_similarity", "negative_pairs"} <= set(row["scores"])
+    assert row["positive_term"] > 0 and row["ended_at"] > row["started_at"] and '"torch"' in row["software"] and '"margin": 0.5' in row["config"]
+    curves = results.read_curves(uninterrupted[0])
+    assert curves[curves["trial_id"] == row["trial_id"]]["images_seen"].tolist() == [640, 1280]
+    assert row["val_score"] == curves[curves["trial_id"] == row["trial_id"]]["val_score"].max()
+
+
+def test_the_baselines_stay_on_their_diagonals(uninterrupted):
+    table = results.read(uninterrupted[0])
+    ratio = table["Lambda_e"] / table["Lambda_p"]
+    assert ratio[table["search"] == "separate"].to_numpy() == pytest.approx(1)
+    assert ratio[table["search"] == "global"].to_numpy() == pytest.approx(62)
+
+
+def test_more_trials_for_a_finished_study(uninterrupted, tmp_path):
+    run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
+    run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")
+    assert asked(tmp_path, "grown") == asked(uninterrupted[0], "whole")
+
+
+@pytest.mark.parametrize("how, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_an_interrupted_study_keeps_its_rows_and_resumes_on_the_same_trajectory(uninterrupted, tmp_path, how, status):
+    command = [*COMMAND, "--results", str(tmp_path), "--address", "local", "--study", "cut", "--num-samples", "9"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    _wait_for(lambda: len(list(tmp_path.glob("trials/cut/*.parquet"))) >= 3)
+    os.kill(process.pid, how)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    rows = asked(tmp_path, "cut")
+    assert 3 <= len(rows) < 9 and rows == asked(uninterrupted[0], "whole")[: len(rows)]
+    if how != signal.SIGKILL:
+        assert "interrupted" in said and "--resume" in said
+    run(tmp_path, "--study", "cut", "--resume")
+    for search in ("cd", "separate", "global"):
+        assert asked(tmp_path, "cut", search) == asked(uninterrupted[0], "whole", search)
+
+
+def test_a_cluster_of_two_nodes_by_address(tmp_path, uninterrupted):
+    """One trial at a time still, but wherever the one CPU of a trial is free: the driver's node has none."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        run(tmp_path, "--study", "remote", "--num-samples", "5", "--no-baseline", address=cluster.address)
+        finished = subprocess.run([*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"], capture_output=True, text=True, timeout=60)
+    finally:
+        cluster.shutdown()
+    rows, whole = asked(tmp_path, "remote"), asked(uninterrupted[0], "whole")
+    assert [row[1:4] for row in rows] == [row[1:4] for row in whole[:5]]
+    assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
+
+
+def test_a_trial_that_raises_is_a_failed_row_and_the_search_goes_on(tmp_path):
+    """Its data vanish under the running study: every trial fails, each has a row that says why."""
+    code = (
+        "import trainables.train as t\n"
+        "def broken(*a, **k): raise OSError('disk on fire')\n"
+        "import sys; from tune_cd.run import trials; from trainables.trial import TrainTrial\n"
+        "TrainTrial.step = lambda self: broken()\n"
+        "from ray import cloudpickle; import trainables.trial; cloudpickle.register_pickle_by_value(trainables.trial)\n"
+        "from tune_cd.run.__main__ import main\n"
+        f"sys.exit(main({[*TINY, '--study', 'broken', '--num-samples', '3', '--no-baseline', '--address', 'local', '--results', str(tmp_path)]!r}))\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    table = results.read(tmp_path, "broken")
+    assert set(table["status"]) == {"failed"} and len(table) == 3, finished.stdout + finished.stderr
+    assert "disk on fire" in table["error"].iloc[0] and table["val_score"].isna().all()
+    assert "no trial of study broken has completed" in finished.stdout
+
+
+def _wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.05)

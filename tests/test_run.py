@@ -1,0 +1,153 @@
+"""`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tune_cd import results
+from tune_cd.run import preflight
+from tune_cd.run.__main__ import main
+from tune_cd.run.options import parse, searches_of, space_of
+from tune_cd.run.preflight import check_resources, check_study, node_resources, store
+from trainables.tasks import find_setup
+
+
+def study(tmp_path, *argv):
+    options, explicit = parse([*argv, "--results", str(tmp_path / "results")])
+    return check_study(options, explicit)
+
+
+def test_the_default_is_the_documented_one(tmp_path):
+    made = study(tmp_path)
+    assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
+    assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 5), ("global", 5)]
+    assert made.searches[0].descent["start"] == {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    start = made.searches[2].descent["start"]
+    assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
+
+
+def test_infonce_has_one_conventional_balance(tmp_path):
+    assert [search.name for search in study(tmp_path, "--loss", "infonce").searches] == ["cd", "separate"]
+
+
+@pytest.mark.parametrize("text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})])
+def test_starts(tmp_path, text, expected):
+    start = study(tmp_path, "--start", text).searches[0].descent["start"]
+    assert start is expected if expected is None else {name: start[name] for name in expected} == expected
+
+
+def test_three_parameters(tmp_path):
+    made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
+    assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
+    assert made.searches[0].descent["start"]["batch_size"] == 64 and made.searches[1].descent["directions"] == [[1, 1, 0]]
+
+
+BAD_INPUT = [
+    (["--dataset", "cub"], "cub"),
+    (["--dataset", "omniglot", "--data-root", "/nowhere/omniglot.zip"], "/nowhere/omniglot.zip"),
+    (["--batch-size", "63"], "63 is not a multiple of 2"),
+    (["--batch-size", "4096"], "4096 with 2 per class needs 2048"),
+    (["--set", "k=3"], "64 is not a multiple of 3"),
+    (["--set", "margins=1"], "margins"),
+    (["--range", "17,1e-6"], "17.0, 1e-06"),
+    (["--range", "0,17"], "0.0"),
+    (["--range=-1,17"], "-1"),
+    (["--range", "1"], "LO,HI"),
+    (["--start", "Lambda_p=99,Lambda_e=1"], "99"),
+    (["--start", "somewhere"], "somewhere"),
+    (["--start", "Lambda_p=a,Lambda_e=1"], "'a'"),
+    (["--start", "Lambda_p=1"], "Lambda_e"),
+    (["--num-samples", "0"], "--num-samples 0"),
+    (["--study", "../escape"], "../escape"),
+    (["--resume"], "--study"),
+    (["--resume", "--study", "never-started"], "never-started"),
+    (["--tune-batch-size", "--batch-sizes", "32,4096"], "4096"),
+    (["--tune-batch-size", "--batch-sizes", "16,32"], "64"),
+    (["--task", "ssl"], "dml"),
+    (["--images-seen", "0"], "images_seen"),
+]
+
+
+@pytest.mark.parametrize("argv, said", BAD_INPUT)
+def test_bad_input_is_refused_by_value_before_anything_starts(tmp_path, capsys, argv, said):
+    try:
+        status = main([*argv, "--results", str(tmp_path / "results")])
+    except SystemExit as refusal:  # argparse's own
+        status = refusal.code
+    assert status == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "results" / "studies").exists() and not (tmp_path / "results" / "trials").exists()
+
+
+def test_results_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["--results", str(tmp_path / "file" / "results")]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_bad_input_costs_no_ray(tmp_path):
+    code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', %r]))" % str(tmp_path)
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 2 and "63" in finished.stderr
+
+
+def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
+    store(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
+    with pytest.raises(ValueError, match="--resume"):
+        study(tmp_path, "--study", "mine")
+    again = study(tmp_path, "--study", "mine", "--resume", "--num-samples", "31", "--no-baseline")
+    assert again.searches[0].descent["start"] is None and again.options.seed == 3
+    assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
+    with pytest.raises(ValueError, match="seed = 3.*4"):
+        study(tmp_path, "--study", "mine", "--resume", "--seed", "4")
+
+
+def test_a_study_of_which_only_rows_are_left_is_not_overwritten(tmp_path):
+    (tmp_path / "results" / "trials" / "mine").mkdir(parents=True)
+    with pytest.raises(ValueError, match="exists"):
+        study(tmp_path, "--study", "mine")
+
+
+LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
+
+
+@pytest.mark.parametrize(
+    "argv, nodes, cpus, gpus",
+    [([], [LAPTOP], 4, 0), ([], [LAPTOP, GPU_NODE], 1, 1), (["--gpus-per-trial", "0.25"], [GPU_NODE], 1, 0.25), (["--gpus-per-trial", "0"], [GPU_NODE], 16, 0),
+     (["--cpus-per-trial", "2"], [LAPTOP], 2, 0)],
+)  # fmt: skip
+def test_resources(argv, nodes, cpus, gpus):
+    resources = check_resources(parse(argv)[0], nodes)
+    assert (resources.cpus, resources.gpus) == (cpus, gpus)
+
+
+@pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1: no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
+                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0")])  # fmt: skip
+def test_more_than_any_node_will_have(argv, said):
+    with pytest.raises(ValueError, match=said):
+        check_resources(parse(argv)[0], [LAPTOP])
+
+
+def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
+    import ray
+
+    bootstrap = tmp_path / "ray_bootstrap_config.yaml"
+    bootstrap.write_text("available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n")
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"GPU": 8.0}}])
+    assert check_resources(parse([])[0], node_resources(bootstrap)).gpus == 1
+    assert check_resources(parse([])[0], node_resources(tmp_path / "absent")).gpus == 0
+
+
+def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):
+    made = study(tmp_path)
+    assert preflight.with_form(made, "paper").setup == find_setup("glyphs", "paper")
+    fixed = study(tmp_path, "--setup", "small", "--images-seen", "640")
+    assert fixed.setup.images_seen == 640 and preflight.with_form(fixed, "small") is fixed
+
+
+def test_searches_are_checked_with_the_space():
+    options, _ = parse(["--start", "Lambda_p=1,Lambda_e=1"])
+    setup = find_setup("glyphs", "small")
+    assert len(searches_of(options, setup, space_of(options))) == 3
+    assert results.check_name("glyphs-margin-1") == "glyphs-margin-1"

@@ -11,7 +11,7 @@ import pytest
 from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.baselines import OPTIMISERS, Baseline, restore
-from tune_cd.descent import SETTINGS
+from tune_cd.trajectory import SETTINGS
 from tune_cd.listed import grid_cells, uniform_draws
 from tune_cd.space import Axis, Space
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainables import train
+from trainables import train, training
 from trainables.evaluation import Diverged, check_spread, evaluate
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
-from trainables.train import DeviceData, Training, loss_terms
+from trainables.training import DeviceData, Training, loss_terms
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
@@ -87,12 +87,12 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
             return {"r_map": next(scripted)}
         return evaluate(model, setup, train_split, split)
 
-    monkeypatch.setattr(train, "evaluate", scored)
-    training = finished()
-    outcome = training.outcome()
+    monkeypatch.setattr(training, "evaluate", scored)
+    run = finished()
+    outcome = run.outcome()
     assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
-    assert all(torch.equal(a, b) for a, b in zip(training.model.parameters(), weights[1]))
-    assert outcome.test_score == evaluate(training.model, SETUP, DATA.train, DATA.test)["r_map"]
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), weights[1]))
+    assert outcome.test_score == evaluate(run.model, SETUP, DATA.train, DATA.test)["r_map"]
 
 
 def test_it_learns():
@@ -125,10 +125,10 @@ def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
 
 @pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
 def test_a_loss_that_is_not_finite_ends_the_training_early(h):
-    training = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
-    assert math.isnan(training.advance().val_score)
-    outcome = training.outcome()
-    assert training.done and training.iteration <= train.DIVERGENCE_CHECK
+    run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
+    assert math.isnan(run.advance().val_score)
+    outcome = run.outcome()
+    assert run.done and run.iteration <= training.DIVERGENCE_CHECK
     assert (outcome.status, outcome.val_score, outcome.test_score, outcome.best_at) == ("diverged", None, None, None)
 
 

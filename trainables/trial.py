@@ -12,7 +12,7 @@ import torch
 from ray import tune
 
 from trainables.tasks import Setup
-from trainables.train import DeviceData, Outcome, Training
+from trainables.training import DeviceData, Outcome, Training
 
 RecordOutcome = Callable[[dict, Outcome, dict], None]
 """(config, outcome, {"started_at", "device"}) -> None: stores a finished trial before it reports done."""

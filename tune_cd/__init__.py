@@ -9,7 +9,7 @@ _HOME = {
     "Axis": "space",
     "Space": "space",
     "CoordinateDescent": "descent",
-    "SearchSettings": "descent",
+    "SearchSettings": "trajectory",
     "CoordinateDescentSearch": "searcher",
     "ResultsCallback": "callback",
 }

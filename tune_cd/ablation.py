@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from tune_cd.descent import CoordinateDescent, SearchSettings
+from tune_cd.descent import CoordinateDescent
+from tune_cd.trajectory import SearchSettings
 from tune_cd.replay import Method
 
 A_O = ((-1, 1), (1, 1))  # eq:matrix_a without the batch size

@@ -1,21 +1,21 @@
-"""Reparameterised coordinate descent, ask and tell (`algo:cd`, `algo:line_search`).
+"""Reparameterised coordinate descent, ask and tell (`subsec:reparam`).
 
-The algorithm itself is `_Trunk`: an immutable state that proposes one configuration and, given its value, becomes
-the next state. `CoordinateDescent` keeps the values told so far and walks the trunk along them. Three things follow:
-a configuration that was evaluated before is never run again (the walk reads its value and goes on), results may
-arrive in any order, and the history is the whole state (saving is JSON, restoring is walking again).
+The algorithm is in `trajectory`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
+Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
+on), results may arrive in any order, and the history is the whole state (saving is JSON, restoring is walking again).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from tune_cd.golden import FAILED, Bracket
+from tune_cd.golden import FAILED
 from tune_cd.optimiser import Proposal
 from tune_cd.space import Space
+from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
 
 STATE_VERSION = 1
 
@@ -25,128 +25,6 @@ BALANCE_DIRECTIONS = {  # eq:matrix_a: the rows of A, for h = (Lambda_p, Lambda_
     "batch_size": (0.0, 0.0, 1.0),
 }
 BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """What the presets differ in. Raises ValueError for numbers out of range.
-
-    slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
-        direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
-    score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
-    resolution: a bracket at most this wide, in octaves, is not searched further.
-    """
-
-    slope_threshold: float = 0.02
-    budget_growth: float = 2.0
-    score_range: float | None = None
-    resolution: float = 1e-3
-
-    def __post_init__(self):
-        if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
-            raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
-        if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
-            raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
-
-
-SETTINGS = {"paper": SearchSettings(score_range=1.0), "default": SearchSettings()}
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What does not change during a search."""
-
-    space: Space
-    names: tuple[str, ...]  # of the directions
-    directions: np.ndarray  # [n_directions, n_axes], in log coordinates
-    settings: SearchSettings
-
-
-@dataclass(frozen=True)
-class _Trunk:
-    """One state of `algo:cd`. `here` and `value` are the incumbent's; `bracket` is None between two lines."""
-
-    plan: _Plan
-    starts: tuple[dict, ...]  # starting points still to be evaluated
-    budgets: tuple[int, ...]  # c_i
-    here: dict | None = None  # h of algo:cd
-    value: float = FAILED
-    low: float = inf  # the range of finite values met, for `score_range`
-    high: float = -inf
-    turn: int = 0  # i of algo:cd
-    origin: dict | None = None  # h_l of algo:line_search
-    before: float = FAILED  # the value at h_l
-    bracket: Bracket | None = None
-    steps: int = 0
-    exhausted: int = 0  # consecutive lines that would be the same if searched again
-
-    @property
-    def finished(self) -> bool:
-        return not self.starts and self.exhausted >= len(self.budgets)
-
-    def proposal(self) -> Proposal:
-        if self.starts:
-            return Proposal(self.starts[0], "start", 0.0)
-        position = self.bracket.proposal()
-        h = self.plan.space.along(self.origin, self.plan.directions[self.turn], position)
-        return Proposal(h, self.plan.names[self.turn], position)
-
-    def told(self, h: dict, value: float) -> "_Trunk":
-        """The next state, after the proposal h was found to be worth `value`."""
-        trunk = self
-        if value != FAILED:
-            trunk = replace(trunk, low=min(self.low, value), high=max(self.high, value))
-        if self.starts:
-            trunk = replace(trunk, starts=self.starts[1:])
-            if self.here is None or value > self.value:
-                trunk = replace(trunk, here=h, value=value)
-            return trunk if trunk.starts else trunk._line()
-        bracket = self.bracket.told(self.bracket.proposal(), value)
-        if bracket.interior != self.bracket.interior:
-            trunk = replace(trunk, here=h, value=value)
-        trunk = replace(trunk, bracket=bracket, steps=self.steps + 1)
-        return trunk._next_line() if trunk._line_is_over() else trunk
-
-    def _line(self) -> "_Trunk":
-        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
-        space = self.plan.space
-        low, high = space.chord(space.to_log(self.here), self.plan.directions[self.turn])
-        bracket = Bracket(low, 0.0, high, self.value)
-        line = replace(self, origin=self.here, before=self.value, bracket=bracket, steps=0)
-        return line._next_line() if line._line_is_over() else line
-
-    def _line_is_over(self) -> bool:
-        return self.steps >= self.budgets[self.turn] or self._at_resolution()
-
-    def _at_resolution(self) -> bool:
-        reach = float(np.abs(self.plan.directions[self.turn]).max())  # octaves per unit of the position
-        return self.bracket.narrower_than(self.plan.settings.resolution / reach)
-
-    def _next_line(self) -> "_Trunk":
-        """End the current line search: grow its budget if it was slow, and turn to the next direction."""
-        budgets = list(self.budgets)
-        budgets[self.turn] = self._grown(budgets[self.turn])
-        deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
-        exhausted = 0 if deeper or self.value > self.before else self.exhausted + 1
-        turn = (self.turn + 1) % len(budgets)
-        trunk = replace(self, budgets=tuple(budgets), turn=turn, exhausted=exhausted)
-        return replace(trunk, bracket=None) if trunk.finished else trunk._line()
-
-    def _grown(self, budget: int) -> int:
-        """c_i <- c_i(history): slower than the threshold per step doubles the direction's budget."""
-        settings = self.plan.settings
-        if self.steps == 0:
-            return budget
-        slow = settings.slope_threshold * self._score_range() * self.steps
-        if self.value == self.before or self.value - self.before < slow:  # the first also for two failures, -inf
-            return int(np.ceil(budget * settings.budget_growth))
-        return budget
-
-    def _score_range(self) -> float:
-        given = self.plan.settings.score_range
-        if given is not None:
-            return given
-        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
 
 
 @dataclass
@@ -182,20 +60,20 @@ class CoordinateDescent:
     ):
         self.space = space
         names, rows = _directions(space, directions)
-        self._plan = _Plan(space, names, rows, _settings(settings))
+        self._plan = Plan(space, names, rows, _settings(settings))
         self._budgets = _budgets(budgets, len(rows))
         self._starts = _starts(space, start)
         self.seed = seed
         self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
         self._known: dict[tuple, float] = {}  # by key: values measured elsewhere, see `recall`
-        self._trunk: _Trunk | None = None
+        self._reached: Trajectory | None = None
 
     def ask(self) -> dict | None:
         """The next configuration, or None while the one asked for is not told, or when finished."""
-        trunk = self._meet_known()
-        if trunk.finished:
+        state = self._meet_known()
+        if state.finished:
             return None
-        proposal = trunk.proposal()
+        proposal = state.proposal()
         key = self.space.key(proposal.h)
         if key in self._trials:  # live: a sequential search waits for it
             return None
@@ -213,7 +91,7 @@ class CoordinateDescent:
         trial = self._trials.setdefault(self.space.key(h), _Trial(h))
         value = _value(value)
         if trial.value is not None and trial.value != value:
-            self._trunk = None  # history was rewritten: walk it again
+            self._reached = None  # history was rewritten: walk it again
         trial.value = value
 
     @property
@@ -264,15 +142,15 @@ class CoordinateDescent:
         self._meet_known()
         return len(self._trials) - before
 
-    def _meet_known(self) -> _Trunk:
-        """Walk on through known values; the trunk at the first proposal that has to be run."""
-        while not (trunk := self._walk()).finished:
-            proposal = trunk.proposal()
+    def _meet_known(self) -> Trajectory:
+        """Walk on through known values; the state at the first proposal that has to be run."""
+        while not (state := self._walk()).finished:
+            proposal = state.proposal()
             key = self.space.key(proposal.h)
             if key in self._trials or key not in self._known:
                 break
             self._trials[key] = _Trial(proposal.h, self._known[key], asked=proposal)
-        return trunk
+        return state
 
     def state(self) -> dict:
         """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
@@ -310,20 +188,20 @@ class CoordinateDescent:
         search._known = {tuple(key): _value(value) for key, value in state["known"]}
         return search
 
-    def _walk(self) -> _Trunk:
-        """The trunk at the first proposal whose value is not known."""
-        trunk = self._trunk or self._first()
-        while not trunk.finished:
-            proposal = trunk.proposal()
+    def _walk(self) -> Trajectory:
+        """The state at the first proposal whose value is not known."""
+        state = self._reached or self._first()
+        while not state.finished:
+            proposal = state.proposal()
             trial = self._trials.get(self.space.key(proposal.h))
             if trial is None or trial.value is None:
                 break
-            trunk = trunk.told(trial.h, trial.value)
+            state = state.told(trial.h, trial.value)
         if any(trial.asked for trial in self._trials.values()):
-            self._trunk = trunk  # before the first ask, told points may still become starts
-        return trunk
+            self._reached = state  # before the first ask, told points may still become starts
+        return state
 
-    def _first(self) -> _Trunk:
+    def _first(self) -> Trajectory:
         given = []
         for trial in self._trials.values():
             if trial.asked is not None:
@@ -332,7 +210,7 @@ class CoordinateDescent:
         starts = [*self._starts, *given] if self._starts is not None else given
         if not starts:
             starts = [self.space.sample(np.random.default_rng(self.seed))]
-        return _Trunk(self._plan, tuple(starts), self._budgets)
+        return Trajectory(self._plan, tuple(starts), self._budgets)
 
 
 def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:

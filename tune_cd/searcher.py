@@ -18,8 +18,9 @@ from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd.descent import CoordinateDescent, SearchSettings
+from tune_cd.descent import CoordinateDescent
 from tune_cd.space import Axis, Space
+from tune_cd.trajectory import SearchSettings
 
 STATE_VERSION = 1
 

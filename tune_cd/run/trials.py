@@ -15,7 +15,7 @@ from tune_cd.provenance import software
 from tune_cd.run.options import Search
 from tune_cd.run.preflight import Resources, Study
 from tune_cd.searcher import CoordinateDescentSearch
-from trainables.train import Outcome
+from trainables.training import Outcome
 from trainables.trial import TrainTrial
 
 ORIGIN = "origin"

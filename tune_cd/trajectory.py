@@ -1,0 +1,139 @@
+"""Algorithms 1 and 2 as a chain of immutable states (`algo:cd`, `algo:line_search`).
+
+A state knows nothing of trials, workers or history: whoever walks along it brings the values. Since states are values
+themselves, "what would be asked next if this trial turned out better" is a question one can simply ask.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, isfinite
+
+import numpy as np
+
+from tune_cd.golden import FAILED, Bracket
+from tune_cd.optimiser import Proposal
+from tune_cd.space import Space
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What the presets differ in. Raises ValueError for numbers out of range.
+
+    slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
+        direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
+    score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
+    resolution: a bracket at most this wide, in octaves, is not searched further.
+    """
+
+    slope_threshold: float = 0.02
+    budget_growth: float = 2.0
+    score_range: float | None = None
+    resolution: float = 1e-3
+
+    def __post_init__(self):
+        if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
+            raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
+        if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
+            raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
+
+
+SETTINGS = {"paper": SearchSettings(score_range=1.0), "default": SearchSettings()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What does not change during a search."""
+
+    space: Space
+    names: tuple[str, ...]  # of the directions
+    directions: np.ndarray  # [n_directions, n_axes], in log coordinates
+    settings: SearchSettings
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One state of `algo:cd`: proposes a configuration and, told its value, returns the next state.
+
+    `here` and `value` are the incumbent's; `bracket` is None before the first line and after the last.
+    """
+
+    plan: Plan
+    starts: tuple[dict, ...]  # starting points still to be evaluated
+    budgets: tuple[int, ...]  # c_i
+    here: dict | None = None  # h of algo:cd
+    value: float = FAILED
+    low: float = inf  # the range of finite values met, for `score_range`
+    high: float = -inf
+    turn: int = 0  # i of algo:cd
+    origin: dict | None = None  # h_l of algo:line_search
+    before: float = FAILED  # the value at h_l
+    bracket: Bracket | None = None
+    steps: int = 0
+    exhausted: int = 0  # consecutive lines that would be the same if searched again
+
+    @property
+    def finished(self) -> bool:
+        return not self.starts and self.exhausted >= len(self.budgets)
+
+    def proposal(self) -> Proposal:
+        if self.starts:
+            return Proposal(self.starts[0], "start", 0.0)
+        position = self.bracket.proposal()
+        h = self.plan.space.along(self.origin, self.plan.directions[self.turn], position)
+        return Proposal(h, self.plan.names[self.turn], position)
+
+    def told(self, h: dict, value: float) -> "Trajectory":
+        """The next state, after the proposal h was found to be worth `value`."""
+        after = self
+        if value != FAILED:
+            after = replace(after, low=min(self.low, value), high=max(self.high, value))
+        if self.starts:
+            after = replace(after, starts=self.starts[1:])
+            if self.here is None or value > self.value:
+                after = replace(after, here=h, value=value)
+            return after if after.starts else after._line()
+        bracket = self.bracket.told(self.bracket.proposal(), value)
+        if bracket.interior != self.bracket.interior:
+            after = replace(after, here=h, value=value)
+        after = replace(after, bracket=bracket, steps=self.steps + 1)
+        return after._next_line() if after._line_is_over() else after
+
+    def _line(self) -> "Trajectory":
+        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
+        space = self.plan.space
+        low, high = space.chord(space.to_log(self.here), self.plan.directions[self.turn])
+        bracket = Bracket(low, 0.0, high, self.value)
+        line = replace(self, origin=self.here, before=self.value, bracket=bracket, steps=0)
+        return line._next_line() if line._line_is_over() else line
+
+    def _line_is_over(self) -> bool:
+        return self.steps >= self.budgets[self.turn] or self._at_resolution()
+
+    def _at_resolution(self) -> bool:
+        reach = float(np.abs(self.plan.directions[self.turn]).max())  # octaves per unit of the position
+        return self.bracket.narrower_than(self.plan.settings.resolution / reach)
+
+    def _next_line(self) -> "Trajectory":
+        """End the current line search: grow its budget if it was slow, and turn to the next direction."""
+        budgets = list(self.budgets)
+        budgets[self.turn] = self._grown(budgets[self.turn])
+        deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
+        exhausted = 0 if deeper or self.value > self.before else self.exhausted + 1
+        turn = (self.turn + 1) % len(budgets)
+        after = replace(self, budgets=tuple(budgets), turn=turn, exhausted=exhausted)
+        return replace(after, bracket=None) if after.finished else after._line()
+
+    def _grown(self, budget: int) -> int:
+        """c_i <- c_i(history): slower than the threshold per step doubles the direction's budget."""
+        settings = self.plan.settings
+        if self.steps == 0:
+            return budget
+        slow = settings.slope_threshold * self._score_range() * self.steps
+        if self.value == self.before or self.value - self.before < slow:  # the first also for two failures, -inf
+            return ceil(budget * settings.budget_growth)
+        return budget
+
+    def _score_range(self) -> float:
+        given = self.plan.settings.score_range
+        if given is not None:
+            return given
+        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low

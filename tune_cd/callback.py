@@ -80,14 +80,18 @@ class ResultsCallback(Callback):
             warnings.warn(f"{len(errors)} of {len(self._writes)} result rows were not written; the first: {errors[0]}")
 
     def _write(self, trials: list, trial: Any, error: str | None) -> None:
-        row = self._row(trials, trial, error)
-        self._writes.append(self._writer.submit(results.write_trial, self._results, row))
+        try:
+            write = self._writer.submit(results.write_trial, self._results, self._row(trials, trial, error))
+        except Exception as problem:  # an error here would end Tune's experiment
+            write = Future()
+            write.set_exception(problem)
+        self._writes.append(write)
 
     def _row(self, trials: list, trial: Any, error: str | None) -> dict:
         config, result = dict(trial.config), self._last_results.get(trial.trial_id, {})
         origin = config.pop(self._annotate, None) or {} if self._annotate else {}
         index = origin.get("trial_index", trials.index(trial))
-        searched = {name: v for name, v in trial.evaluated_params.items() if name.split("/")[0] != self._annotate}
+        searched = {name: value for name, value in trial.evaluated_params.items() if name.split("/")[0] != self._annotate}
         score = None if error else self._score(result)
         return {
             "study": self._study,
@@ -97,7 +101,7 @@ class ResultsCallback(Callback):
             "attempt": 0,
             "direction": origin.get("direction"),
             "line_position": origin.get("line_position"),
-            "params": {name: float(value) for name, value in searched.items()},
+            "params": {name: float(value) for name, value in searched.items() if isinstance(value, Real)},
             **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if isinstance(config.get(name), Real)},
             "batch_size": config["batch_size"] if isinstance(config.get("batch_size"), int) else None,
             "status": "failed" if error else "completed" if score is not None else "diverged",

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainables import train, training
-from trainables.evaluation import Diverged, check_spread, evaluate
+from trainables.evaluation import Diverged, evaluate, spread
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
 from trainables.training import DeviceData, Training, loss_terms
@@ -84,7 +84,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
     def scored(model, setup, train_split, split):
         if split is DATA.validation:
             weights.append([p.clone() for p in model.parameters()])
-            return {"r_map": next(scripted)}
+            return {"r_map": next(scripted), "spread": 0.5}
         return evaluate(model, setup, train_split, split)
 
     monkeypatch.setattr(training, "evaluate", scored)
@@ -139,14 +139,18 @@ def test_a_collapsed_network_is_reported_as_diverged():
             parameter.zero_()
         training.model.trunk[-4].bias.fill_(1.0)
     training.Lambda_p = training.Lambda_e = 0.0
-    assert math.isnan(training.advance().val_score) and training.outcome().status == "diverged"
+    assert math.isnan(training.advance().val_score)
+    outcome = training.outcome()
+    assert outcome.status == "diverged" and outcome.val_score is None and outcome.test_score is None
+    assert outcome.scores["test_spread"] < 1e-6 and 0 <= outcome.scores["test_r_map"] <= 1, "kept to be looked at"
 
 
-def test_check_spread():
-    assert check_spread(torch.eye(4)) == pytest.approx(0.75)
-    for bad in (torch.ones(5, 3), torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
+def test_spread():
+    assert spread(torch.eye(4)) == pytest.approx(0.75)
+    assert spread(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
+    for bad in (torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
         with pytest.raises(Diverged):
-            check_spread(bad)
+            spread(bad)
 
 
 @pytest.mark.parametrize("batch_size, said", [(33, "multiple"), (64, "32 training classes"), (2, "2 at least")])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from trainables.datasets import Split, load_dataset
-from trainables.evaluation import Diverged, evaluate
+from trainables.evaluation import COLLAPSED, Diverged, evaluate
 from trainables.losses import infonce_terms, margin_terms, pair_statistics
 from trainables.models import build_network
 from trainables.sampling import KPerClass, Views
@@ -115,14 +115,14 @@ class Training:
     def outcome(self) -> Outcome:
         """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
         seen = self.iteration * self.batch_size
-        if self.diverged:
-            return Outcome("diverged", None, None, self.curve[-1].scores, None, None, seen, None, self.train_seconds, self.curve)
+        if self.diverged:  # the scores of its last weights are kept to be looked at; they select nothing
+            scores = _named(self.curve[-1].scores, self._scores(self.data.test))
+            return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
         self.model.load_state_dict(self.best)
         test = evaluate(self.model, self.setup, self.data.train, self.data.test)
         terms = self._terms_after_training()
-        scores = {f"val_{name}": value for name, value in best.scores.items()}
-        scores |= {f"test_{name}": value for name, value in test.items()} | terms
+        scores = _named(best.scores, test) | terms
         return Outcome(
             "completed", best.val_score, test[self.setup.metric], scores, terms["positive_term"], terms["entropy_term"],
             seen, best.images_seen, self.train_seconds, self.curve,
@@ -152,15 +152,18 @@ class Training:
         return next(math.ceil(total * i / n) for i in range(1, n + 1) if math.ceil(total * i / n) > self.iteration)
 
     def _evaluate(self) -> Evaluation:
-        seen = self.iteration * self.batch_size
+        """Validate; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
+        scores = self._scores(self.data.validation)
+        self.diverged = self.diverged or scores.get("spread", 0.0) < COLLAPSED
+        val_score = math.nan if self.diverged else scores[self.setup.metric]
+        return Evaluation(self.iteration * self.batch_size, self.train_seconds, val_score, scores)
+
+    def _scores(self, split: tuple[Tensor, Tensor]) -> dict[str, float]:
+        """The present weights' scores on a split; none where the output is not finite."""
         try:
-            if self.diverged:
-                raise Diverged("the loss is not finite")
-            scores = evaluate(self.model, self.setup, self.data.train, self.data.validation)
+            return evaluate(self.model, self.setup, self.data.train, split)
         except Diverged:
-            self.diverged = True
-            return Evaluation(seen, self.train_seconds, math.nan)
-        return Evaluation(seen, self.train_seconds, scores[self.setup.metric], scores)
+            return {}
 
     def _best_score(self) -> float:
         return max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
@@ -183,6 +186,11 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]
     if setup.loss == "margin":
         return margin_terms(z, labels, margin=setup.margin, distance=setup.loss_distance, q=setup.q)
     return infonce_terms(z, labels, temperature=setup.temperature, distance=setup.loss_distance)
+
+
+def _named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:
+    """Both splits' scores in one map, as the results table holds them."""
+    return {f"val_{name}": value for name, value in validation.items()} | {f"test_{name}": value for name, value in test.items()}
 
 
 def _sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:

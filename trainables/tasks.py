@@ -68,7 +68,7 @@ SETUPS: dict[str, dict[str, Setup]] = {
     },
     "tinyimagenet": {
         "paper": Setup("tinyimagenet", "ssl", "infonce", "resnet32", 64, 36_000_000, 36, learning_rate=0.1),
-        "small": Setup("tinyimagenet", "ssl", "infonce", "small_conv", 32, 64_000, 4, learning_rate=0.1, probe_epochs=30),
+        "small": Setup("tinyimagenet", "ssl", "infonce", "small_conv", 32, 32_000, 4, learning_rate=0.1, probe_epochs=30),
     },
 }
 

@@ -1,0 +1,63 @@
+"""What the README tells people to type exists, and its first command does what it says."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tune_cd import results
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.strip()]
+
+
+def arguments(module: str) -> list[list[str]]:
+    """The arguments of every README command that runs `python -m module`."""
+    found = [re.search(rf"-m {re.escape(module)}(?: (.*))?$", line) for line in COMMANDS]
+    return [shlex.split(match[1] or "") for match in found if match]
+
+
+def test_two_commands_do_everything():
+    install, test = (line for line in COMMANDS if "pip install" in line)
+    assert install.startswith("python3 -m venv .venv && .venv/bin/pip install") and install.endswith("-m tune_cd.run")
+    assert test.endswith("-m pytest")
+
+
+@pytest.mark.parametrize("argv", arguments("tune_cd.run"))
+def test_run_commands_are_understood(argv):
+    from tune_cd.run.options import parse
+
+    parse(argv)
+
+
+@pytest.mark.parametrize("argv", arguments("trainables.train"))
+def test_train_commands_are_understood(argv):
+    from trainables.train import _parser
+
+    _parser().parse_args(argv)
+
+
+def test_every_python_example_compiles():
+    for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        compile(block, "README.md", "exec")
+
+
+def test_nothing_is_left_to_fill_in():
+    assert not re.search(r"TODO|FIXME|MAIN_JOB|RESULTS\n\n", README)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_path):
+    """The main job with its defaults, whole: 20 + 5 + 5 trials."""
+    command = [sys.executable, "-m", "tune_cd.run", "--address", "local", "--results", str(tmp_path)]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    table = results.read(tmp_path)
+    assert table.groupby("search").size().to_dict() == {"cd": 20, "separate": 5, "global": 5}
+    said = {label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)}
+    assert said["best balance found"] > said["best with separate average"] + 0.03

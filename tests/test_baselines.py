@@ -12,7 +12,7 @@ from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.baselines import OPTIMISERS, Baseline, restore
 from tune_cd.trajectory import SETTINGS
-from tune_cd.listed import grid_cells, uniform_draws
+from tune_cd.baselines.listed import grid_cells, uniform_draws
 from tune_cd.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")

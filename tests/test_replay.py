@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 
 from tune_cd import results
-from tune_cd.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
+from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.analysis import best_so_far
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscape import Table, from_table
 from tune_cd.optimiser import Proposal
 from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
-from tune_cd.replay_command import find, main, store
-from tune_cd.replay_tables import CELLS, markdown, summary
+from tune_cd.replay.__main__ import find, main, store
+from tune_cd.replay.tables import CELLS, markdown, summary
 from tune_cd.space import Space
 
 PLANE = LANDSCAPES["omniglot"]

@@ -14,6 +14,10 @@ SEARCHES = {"cd": "default", "cd-paper": "paper"}
 """--search -> settings of the coordinate descent."""
 
 BASELINE_TRIALS = 5
+
+ORIGIN = "origin"
+"""The config key under which a trial finds where the search took it from."""
+
 EPILOG = """\
 examples:
   python -m tune_cd.run                                                      the default: glyphs, 20 trials, two baselines

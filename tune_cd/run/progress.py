@@ -4,7 +4,7 @@ import math
 
 from ray.tune import Callback
 
-from tune_cd.run.trials import ORIGIN
+from tune_cd.run.options import ORIGIN
 
 
 class Progress(Callback):

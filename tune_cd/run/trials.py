@@ -12,14 +12,12 @@ from ray import tune
 from tune_cd import results
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.provenance import software
-from tune_cd.run.options import Search
+from tune_cd.run.options import ORIGIN, Search
 from tune_cd.run.preflight import Resources, Study
+from tune_cd.run.progress import Progress
 from tune_cd.searcher import CoordinateDescentSearch
 from trainables.training import Outcome
 from trainables.trial import TrainTrial
-
-ORIGIN = "origin"
-"""The config key under which a trial finds where the search took it from."""
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
 
@@ -80,8 +78,6 @@ def fixed_fields(study: Study, resources: Resources) -> dict:
 
 def run_search(study: Study, search: Search, resources: Resources) -> None:
     """Train what is left of a search. Trials whose rows exist count as done; nothing is trained twice."""
-    from tune_cd.run.progress import Progress
-
     table = results.read(study.results, study.name)
     searcher = CoordinateDescentSearch(study.space, "val_score", "max", annotate=ORIGIN, **search.descent)
     searcher.recall(known_values(table))

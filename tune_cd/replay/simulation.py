@@ -9,7 +9,6 @@ A trajectory follows from its seed alone, whatever else is run, on however many 
 import heapq
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -159,9 +158,3 @@ def _near(landscape: Landscape, octaves: float, seed: int) -> dict:
         if np.all((x >= low) & (x <= high)):
             return space.from_log(x)
     raise ValueError(f"start near:{octaves:g}: nothing in {space} is so far from the optimum {landscape.optimum}")
-
-
-if __name__ == "__main__":
-    from tune_cd.replay_command import main
-
-    sys.exit(main())

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import auc_at, n_to_reach
-from tune_cd.replay import Trajectory
+from tune_cd.replay.simulation import Trajectory
 
 Z = 1.96  # standard errors in a 95 % interval of a mean
 RESAMPLES = 1000

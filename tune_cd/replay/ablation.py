@@ -6,7 +6,7 @@ import numpy as np
 
 from tune_cd.descent import CoordinateDescent
 from tune_cd.trajectory import SearchSettings
-from tune_cd.replay import Method
+from tune_cd.replay.simulation import Method
 
 A_O = ((-1, 1), (1, 1))  # eq:matrix_a without the batch size
 A_O_3D = ((-1, 1, 0), (1, 1, 0), (0, 0, 1))  # eq:matrix_a

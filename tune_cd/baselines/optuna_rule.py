@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from tune_cd.listed import Listed, uniform_draws
+from tune_cd.baselines.listed import Listed, uniform_draws
 from tune_cd.space import Axis, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {

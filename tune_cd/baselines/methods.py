@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.descent import CoordinateDescent
-from tune_cd.listed import Listed, grid_cells, uniform_draws
+from tune_cd.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.optimiser import Optimiser, Proposal
-from tune_cd.optuna_rule import OptunaRule
+from tune_cd.baselines.optuna_rule import OptunaRule
 from tune_cd.space import Space
 
 STATE_VERSION = 1

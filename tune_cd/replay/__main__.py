@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from tune_cd import results
-from tune_cd.ablation import ABLATION, ABLATION_3D
+from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OFF_LINES, OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscape import DURATIONS, Landscape, load
-from tune_cd.replay import Method, Trajectory, Trial, replay_all
-from tune_cd.replay_tables import CELLS, markdown, summary
+from tune_cd.replay.simulation import Method, Trajectory, Trial, replay_all
+from tune_cd.replay.tables import CELLS, markdown, summary
 
 EPILOG = """\
 examples:
@@ -158,3 +158,7 @@ def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iter
     yield f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached\n\n{markdown(table)}"
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
     yield f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end\n\n{markdown(table, columns)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -194,30 +194,6 @@ def _walked(seed):
     return search
 
 
-@pytest.mark.parametrize("kept", [0, 1, 4, 11, 20])
-def test_recall_goes_on_where_the_table_ends(kept):
-    whole = CoordinateDescent(PLANE, seed=5)
-    history = run(whole, ridge, 20)
-    search = CoordinateDescent(PLANE, seed=5)
-    assert search.recall(list(reversed(history[:kept]))) == kept, "in whatever order rows are read"
-    run(search, ridge, 20 - kept)
-    assert search.history == history
-    assert search.annotation(history[-1][0]) == whole.annotation(history[-1][0])
-
-
-def test_recalled_values_steer_nothing_else():
-    """Known values off the trajectory are not starts, but are used when the search comes by."""
-    start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    plain = run(CoordinateDescent(PLANE, start=start), ridge, 12)
-    search = CoordinateDescent(PLANE, start=start)
-    assert search.recall([({"Lambda_p": 8e-3, "Lambda_e": 2.0}, 0.85), plain[5]]) == 0
-    asked = []
-    while len(search.history) < 12:
-        asked.append(search.ask())
-        search.tell(asked[-1], ridge(asked[-1]))
-    assert search.history == plain and plain[5][0] not in asked
-
-
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
     search = CoordinateDescent(PLANE, seed=0)
     search.tell({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2)

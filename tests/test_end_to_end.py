@@ -75,6 +75,17 @@ def test_the_baselines_stay_on_their_diagonals(uninterrupted):
     assert ratio[table["search"] == "global"].to_numpy() == pytest.approx(62)
 
 
+@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_another_search_method_through_the_same_door(tmp_path, search):
+    if search == "tpe":
+        pytest.importorskip("optuna", reason="Optuna's methods need the extra `baselines`")
+    run(tmp_path, "--study", "other", "--search", search, "--num-samples", "2", "--no-baseline")
+    run(tmp_path, "--study", "other", "--num-samples", "4", "--resume")
+    rows = asked(tmp_path, "other", search)
+    assert [row[0] for row in rows] == [0, 1, 2, 3] and len({row[2:4] for row in rows}) == 4
+    assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
+
+
 def test_more_trials_for_a_finished_study(uninterrupted, tmp_path):
     run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
     run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")

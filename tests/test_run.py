@@ -22,8 +22,8 @@ def test_the_default_is_the_documented_one(tmp_path):
     made = study(tmp_path)
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 5), ("global", 5)]
-    assert made.searches[0].descent["start"] == {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    start = made.searches[2].descent["start"]
+    assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
 
 
@@ -33,17 +33,25 @@ def test_infonce_has_one_conventional_balance(tmp_path):
 
 @pytest.mark.parametrize("text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})])
 def test_starts(tmp_path, text, expected):
-    start = study(tmp_path, "--start", text).searches[0].descent["start"]
+    start = study(tmp_path, "--start", text).searches[0].start
     assert start is expected if expected is None else {name: start[name] for name in expected} == expected
 
 
 def test_three_parameters(tmp_path):
     made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
     assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].descent["start"]["batch_size"] == 64 and made.searches[1].descent["directions"] == [[1, 1, 0]]
+    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == [[1, 1, 0]]
+
+
+def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
+    grid = study(tmp_path, "--search", "grid", "--grid-step", "4", "--no-baseline").searches[0]
+    assert (grid.num_samples, grid.start) == (13 * 13, None)
+    assert study(tmp_path, "--search", "grid").searches[0].num_samples == 25 * 25, "the paper's"
+    assert study(tmp_path, "--search", "grid", "--num-samples", "7").searches[0].num_samples == 7
 
 
 BAD_INPUT = [
+    (["--search", "grid", "--grid-step", "1"], "step 1.0"),
     (["--dataset", "cub"], "cub"),
     (["--dataset", "omniglot", "--data-root", "/nowhere/omniglot.zip"], "/nowhere/omniglot.zip"),
     (["--batch-size", "63"], "63 is not a multiple of 2"),
@@ -97,7 +105,7 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
     with pytest.raises(ValueError, match="--resume"):
         study(tmp_path, "--study", "mine")
     again = study(tmp_path, "--study", "mine", "--resume", "--num-samples", "31", "--no-baseline")
-    assert again.searches[0].descent["start"] is None and again.options.seed == 3
+    assert again.searches[0].start is None and again.options.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
     with pytest.raises(ValueError, match="seed = 3.*4"):
         study(tmp_path, "--study", "mine", "--resume", "--seed", "4")

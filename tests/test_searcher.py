@@ -15,7 +15,9 @@ from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space
-from tune_cd.searcher import space_from_tune
+from tune_cd.baselines import OPTIMISERS
+from tune_cd.searcher import OptimiserSearch
+from tune_cd.tune_space import space_from_tune
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 BEST = {"lr": 1e-3, "wd": 1e-4}
@@ -241,6 +243,41 @@ def test_add_evaluated_point():
     assert searcher._search.best == ({"lr": 0.01, "wd": 0.001}, 0.9)
     with pytest.raises(ValueError):
         CoordinateDescentSearch(PLANE).add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
+
+
+METHODS = ["cd", "cd-paper", "random", "grid"]
+
+
+def method(name):
+    return OptimiserSearch(PLANE, "acc", "max", make=OPTIMISERS[name], start={"lr": 0.1, "wd": 0.1}, annotate="origin")
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("kept", [0, 1, 4, 11])
+def test_recall_goes_on_where_the_table_ends(name, kept):
+    """Values in whatever order the rows are read; none is suggested again, and the places in the order of asking stay."""
+    whole = drive(method(name), 15)
+    searcher = method(name)
+    searcher.recall([({"lr": c["lr"], "wd": c["wd"]}, bowl(c)) for c in reversed(whole[:kept])])
+    assert drive(searcher, 15 - kept) == whole[kept:]
+
+
+def test_recalled_values_steer_nothing_else():
+    """Known values off the trajectory are no starts, but are used when the search comes by."""
+    whole = drive(make(), 12)
+    searcher = make()
+    searcher.recall([(BEST, 1.0), (whole[5], bowl(whole[5]))])
+    assert drive(searcher, 11) == whole[:5] + whole[6:]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_saved_and_restored(name, tmp_path):
+    whole, searcher = drive(method(name), 12), method(name)
+    drive(searcher, 5)
+    searcher.save(str(tmp_path / "s"))
+    again = OptimiserSearch(make=OPTIMISERS["random"], annotate="origin")
+    again.restore(str(tmp_path / "s"))
+    assert drive(again, 7, first=5) == whole[5:]
 
 
 def test_annotations_are_opt_in():

@@ -65,12 +65,11 @@ class CoordinateDescent:
         self._starts = _starts(space, start)
         self.seed = seed
         self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
-        self._known: dict[tuple, float] = {}  # by key: values measured elsewhere, see `recall`
         self._reached: Trajectory | None = None
 
     def ask(self) -> dict | None:
         """The next configuration, or None while the one asked for is not told, or when finished."""
-        state = self._meet_known()
+        state = self._walk()
         if state.finished:
             return None
         proposal = state.proposal()
@@ -96,7 +95,7 @@ class CoordinateDescent:
 
     @property
     def finished(self) -> bool:
-        return self._meet_known().finished
+        return self._walk().finished
 
     @property
     def live(self) -> list[dict]:
@@ -120,38 +119,6 @@ class CoordinateDescent:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return trial.asked
 
-    def annotation(self, h: Mapping[str, Any]) -> dict:
-        """Where an asked configuration comes from, as the results table names it; KeyError for one never asked."""
-        origin = self.origin(h)
-        asked = [key for key, trial in self._trials.items() if trial.asked is not None]
-        return {
-            "direction": origin.direction,
-            "line_position": origin.line_position,
-            "trial_index": asked.index(self.space.key(h)),
-        }
-
-    def recall(self, known: Sequence[tuple[Mapping[str, Any], float | None]]) -> int:
-        """Values measured elsewhere, e.g. by an interrupted run; returns how many the trajectory meets at once.
-
-        Wherever the search comes by one of them, now or later, it counts as asked and told and is not run again. They
-        steer nothing else: a search that is given its own earlier values goes on exactly where it stopped.
-        Raises ValueError for a configuration outside the space.
-        """
-        self._known |= {self.space.key(self.space.check(h)): _value(value) for h, value in known}
-        before = len(self._trials)
-        self._meet_known()
-        return len(self._trials) - before
-
-    def _meet_known(self) -> Trajectory:
-        """Walk on through known values; the state at the first proposal that has to be run."""
-        while not (state := self._walk()).finished:
-            proposal = state.proposal()
-            key = self.space.key(proposal.h)
-            if key in self._trials or key not in self._known:
-                break
-            self._trials[key] = _Trial(proposal.h, self._known[key], asked=proposal)
-        return state
-
     def state(self) -> dict:
         """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
         plan = self._plan
@@ -165,7 +132,6 @@ class CoordinateDescent:
             "start": self._starts,
             "seed": self.seed,
             "trials": [_trial_to_json(trial) for trial in self._trials.values()],
-            "known": [[list(key), None if value == FAILED else value] for key, value in self._known.items()],
         }
 
     @classmethod
@@ -185,7 +151,6 @@ class CoordinateDescent:
         for entry in state["trials"]:
             trial = _trial_from_json(entry)
             search._trials[search.space.key(trial.h)] = trial
-        search._known = {tuple(key): _value(value) for key, value in state["known"]}
         return search
 
     def _walk(self) -> Trajectory:

@@ -57,7 +57,7 @@ TRIALS = _schema("trials", [
     _TRIAL,
     _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
     _ATTEMPT,
-    _field("direction", TEXT, "none", "name of the direction of the line search that asked; null outside one"),
+    _field("direction", TEXT, "none", "the line search that asked, by its direction; start or sampled where no line search did"),
     _field("line_position", NUMBER, "octaves per unit of the direction", "γ: where on that line the trial lies, 0 at its origin"),
     _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
     _field("Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from tune_cd import results
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D
-from tune_cd.baselines import OFF_LINES, OPTIMISERS
+from tune_cd.baselines import OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscape import DURATIONS, Landscape, load
@@ -123,7 +123,6 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
     config = {"landscape": landscape.name, "noise": landscape.noise, "durations": landscape.durations}
     config |= {"failures": landscape.failures, "started": trial.started, "ended": trial.ended, **how}
     search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
-    on_line = trial.direction not in OFF_LINES
     return {
         "study": f"replay-{landscape.name}",
         "dataset": landscape.name,
@@ -132,8 +131,8 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
         "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
         "trial_index": trial.index,
         "attempt": 0,
-        "direction": trial.direction if on_line else None,
-        "line_position": trial.line_position if on_line else None,
+        "direction": trial.direction,
+        "line_position": trial.line_position,
         "params": trial.h,
         **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
         "status": trial.status,

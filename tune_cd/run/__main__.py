@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         study = preflight.check_study(options, explicit)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return _with_ray(study)

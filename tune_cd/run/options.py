@@ -1,18 +1,21 @@
 """The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from tune_cd import balance
+from tune_cd.baselines import OPTIMISERS
+from tune_cd.baselines.listed import grid_cells
 from tune_cd.descent import CoordinateDescent
+from tune_cd.optimiser import Optimiser
 from tune_cd.schema import check_name
 from tune_cd.space import Space
 from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
 
-SEARCHES = {"cd": "default", "cd-paper": "paper"}
-"""--search -> settings of the coordinate descent."""
-
+DEFAULT_TRIALS = 20
 BASELINE_TRIALS = 5
 
 ORIGIN = "origin"
@@ -44,8 +47,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
     what.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     how = top.add_argument_group("how it is searched")
-    how.add_argument("--search", choices=sorted(SEARCHES), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter")
-    how.add_argument("--num-samples", type=int, default=20, metavar="N", help="trials of the search in all, those of a resumed study included; default: %(default)s")
+    how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
+    how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
+    how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
     how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), or Lambda_p=...,Lambda_e=...[,batch_size=...]")
     how.add_argument("--range", type=_range, default=list(SEARCH_RANGE), metavar="LO,HI", help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}")
     how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
@@ -93,11 +97,12 @@ def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> ar
 
 @dataclass(frozen=True)
 class Search:
-    """One search of a study: the descent itself, or a baseline that walks one line of the same space."""
+    """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
 
     name: str  # the results table's `search`
     num_samples: int
-    descent: dict  # keywords of CoordinateDescent
+    make: Callable[..., Optimiser]  # (space, start=...)
+    start: dict | None
 
 
 def study_name(options: argparse.Namespace, setup: Setup) -> str:
@@ -114,15 +119,21 @@ def space_of(options: argparse.Namespace) -> Space:
 
 
 def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
-    """The descent first, then the baselines. Raises ValueError for options that do not fit the space."""
-    if options.num_samples < 1:
-        raise ValueError(f"--num-samples {options.num_samples}: at least 1")
-    how = {"settings": SEARCHES[options.search], "start": _start(options, setup, space), "seed": options.seed}
-    searches = [Search(options.search, options.num_samples, how)]
+    """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError
+    for a method that is not installed."""
+    make, samples = partial(OPTIMISERS[options.search], seed=options.seed), options.num_samples
+    if options.search == "grid":
+        make = partial(make, step=options.grid_step)
+        samples = sum(1 for _ in grid_cells(space, options.grid_step)) if samples is None else samples
+    samples = DEFAULT_TRIALS if samples is None else samples
+    if samples < 1:
+        raise ValueError(f"--num-samples {samples}: at least 1")
+    start = None if options.search == "grid" else _start(options, setup, space)
+    searches = [Search(options.search, samples, make, start)]
     if options.baseline:
         searches += [_baseline(average, options, setup, space) for average in averages_of(setup)]
     for search in searches:
-        CoordinateDescent(space, **search.descent)  # refuses what does not fit, now
+        search.make(space, start=search.start)  # refuses what does not fit, now
     return searches
 
 
@@ -135,8 +146,8 @@ def _baseline(average: str, options: argparse.Namespace, setup: Setup, space: Sp
     """Tune the learning rate alone: one line search along the joint direction, on the recipe's diagonal."""
     start = space.check(_recipe(average, options, setup))
     joint = [[1.0, 1.0, 0.0][: len(space.names)]]
-    how = {"directions": joint, "budgets": BASELINE_TRIALS, "start": start, "seed": options.seed}
-    return Search(average, BASELINE_TRIALS, how)
+    make = partial(CoordinateDescent, directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
+    return Search(average, BASELINE_TRIALS, make, start)
 
 
 def _start(options: argparse.Namespace, setup: Setup, space: Space) -> dict | None:

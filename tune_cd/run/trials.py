@@ -15,7 +15,7 @@ from tune_cd.provenance import software
 from tune_cd.run.options import ORIGIN, Search
 from tune_cd.run.preflight import Resources, Study
 from tune_cd.run.progress import Progress
-from tune_cd.searcher import CoordinateDescentSearch
+from tune_cd.searcher import OptimiserSearch
 from trainables.training import Outcome
 from trainables.trial import TrainTrial
 
@@ -79,7 +79,7 @@ def fixed_fields(study: Study, resources: Resources) -> dict:
 def run_search(study: Study, search: Search, resources: Resources) -> None:
     """Train what is left of a search. Trials whose rows exist count as done; nothing is trained twice."""
     table = results.read(study.results, study.name)
-    searcher = CoordinateDescentSearch(study.space, "val_score", "max", annotate=ORIGIN, **search.descent)
+    searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
     searcher.recall(known_values(table))
     own = table[table["search"] == search.name]
     done = len(own)
@@ -95,6 +95,7 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
             mode="max",
             num_samples=search.num_samples - done,
             search_alg=searcher,
+            max_concurrent_trials=1,
             reuse_actors=True,
             trial_name_creator=partial(_trial_name, search.name),
             trial_dirname_creator=partial(_trial_name, search.name),

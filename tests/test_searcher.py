@@ -271,6 +271,14 @@ def test_recalled_values_steer_nothing_else():
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_pickled_and_copied(name):
+    whole, searcher = drive(method(name), 8), method(name)
+    drive(searcher, 3)
+    for clone in (pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)):
+        assert drive(clone, 5, first=3) == whole[3:]
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_saved_and_restored(name, tmp_path):
     whole, searcher = drive(method(name), 12), method(name)
     drive(searcher, 5)

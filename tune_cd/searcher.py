@@ -183,6 +183,14 @@ class OptimiserSearch(Searcher):
         self._asked, self._known = [tuple(key) for key in state["asked"]], {tuple(key): value for key, value in state["known"]}
         self._restored, self._orphans = True, []
 
+    def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
+        return {**vars(self), "_search": self._search and self._search.state()}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        if self._search is not None:
+            self._search = restore(self._search)
+
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
         temporary = f"{checkpoint_path}.part"

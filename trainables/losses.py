@@ -10,6 +10,7 @@ What could only be checked by reading values from the device is in `check_labels
 """
 
 import torch
+from torch import Tensor
 
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
@@ -18,7 +19,9 @@ LARGEST_DISTANCE = 2.0
 SMALLEST_SQUARED_DISTANCE = 1e-12
 
 
-def margin_terms(z, labels, margin=0.5, distance="euclidean", q=1):
+def margin_terms(
+    z: Tensor, labels: Tensor, margin: float = 0.5, distance: str = "euclidean", q: int = 1
+) -> tuple[Tensor, Tensor]:
     """Positive and entropy term of the contrastive margin loss (eq:contrastive, averaged as eq:contrastive_means).
 
     Args:
@@ -47,7 +50,9 @@ def margin_terms(z, labels, margin=0.5, distance="euclidean", q=1):
     return _mean(d**q, positives), _mean(torch.relu(margin - d) ** q, negatives)
 
 
-def infonce_terms(z, labels, temperature=0.1, distance="cosine"):
+def infonce_terms(
+    z: Tensor, labels: Tensor, temperature: float = 0.1, distance: str = "cosine"
+) -> tuple[Tensor, Tensor]:
     """Positive and entropy term of InfoNCE (eq:infoNCE_onepair, averaged as eq:infoNCE_means).
 
     Args:
@@ -76,7 +81,7 @@ def infonce_terms(z, labels, temperature=0.1, distance="cosine"):
     return _mean(-logits, positives), _mean(torch.logaddexp(logits, of_negatives), positives)
 
 
-def pair_statistics(z, labels):
+def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """What a batch's pairs look like, to be logged beside the two terms.
 
     Args:
@@ -102,7 +107,7 @@ def pair_statistics(z, labels):
     }
 
 
-def check_labels(labels):
+def check_labels(labels: Tensor) -> None:
     """Refuse a batch for which a term is undefined. Reads values: run it once, not in every step.
 
     Args:
@@ -120,7 +125,7 @@ def check_labels(labels):
         raise ValueError(f"no negative pair: all {labels.numel()} labels are {labels[0].item()}; two must differ")
 
 
-def _check_batch(z, labels):
+def _check_batch(z: Tensor, labels: Tensor) -> None:
     if z.ndim != 2 or not z.is_floating_point():
         raise ValueError(f"z is {z.dtype} of shape {tuple(z.shape)}; floating point of shape [b, d] is expected")
     if labels.shape != z.shape[:1]:
@@ -129,38 +134,38 @@ def _check_batch(z, labels):
         raise ValueError(f"labels are {labels.dtype}; integers are expected")
 
 
-def _similarities(z):
+def _similarities(z: Tensor) -> Tensor:
     """Cosine similarities [b, b] of unit rows z [b, d], in float32 at least, inside an autocast region too."""
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     with torch.autocast(z.device.type, enabled=False):
         return z @ z.T
 
 
-def _euclidean(similarities):
+def _euclidean(similarities: Tensor) -> Tensor:
     return (2 - 2 * similarities).clamp(min=SMALLEST_SQUARED_DISTANCE).sqrt()
 
 
-def _cosine(similarities):
+def _cosine(similarities: Tensor) -> Tensor:
     return 1 - similarities
 
 
 _DISTANCES = {"euclidean": _euclidean, "cosine": _cosine}
 
 
-def _distances(z, distance):
+def _distances(z: Tensor, distance: str) -> Tensor:
     """Distances [b, b], the paper's M, of unit rows z [b, d]."""
     if distance not in _DISTANCES:
         raise ValueError(f"distance is {distance!r}; one of {', '.join(_DISTANCES)} is expected")
     return _DISTANCES[distance](_similarities(z))
 
 
-def _pairs(labels):
+def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
     """Masks [b, b] of the ordered pairs P = {i != j, y_i = y_j} and E = {y_i != y_j} (sec:balance)."""
     same = labels[:, None] == labels[None, :]
     itself = torch.eye(labels.shape[0], dtype=torch.bool, device=labels.device)
     return same & ~itself, ~same
 
 
-def _mean(values, pairs):
+def _mean(values: Tensor, pairs: Tensor) -> Tensor:
     """Mean of values [b, b] over the pairs of a mask [b, b]; values must be finite outside the mask as well."""
     return (values * pairs).sum() / pairs.sum()

@@ -11,6 +11,7 @@ make most of them. On one core 10,000 x 64 features of 20 classes take 0.4 s for
 import math
 
 import torch
+from torch import Tensor
 
 ADAM_BETAS = (0.9, 0.999)  # torch.optim.Adam's defaults, which the protocol uses
 ADAM_EPSILON = 1e-8
@@ -18,8 +19,16 @@ ADAM_EPSILON = 1e-8
 
 @torch.no_grad()
 def linear_probe(
-    train_features, train_labels, test_features, test_labels, *, epochs=100, batch_size=128, learning_rate=1e-3, seed=0
-):
+    train_features: Tensor,
+    train_labels: Tensor,
+    test_features: Tensor,
+    test_labels: Tensor,
+    *,
+    epochs: int = 100,
+    batch_size: int = 128,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> float:
     """Accuracy on the test features of a linear classifier trained on the training features.
 
     Everything happens on the training features' device. Equal seeds give equal results on the CPU; the global random
@@ -55,7 +64,9 @@ def linear_probe(
     return ((x_test @ weights).argmax(1) == y_test).double().mean().item()
 
 
-def _fit(x, y, classes, epochs, batch_size, learning_rate, generator):
+def _fit(
+    x: Tensor, y: Tensor, classes: int, epochs: int, batch_size: int, learning_rate: float, generator: torch.Generator
+) -> Tensor:
     """Weights [d + 1, classes] after the epochs; x [n, d + 1] has the bias's column of ones last, y is [n]."""
     bound = 1 / math.sqrt(x.shape[1] - 1)  # torch.nn.Linear's initial range, for weights and bias
     weights = torch.empty(x.shape[1], classes, dtype=x.dtype, device=x.device).uniform_(
@@ -75,7 +86,9 @@ def _fit(x, y, classes, epochs, batch_size, learning_rate, generator):
     return weights
 
 
-def _adam_step(weights, gradient, moments, step, learning_rate):
+def _adam_step(
+    weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], step: int, learning_rate: float
+) -> None:
     """Adam's update number `step` (from 1) of weights and moments, in place."""
     first, second = moments
     beta_1, beta_2 = ADAM_BETAS
@@ -85,7 +98,7 @@ def _adam_step(weights, gradient, moments, step, learning_rate):
     weights.addcdiv_(first, scale, value=-learning_rate / (1 - beta_1**step))
 
 
-def _check_settings(epochs, batch_size, learning_rate):
+def _check_settings(epochs: int, batch_size: int, learning_rate: float) -> None:
     for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
         if value < 1 or value % 1:
             raise ValueError(f"{name} is {value}; a whole number from 1 on is expected")
@@ -93,7 +106,7 @@ def _check_settings(epochs, batch_size, learning_rate):
         raise ValueError(f"learning_rate is {learning_rate}; a finite number above 0 is expected")
 
 
-def _checked(name, features, labels, device):
+def _checked(name: str, features: Tensor, labels: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
     """Features [n, d + 1] with a last column of ones (the bias), in float32, and labels [n] on the device."""
     if features.ndim != 2 or not features.is_floating_point() or 0 in features.shape:
         raise ValueError(

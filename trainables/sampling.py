@@ -4,10 +4,13 @@ Items of one class are adjacent, y = (0, 0, 1, 1, ...) as in fig:pipeline. Drawi
 device, without a host synchronisation; what a dataset cannot provide is refused before anything is loaded.
 """
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 
 
-def check_batch(batch_size, k, classes, unit="training classes"):
+def check_batch(batch_size: int, k: int, classes: int, unit: str = "training classes") -> None:
     """Refuse batches that no sampler here can draw.
 
     Args:
@@ -34,7 +37,7 @@ def check_batch(batch_size, k, classes, unit="training classes"):
         )
 
 
-def check_class_sizes(labels, k):
+def check_class_sizes(labels: Tensor | Sequence[int], k: int) -> None:
     """Refuse classes that do not have k different images.
 
     Args:
@@ -66,7 +69,9 @@ class KPerClass:
         ValueError: as `check_batch` and `check_class_sizes`, or labels of another shape or kind.
     """
 
-    def __init__(self, labels, batch_size, k=2, device="cpu"):
+    def __init__(
+        self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"
+    ):
         labels = torch.as_tensor(labels).cpu()
         if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex():
             raise ValueError(
@@ -81,7 +86,7 @@ class KPerClass:
         self.sizes = sizes.to(device)  # [C]
         self.table = _class_table(members, sizes).to(device)  # [C, n_max]
 
-    def draw(self, generator):
+    def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A batch as (indices [b] of images, labels [b]), both int64 on the sampler's device."""
         drawn = _distinct(len(self.classes), self.batch_size // self.k, self.table.device, generator)  # [b/k]
         table = self.table[drawn]  # [b/k, n_max]
@@ -104,20 +109,20 @@ class Views:
         ValueError: as `check_batch`.
     """
 
-    def __init__(self, n_images, batch_size, k=2, device="cpu"):
+    def __init__(self, n_images: int, batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
         check_batch(batch_size, k, n_images, unit="training images")
         self.n_images = n_images
         self.batch_size = batch_size
         self.k = k
         self.labels = torch.arange(batch_size // k, device=device).repeat_interleave(k)  # [b]
 
-    def draw(self, generator):
+    def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A batch as (indices [b] of images, labels [b] = 0, 0, 1, 1, ...), both int64 on the sampler's device."""
         drawn = _distinct(self.n_images, self.batch_size // self.k, self.labels.device, generator)
         return drawn.repeat_interleave(self.k), self.labels.clone()
 
 
-def _distinct(n, count, device, generator):
+def _distinct(n: int, count: int, device: torch.device, generator: torch.Generator) -> Tensor:
     """`count` different numbers below n, in random order: where the largest of n random keys are.
 
     Equal keys (they have 24 random bits) are different positions all the same, so the numbers always differ.
@@ -125,7 +130,7 @@ def _distinct(n, count, device, generator):
     return torch.rand(n, generator=generator, device=device).topk(count).indices
 
 
-def _class_table(members, sizes):
+def _class_table(members: Tensor, sizes: Tensor) -> Tensor:
     """Images of every class, [C, n_max], short rows filled up with 0; members [N] are class numbers, sizes [C]."""
     order = members.argsort(stable=True)
     starts = sizes.cumsum(0) - sizes

@@ -126,6 +126,11 @@ def test_a_cluster_of_two_nodes_by_address(tmp_path, uninterrupted):
     assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
 
 
+def test_a_dry_run_says_what_would_be_trained(tmp_path):
+    said = run(tmp_path, "--study", "dry", "--dry-run").stdout
+    assert "20 cd + 5 separate + 5 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()
+
+
 def test_a_trial_that_raises_is_a_failed_row_and_the_search_goes_on(tmp_path):
     """Its data vanish under the running study: every trial fails, each has a row that says why."""
     code = (

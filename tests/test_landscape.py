@@ -1,5 +1,6 @@
 """M(h) from tables and formulas: what is between the cells, what is refused, and that trials depend on nothing else."""
 
+import json
 import pickle
 from dataclasses import replace
 from itertools import product
@@ -12,7 +13,7 @@ from test_results import minimal
 
 from tune_cd import results
 from tune_cd.formulas import ASPECT, BATCH_SIZES, FITTED, LANDSCAPES, PRINTED, RANGE, Ridge, fit, random_curve
-from tune_cd.landscape import DURATIONS, from_table, load
+from tune_cd.landscape import DURATIONS, SHIPPED, from_table, load
 from tune_cd.schema import check_trial
 
 PLANE = LANDSCAPES["omniglot"]
@@ -247,3 +248,15 @@ def test_the_batch_size_matters_little():
     landscape = LANDSCAPES["batch"]
     scores = {b: landscape.score(landscape.optimum | {"batch_size": b}) / landscape.high for b in BATCH_SIZES}
     assert max(scores, key=scores.get) == 64 and min(scores.values()) == scores[512] == pytest.approx(0.914, abs=0.001)
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.parquet")), ids=lambda path: path.stem)
+def test_shipped_grids_are_whole_and_say_how_they_were_made(path):
+    """13 x 13 trainings each, x4 steps over the paper's range."""
+    trials = pd.read_parquet(path)
+    assert len(trials) == 13 * 13 and set(trials["status"]) <= {"completed", "diverged"}
+    assert all(json.loads(config)["images_seen"] > 0 for config in trials["config"])
+    landscape = load(path)
+    assert landscape.score(landscape.optimum) == pytest.approx(trials["test_score"][trials["val_score"].idxmax()])
+    ends = {name: (landscape.space.axes[i].low, landscape.space.axes[i].high) for i, name in enumerate(landscape.space.names)}
+    assert ends == {name: (pytest.approx(1e-6, rel=0.02), 17.0) for name in ("Lambda_p", "Lambda_e")}

@@ -22,6 +22,9 @@ from scipy.interpolate import RegularGridInterpolator
 from tune_cd import results
 from tune_cd.space import KEY_DIGITS, Space
 
+SHIPPED = Path(__file__).parent / "landscapes"
+"""Measured grids that come with the package, `<name>.parquet` with the results table's columns; each says how it was made."""
+
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] in octaves -> scores [...], larger is better, NaN where training diverges."""
 

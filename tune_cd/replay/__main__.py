@@ -14,7 +14,7 @@ from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
-from tune_cd.landscape import DURATIONS, Landscape, load
+from tune_cd.landscape import DURATIONS, SHIPPED, Landscape, load
 from tune_cd.replay.simulation import Method, Trajectory, Trial, replay_all
 from tune_cd.replay.tables import CELLS, markdown, summary
 
@@ -90,10 +90,9 @@ def find(name: str) -> Landscape:
     """
     if name in LANDSCAPES:
         return LANDSCAPES[name]
-    shipped = Path(__file__).parent / "landscapes"
-    path = shipped / f"{name}.parquet" if (shipped / f"{name}.parquet").exists() else Path(name)
+    path = SHIPPED / f"{name}.parquet" if (SHIPPED / f"{name}.parquet").exists() else Path(name)
     if not path.exists():
-        known = [*LANDSCAPES, *sorted(file.stem for file in shipped.glob("*.parquet"))]
+        known = [*LANDSCAPES, *sorted(file.stem for file in SHIPPED.glob("*.parquet"))]
         raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
     return load(path)
 

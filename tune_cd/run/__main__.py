@@ -12,49 +12,54 @@ WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000"}}
 as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine nothing."""
 
 
-
 def main(argv: list[str] | None = None) -> int:
-    """Run a study; returns the exit status: 0, 2 for bad input (nothing was started), 130 when interrupted."""
+    """Run a study; returns the exit status: 0, 2 for bad input (no trial was started), 130 when interrupted."""
     options, explicit = parse(argv)
     from tune_cd.run import preflight
 
     try:
         study = preflight.check_study(options, explicit)
+        _connect(study.options.address)
     except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return _with_ray(study)
+        return _refuse(error)
+    import ray
+
+    try:
+        return _on_cluster(study)
+    finally:
+        ray.shutdown()
 
 
-def _with_ray(study) -> int:
+def _connect(address: str | None) -> None:
+    """Join the cluster, or start one here. Raises ConnectionError where there is none at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
+    local = {"include_dashboard": False} if address == "local" else {}
+    ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, **local)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray, which sets a handler of its own
+
+
+def _on_cluster(study) -> int:
     from tune_cd.run import preflight
 
-    local = study.options.address == "local"
-    ray.init(
-        address=study.options.address,
-        runtime_env=WORKERS,
-        log_to_driver=False,
-        **({"include_dashboard": False} if local else {}),
-    )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray, which sets a handler of its own
     try:
         resources = preflight.check_resources(study.options, preflight.node_resources())
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
-        _announce(study, resources)
-        if study.options.dry_run:
-            return 0
-        preflight.store(study)
-        return _run(study, resources)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    finally:
-        ray.shutdown()
+        return _refuse(error)
+    _announce(study, resources)
+    if study.options.dry_run:
+        return 0
+    preflight.store(study)
+    return _run(study, resources)
+
+
+def _refuse(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
 
 
 def _run(study, resources) -> int:

@@ -23,7 +23,7 @@ def study_of(search: Baseline):
 
 
 def test_the_search_methods_have_their_documented_names():
-    assert list(OPTIMISERS) == ["cd", "cd-paper", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp"]
+    assert list(OPTIMISERS) == ["cd", "cd-paper", "cd-guided", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp"]
 
 
 def test_cd_and_cd_paper_are_the_presets():

@@ -245,7 +245,7 @@ def test_add_evaluated_point():
         CoordinateDescentSearch(PLANE).add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
 
 
-METHODS = ["cd", "cd-paper", "random", "grid"]
+METHODS = ["cd", "cd-paper", "cd-guided", "random", "grid"]
 
 
 def method(name):

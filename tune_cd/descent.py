@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.golden import FAILED
+from tune_cd.guided import Guided
 from tune_cd.optimiser import Proposal
 from tune_cd.space import Space
 from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
@@ -37,7 +38,7 @@ class _Trial:
 class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
-    space: the box H. settings: "default", "paper" or a `SearchSettings`.
+    space: the box H. settings: "default", "paper", "guided" or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`).
@@ -65,7 +66,7 @@ class CoordinateDescent:
         self._starts = _starts(space, start)
         self.seed = seed
         self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
-        self._reached: Trajectory | None = None
+        self._reached: Trajectory | Guided | None = None
 
     def ask(self) -> dict | None:
         """The next configuration, or None while the one asked for is not told, or when finished."""
@@ -74,7 +75,7 @@ class CoordinateDescent:
             return None
         proposal = state.proposal()
         key = self.space.key(proposal.h)
-        if key in self._trials:  # live: a sequential search waits for it
+        if key in self._trials or self.live:  # a sequential search waits
             return None
         self._trials[key] = _Trial(proposal.h, asked=proposal)
         return dict(proposal.h)
@@ -153,8 +154,10 @@ class CoordinateDescent:
             search._trials[search.space.key(trial.h)] = trial
         return search
 
-    def _walk(self) -> Trajectory:
+    def _walk(self) -> Trajectory | Guided:
         """The state at the first proposal whose value is not known."""
+        if self._plan.settings.proposals == "model":
+            return self._guided()
         state = self._reached or self._first()
         while not state.finished:
             proposal = state.proposal()
@@ -166,16 +169,24 @@ class CoordinateDescent:
             self._reached = state  # before the first ask, told points may still become starts
         return state
 
+    def _guided(self) -> Guided:
+        """What follows from all values told, in asking (or, unasked, telling) order."""
+        told = tuple((trial.h, trial.value) for trial in self._trials.values() if trial.value is not None)
+        if not isinstance(self._reached, Guided) or self._reached.told != told:
+            self._reached = Guided(self._plan, self._starting_points(), told)
+        return self._reached
+
     def _first(self) -> Trajectory:
+        return Trajectory(self._plan, self._starting_points(), self._budgets)
+
+    def _starting_points(self) -> tuple[dict, ...]:
         given = []
         for trial in self._trials.values():
             if trial.asked is not None:
                 break
             given.append(trial.h)
         starts = [*self._starts, *given] if self._starts is not None else given
-        if not starts:
-            starts = [self.space.sample(np.random.default_rng(self.seed))]
-        return Trajectory(self._plan, tuple(starts), self._budgets)
+        return tuple(starts) or (self.space.sample(np.random.default_rng(self.seed)),)
 
 
 def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:

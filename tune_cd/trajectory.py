@@ -16,8 +16,10 @@ from tune_cd.space import Space
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What the presets differ in. Raises ValueError for numbers out of range.
+    """What the presets differ in. Raises ValueError for what is out of range.
 
+    proposals: "golden": line searches in turn, Algorithms 1 and 2; "model": the line and the point of largest expected
+        improvement, see `guided`, which heeds none of the other settings.
     slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
         direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
     score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
@@ -28,15 +30,22 @@ class SearchSettings:
     budget_growth: float = 2.0
     score_range: float | None = None
     resolution: float = 1e-3
+    proposals: str = "golden"
 
     def __post_init__(self):
+        if self.proposals not in ("golden", "model"):
+            raise ValueError(f"proposals {self.proposals!r}: golden or model")
         if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
             raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
         if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
             raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
 
 
-SETTINGS = {"paper": SearchSettings(score_range=1.0), "default": SearchSettings()}
+SETTINGS = {
+    "paper": SearchSettings(score_range=1.0),
+    "default": SearchSettings(),
+    "guided": SearchSettings(proposals="model"),
+}
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ def optuna_search(space: Space, *, seed: int = 0, start: Start = None, method: s
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
     "cd-paper": partial(coordinate_descent, settings="paper"),
+    "cd-guided": partial(coordinate_descent, settings="guided"),
     "random": random_search,
     "grid": grid_search,
     "tpe-paper": partial(optuna_search, method="tpe-paper"),

@@ -1,0 +1,74 @@
+"""A Gaussian process through the values seen so far, in numpy: what a search expects of points it has not evaluated.
+
+    surrogate = Surrogate(points, values)                # points [n_points, n_coordinates], in length scales
+    surrogate.expected_improvement(candidates)           # [n_candidates], in the spread of `values`
+
+Matérn 5/2, of unit length scale: the caller divides by the length scales it believes in. The mean and the variance
+follow from the data in closed form; of NOISES the likeliest is taken. Nothing else is fitted: length scales chosen by
+likelihood, from lists of 9 and 12, measured no better than fixed ones, and worse under noise.
+"""
+
+from math import erf, pi, sqrt
+
+import numpy as np
+
+NOISES = (1e-3, 1e-2, 1e-1)
+"""Variances of the noise tried, as shares of the process's. Without 0.1, AUC@20 under 5 % noise falls by 0.01."""
+
+PRIOR_POINTS = 1.0
+"""So many points' worth the belief counts that the process's variance is that of the values."""
+
+EXPLORATION = 0.1
+"""An improvement counts from this much above the best value, in standard deviations of the values."""
+
+
+class Surrogate:
+    """points: array [n_points, n_coordinates] in length scales; values: array [n_points], finite, larger is better."""
+
+    def __init__(self, points: np.ndarray, values: np.ndarray):
+        self._points = points
+        self._spread = float(values.std()) or 1.0
+        self._values = (values - values.mean()) / self._spread
+        correlation = matern(_distances(points, points))  # [n, n]
+        fits = [_Fit(correlation, self._values, noise) for noise in NOISES]
+        self._fit = max(fits, key=lambda fit: fit.log_likelihood)
+
+    def posterior(self, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation [n_candidates] of the value without noise, in standardised units."""
+        fit, correlation = self._fit, matern(_distances(candidates, self._points))  # [n_candidates, n_points]
+        explained = np.einsum("ij,jk,ik->i", correlation, fit.inverse, correlation)
+        return fit.mean + correlation @ fit.weights, np.sqrt(fit.variance * np.maximum(1 - explained, 1e-9))
+
+    def expected_improvement(self, candidates: np.ndarray) -> np.ndarray:
+        """E[max(value - best - EXPLORATION, 0)] of candidates [n_candidates, n_coordinates], standardised."""
+        mean, deviation = self.posterior(candidates)
+        gain = (mean - self._values.max() - EXPLORATION) / deviation
+        return deviation * (gain * _normal_cdf(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
+
+
+class _Fit:
+    """The process for one noise: its mean and variance in closed form, and how likely the values are under it."""
+
+    def __init__(self, correlation: np.ndarray, values: np.ndarray, noise: float):
+        n = len(values)
+        covariance = correlation + noise * np.eye(n)
+        self.inverse = np.linalg.inv(covariance)
+        self.mean = float((self.inverse @ values).sum() / self.inverse.sum())
+        self.weights = self.inverse @ (values - self.mean)
+        self.variance = float(((values - self.mean) @ self.weights + PRIOR_POINTS) / (n + PRIOR_POINTS))
+        self.log_likelihood = -n / 2 * np.log(self.variance) - np.linalg.slogdet(covariance)[1] / 2
+
+
+def matern(distance: np.ndarray) -> np.ndarray:
+    """The Matérn 5/2 correlation at distances in length scales."""
+    scaled = sqrt(5) * distance
+    return (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
+
+
+def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Euclidean distances [len(a), len(b)]."""
+    return np.sqrt(((a[:, None] - b[None]) ** 2).sum(-1))
+
+
+def _normal_cdf(x: np.ndarray) -> np.ndarray:
+    return np.array([(1 + erf(value / sqrt(2))) / 2 for value in x])

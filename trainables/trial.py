@@ -37,6 +37,7 @@ class TrainTrial(tune.Trainable):
         return True
 
     def step(self) -> dict:
+        """Train up to the next evaluation and report it; at the end, test, record the outcome and report done."""
         evaluation = self._training.advance()
         report = {
             "val_score": max(self._best, evaluation.val_score) if not self._training.diverged else float("nan"),

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial
@@ -66,6 +66,6 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
             axes.annotate(f"{curve.iloc[-1]:.3f}", (curve.index[-1], curve.iloc[-1]), textcoords="offset points", xytext=(6, -3), fontsize=8, color=colour)
     metric = trials["metric_name"].iloc[0]
     axes.set(xlabel="trials (training runs)", ylabel=f"best validation {metric} so far")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")

@@ -74,7 +74,7 @@ class Training:
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
         """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the batch cannot be drawn from the data."""
-        self.setup, self.data, self.device = setup, data, device
+        self.setup, self.data = setup, data
         self.Lambda_p, self.Lambda_e, self.batch_size = h["Lambda_p"], h["Lambda_e"], int(h["batch_size"])
         self.generator = torch.Generator(device).manual_seed(seed)
         self.sampler = _sampler(setup, data, self.batch_size, device)
@@ -95,6 +95,11 @@ class Training:
     def done(self) -> bool:
         return self.diverged or self.iteration >= self.iterations
 
+    @property
+    def best_score(self) -> float:
+        """Best validation score so far; -inf before the first, NaN once diverged."""
+        return math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
+
     def advance(self) -> Evaluation:
         """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
         target = self._next_evaluation()
@@ -107,7 +112,7 @@ class Training:
                 self.diverged = not bool(torch.isfinite(terms).all())
         self.train_seconds += time.perf_counter() - started
         evaluation = self._evaluate()
-        if not self.diverged and evaluation.val_score > self._best_score():
+        if not self.diverged and evaluation.val_score > self.best_score:
             self.best = copy.deepcopy(self.model.state_dict())
         self.curve.append(evaluation)
         return evaluation
@@ -164,9 +169,6 @@ class Training:
             return evaluate(self.model, self.setup, self.data.train, split)
         except Diverged:
             return {}
-
-    def _best_score(self) -> float:
-        return max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
 
     @torch.no_grad()
     def _terms_after_training(self) -> dict[str, float]:

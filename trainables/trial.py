@@ -40,11 +40,10 @@ class TrainTrial(tune.Trainable):
         """Train up to the next evaluation and report it; at the end, test, record the outcome and report done."""
         evaluation = self._training.advance()
         report = {
-            "val_score": max(self._best, evaluation.val_score) if not self._training.diverged else float("nan"),
+            "val_score": self._training.best_score,
             "images_seen": evaluation.images_seen,
             "status": "running",
         }
-        self._best = report["val_score"]
         if self._training.done:
             outcome = self._training.outcome()
             self._record(self._config, outcome, {"started_at": self._started_at, "device": device_name(self._device)})
@@ -55,7 +54,7 @@ class TrainTrial(tune.Trainable):
         del self._training
 
     def _begin(self, config: dict) -> None:
-        self._config, self._best, self._started_at = config, float("-inf"), datetime.now(UTC)
+        self._config, self._started_at = config, datetime.now(UTC)
         data = _resident_data(self._task, self._data_root, self._device)
         self._training = Training(self._task, data, config, seed=config["seed"], device=self._device)
 

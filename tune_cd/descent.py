@@ -14,7 +14,7 @@ import numpy as np
 
 from tune_cd.golden import FAILED
 from tune_cd.guided import Guided
-from tune_cd.optimiser import Proposal
+from tune_cd.optimiser import Proposal, best_of
 from tune_cd.space import Space
 from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
 
@@ -110,9 +110,7 @@ class CoordinateDescent:
 
     @property
     def best(self) -> tuple[dict, float] | None:
-        """The best (h, value); of equal values the first asked. None while there is no number."""
-        numbers = [(h, value) for h, value in self.history if value is not None]
-        return max(numbers, key=lambda pair: pair[1]) if numbers else None
+        return best_of(self.history)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         trial = self._trials[self.space.key(h)]

@@ -1,6 +1,6 @@
 """The protocol every search method obeys: ask for a configuration, tell its value, larger is better."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,3 +48,9 @@ class Optimiser(Protocol):
 
     def state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
+
+
+def best_of(history: Iterable[tuple[dict, float | None]]) -> tuple[dict, float] | None:
+    """The best (h, value) of a history in asking order; of equal values the first. None while there is no number."""
+    numbers = [(h, value) for h, value in history if value is not None]
+    return max(numbers, key=lambda pair: pair[1]) if numbers else None

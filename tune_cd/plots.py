@@ -30,7 +30,7 @@ def search_figure(trials: pd.DataFrame, averages: tuple[str, ...], batch_size: i
 
 
 def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]) -> None:
-    """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, numbered in the order of asking."""
+    """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, with the recipes' diagonals."""
     low, high = box
     line = np.array([low, high])
     for average in averages:

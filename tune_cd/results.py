@@ -57,7 +57,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path:
         if _canonical(stored) == _canonical(row):
             return path
         _refuse_unless_superseded(stored, row, path)
-    _publish(path, _serialise([row], TRIALS))
+    publish(path, _serialise([row], TRIALS))
     return path
 
 
@@ -74,7 +74,7 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
     stored = max((row["attempt"] for row in _stored(path, CURVES)), default=attempt)
     if stored > attempt:
         raise ConflictingRow(f"{path} holds attempt {stored}, which attempt {attempt} must not replace")
-    _publish(path, _serialise(checked, CURVES))
+    publish(path, _serialise(checked, CURVES))
     return path
 
 
@@ -97,7 +97,7 @@ def check_writable(results: str | Path) -> Path:
     """The folder, made if need be and proved writable; else the OSError that fits, naming the folder and the reason."""
     probe = _root(results) / f".probe-{token_hex(8)}"
     try:
-        _publish(probe, b"")
+        publish(probe, b"")
         probe.unlink()
     except OSError as error:
         raise OSError(error.errno, f"cannot write results to {probe.parent}: {error.strerror}") from error
@@ -149,7 +149,7 @@ def _serialise(rows: list[dict], schema: pa.Schema) -> pa.Buffer:
     return buffer.getvalue()
 
 
-def _publish(path: Path, data: bytes | pa.Buffer) -> None:
+def publish(path: Path, data: bytes | pa.Buffer) -> None:
     """Put a file in place so that readers see the old one or the new one, whatever happens in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")

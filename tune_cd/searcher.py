@@ -5,7 +5,6 @@ numbers of which larger is better, and saves its state as JSON. What to try next
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isfinite
@@ -17,6 +16,7 @@ from ray.tune.search import Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
+from tune_cd import results
 from tune_cd.baselines import restore
 from tune_cd.descent import CoordinateDescent
 from tune_cd.optimiser import Optimiser
@@ -47,8 +47,7 @@ class OptimiserSearch(Searcher):
         use_result: str = "last",
         annotate: str | None = None,
     ):
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+        _check_mode(mode)
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
         super().__init__(metric=metric, mode=mode)
@@ -69,8 +68,7 @@ class OptimiserSearch(Searcher):
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`."""
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+        _check_mode(mode)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._metric is None or self._mode is None:
             raise ValueError(f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher")
@@ -141,8 +139,7 @@ class OptimiserSearch(Searcher):
         """
         if pruned:
             return
-        if self._mode is None or self._search is None:
-            raise ValueError("add_evaluated_point needs the searcher's space, metric and mode: pass them to the constructor")
+        self._require_space("add_evaluated_point")
         flat = flatten_dict(parameters)
         self._search.tell(self._search.space.check(flat), None if error else self._signed(value))
 
@@ -152,8 +149,7 @@ class OptimiserSearch(Searcher):
         Wherever the search comes by one of them, now or later, it counts as suggested and finished and is not run
         again. They steer nothing else: a search given its own earlier values goes on exactly where it stopped.
         """
-        if self._mode is None or self._search is None:
-            raise ValueError("recall needs the searcher's space, metric and mode: pass them to the constructor")
+        self._require_space("recall")
         space = self._search.space
         self._known |= {space.key(space.check(h)): self._signed(value) for h, value in known}
 
@@ -193,12 +189,7 @@ class OptimiserSearch(Searcher):
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
-        temporary = f"{checkpoint_path}.part"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(self.get_state(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, checkpoint_path)
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
 
     def restore(self, checkpoint_path: str) -> None:
         """Read what `save` wrote. Raises ValueError naming the file if it is not that."""
@@ -216,7 +207,11 @@ class OptimiserSearch(Searcher):
         self._search = self._make(space, start=starts or None)
         for point, reward in self._points:
             if reward is not None:
-                self._search.tell(point, reward if self._mode != "min" else -reward)
+                self._search.tell(point, self._signed(reward))
+
+    def _require_space(self, caller: str) -> None:
+        if self._mode is None or self._search is None:
+            raise ValueError(f"{caller} needs the searcher's space, metric and mode: pass them to the constructor")
 
     def _next(self) -> dict | None:
         """The next configuration that has to be run; known ones on the way are told."""
@@ -297,6 +292,11 @@ class CoordinateDescentSearch(OptimiserSearch):
             space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
             evaluated_rewards=evaluated_rewards, use_result=use_result, annotate=annotate,
         )  # fmt: skip
+
+
+def _check_mode(mode: str | None) -> None:
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode {mode!r}: 'min' or 'max'")
 
 
 def _points(

@@ -16,7 +16,7 @@ import numpy as np
 
 from tune_cd.descent import CoordinateDescent
 from tune_cd.baselines.listed import Listed, grid_cells, uniform_draws
-from tune_cd.optimiser import Optimiser, Proposal
+from tune_cd.optimiser import Optimiser, Proposal, best_of
 from tune_cd.baselines.optuna_rule import OptunaRule
 from tune_cd.space import Space
 
@@ -108,9 +108,7 @@ class Baseline:
 
     @property
     def best(self) -> tuple[dict, float] | None:
-        """The best (h, value); of equal values the first asked. None while there is no number."""
-        numbers = [(h, value) for h, value in self.history if value is not None]
-        return max(numbers, key=lambda pair: pair[1]) if numbers else None
+        return best_of(self.history)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         direction = self._trials[self.space.key(h)].direction

@@ -41,6 +41,7 @@ class OptunaRule:
         self._uniform = Listed(space, uniform_draws(space, seed))
 
     def propose(self, known: Mapping[tuple, Any]) -> dict | None:
+        """The sampler's next configuration that is not known; a uniform draw where it keeps to known ones."""
         if self.exhausted(known):
             return None
         for _ in range(REPEATS):

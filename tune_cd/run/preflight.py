@@ -72,11 +72,8 @@ def with_form(study: Study, form: str) -> Study:
 
 def store(study: Study) -> None:
     """Write what `--resume` needs: the study's options, with the set-up they led to."""
-    study.folder.mkdir(parents=True, exist_ok=True)
     content = {"version": STUDY_VERSION, "options": vars(study.options), "setup": asdict(study.setup)}
-    temporary = study.folder / ".study.json"
-    temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    temporary.replace(study.folder / "study.json")
+    results.publish(study.folder / "study.json", json.dumps(content, indent=1).encode())
 
 
 def _stored(root: Path, options: argparse.Namespace) -> dict | None:
@@ -101,14 +98,10 @@ def _stored(root: Path, options: argparse.Namespace) -> dict | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one trial gets. `threads` is for CPU training: as many as it has CPUs."""
+    """What one trial gets. A training on the CPU uses as many threads as it has CPUs."""
 
     cpus: int
     gpus: float
-
-    @property
-    def threads(self) -> int:
-        return self.cpus
 
 
 def check_resources(options: argparse.Namespace, nodes: list[dict[str, float]]) -> Resources:

@@ -136,7 +136,7 @@ def trainable(study: Study, search: Search, resources: Resources):
         TrainTrial,
         setup_fields=asdict(study.setup),
         data_root=study.data_root,
-        threads=resources.threads,
+        threads=resources.cpus,
         record=Recorder(study, search.name, resources),
     )
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})

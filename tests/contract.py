@@ -1,4 +1,4 @@
-"""The laws that every `Optimiser` obeys. Each takes `make(space, *, seed, start)` and `restore(state)`."""
+"""The laws that every `Optimiser` obeys. Each takes `make(space, *, seed, start, workers)` and `restore(state)`."""
 
 import json
 import math
@@ -151,11 +151,11 @@ def asks_for_nothing_twice(make: Make, restore: Restore) -> None:
 
 
 def several_at_a_time(make: Make, restore: Restore) -> None:
-    """Any number may be live, and they may be told in any order: all that is asked for is new all the same."""
-    search, asked = make(PLANE, seed=13), []
+    """As many as there are workers may be live, and they may be told in any order: all that is asked for is new."""
+    search, asked = make(PLANE, seed=13, workers=4), []
     for _ in range(5):
-        batch = [h for h in (search.ask() for _ in range(4)) if h is not None]
-        assert search.live == batch != []
+        batch = [search.ask() for _ in range(4)]
+        assert search.live == batch and search.ask() is None and not search.finished
         asked += batch
         for h in reversed(batch):
             search.tell(h, score(h))
@@ -183,6 +183,34 @@ def resumed_equals_never_stopped(make: Make, restore: Restore) -> None:
             assert advance(other, 3) == advance(search, 3)
 
 
+def workers_may_come_and_go(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=15)
+    assert search.workers == 1
+    first = search.ask()
+    assert search.ask() is None
+    search.workers = 3
+    others = [search.ask(), search.ask()]
+    assert None not in others and search.ask() is None
+    search.workers = 2
+    search.tell(first, 0.5)
+    assert search.ask() is None, "two are live still"
+    other = restore(json.loads(json.dumps(search.state())))
+    assert other.workers == 2 and other.live == others
+    with pytest.raises(ValueError, match="workers 0"):
+        make(PLANE, seed=15, workers=0)
+
+
+def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
+    whole = advance(make(MIXED, seed=16), TRIALS, lambda h: score(h) if h["batch_size"] > 16 else None)
+    for done in (0, 1, 8):
+        search = make(MIXED, seed=16)
+        search.recall([(h, score(h) if h["batch_size"] > 16 else None) for h in whole[:done]])
+        asked = advance(search, 2, lambda h: score(h) if h["batch_size"] > 16 else None)
+        other = restore(json.loads(json.dumps(search.state())))
+        asked += advance(other, TRIALS - done - 2, lambda h: score(h) if h["batch_size"] > 16 else None)
+        assert asked == whole[done:]
+
+
 LAWS = [
     obeys_the_protocol,
     asks_inside_the_space,
@@ -199,4 +227,6 @@ LAWS = [
     asks_for_nothing_twice,
     several_at_a_time,
     resumed_equals_never_stopped,
+    workers_may_come_and_go,
+    goes_on_where_an_earlier_run_stopped,
 ]

@@ -23,7 +23,7 @@ def study_of(search: Baseline):
 
 
 def test_the_search_methods_have_their_documented_names():
-    assert list(OPTIMISERS) == ["cd", "cd-paper", "cd-guided", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp"]
+    assert list(OPTIMISERS) == ["cd", "cd-paper", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp", "cfo"]
 
 
 def test_cd_and_cd_paper_are_the_presets():
@@ -36,7 +36,7 @@ def test_importing_the_baselines_imports_no_heavy_package():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("method, missing", [("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch")])
+@pytest.mark.parametrize("method, missing", [("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch"), ("cfo", "flaml")])
 def test_without_optuna_the_error_says_what_to_install(monkeypatch, method, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"{method} needs {missing}.*pip install tune_cd\[baselines\]"):
@@ -46,9 +46,9 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch, method, miss
 # Random -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["cd", "cd-paper", "random", "tpe", "cmaes", "gp"])
+@pytest.mark.parametrize("method", ["cd", "cd-paper", "random", "tpe", "cmaes", "gp", "cfo"])
 def test_blind_methods_of_equal_seeds_start_alike(method):
-    if method in ("tpe", "cmaes", "gp"):
+    if method in ("tpe", "cmaes", "gp", "cfo"):
         pytest.importorskip("optuna")
     expected = PLANE.sample(np.random.default_rng(5))
     assert PLANE.key(OPTIMISERS[method](PLANE, seed=5).ask()) == pytest.approx(PLANE.key(expected))
@@ -125,7 +125,7 @@ def test_a_study_knows_starts_live_failed_and_foreign_trials(method):
     from optuna.trial import TrialState as State
 
     start = {"lr": 0.01, "steps": 100, "batch_size": 32}
-    search = OPTIMISERS[method](MIXED, start=start)
+    search = OPTIMISERS[method](MIXED, start=start, workers=2)
     assert search.ask() == start
     search.tell(start, 0.25)
     failed, live = search.ask(), search.ask()

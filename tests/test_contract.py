@@ -7,7 +7,7 @@ from contract import LAWS
 
 from tune_cd.baselines import OPTIMISERS, restore
 
-NEEDS = {"tpe-paper": ["optuna"], "tpe": ["optuna"], "cmaes": ["optuna", "cmaes"], "gp": ["optuna", "torch"]}
+NEEDS = {"tpe-paper": ["optuna"], "tpe": ["optuna"], "cmaes": ["optuna", "cmaes"], "gp": ["optuna", "torch"], "cfo": ["flaml"]}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

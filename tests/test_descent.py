@@ -58,13 +58,13 @@ def test_budget_growth_is_a_doubling_where_the_slope_is_low():
 
 
 def test_fixed_budgets_stay():
-    fixed = SearchSettings(budget_growth=1.0)
+    fixed = SearchSettings(proposals="golden", budget_growth=1.0)
     search = CoordinateDescent(PLANE, settings=fixed, start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=(2, 4))
     assert len(run(search, ridge, 60)) == 1 + 2 + 4, "nothing gained: with fixed budgets every later step is known"
 
 
 def test_a_search_with_nothing_left_is_finished():
-    search = CoordinateDescent(PLANE, settings=SearchSettings(budget_growth=1.0), start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=2)
+    search = CoordinateDescent(PLANE, settings=SearchSettings(proposals="golden", budget_growth=1.0), start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=2)
     run(search, ridge, 60)
     assert search.finished and search.ask() is None
 
@@ -96,18 +96,19 @@ def test_translation_in_log_space_changes_nothing(seed, octaves):
 
 def test_only_comparisons_matter_within_a_line():
     start = {"Lambda_p": 0.5, "Lambda_e": 0.01}
-    plain = run(CoordinateDescent(PLANE, start=start), ridge, 7)
-    bent = run(CoordinateDescent(PLANE, start=start), lambda h: math.exp(3 * ridge(h)), 7)
+    plain = run(CoordinateDescent(PLANE, settings="paper", start=start), ridge, 7)
+    bent = run(CoordinateDescent(PLANE, settings="paper", start=start), lambda h: math.exp(3 * ridge(h)), 7)
     assert [h for h, _ in plain] == [h for h, _ in bent]
 
 
 @pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.5, 0.1), (50.0, -20.0)])
-def test_the_slope_threshold_follows_the_scale_of_the_metric(scale, offset):
-    """On a metric of another scale, 0.02 is a share of the range seen: growth begins where it would."""
+def test_the_scale_of_the_metric_does_not_matter(scale, offset):
+    """The slope threshold is a share of the range seen, and a model's belief is relative."""
     start = {"Lambda_p": 8e-3, "Lambda_e": 2.0}
-    search = CoordinateDescent(PLANE, start=start)
-    history = run(search, lambda h: scale * ridge(h) + offset, 20)
-    assert [h for h, _ in history] == [h for h, _ in run(CoordinateDescent(PLANE, start=start), ridge, 20)]
+    for golden in (SearchSettings(proposals="golden"), "default"):
+        history = run(CoordinateDescent(PLANE, settings=golden, start=start), lambda h: scale * ridge(h) + offset, 20)
+        plain = run(CoordinateDescent(PLANE, settings=golden, start=start), ridge, 20)
+        assert np.allclose([PLANE.to_log(h) for h, _ in history], [PLANE.to_log(h) for h, _ in plain])
 
 
 def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
@@ -195,7 +196,7 @@ def _walked(seed):
 
 
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
-    search = CoordinateDescent(PLANE, seed=0)
+    search = CoordinateDescent(PLANE, settings="paper", seed=0)
     search.tell({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2)
     search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.7)
     h = search.ask()
@@ -205,7 +206,7 @@ def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
 
 def test_several_starts_are_tried_and_the_best_is_descended_from():
     starts = [{"Lambda_p": 1.0, "Lambda_e": 1.0}, {"Lambda_p": 0.01, "Lambda_e": 1.0}, {"Lambda_p": 1e-5, "Lambda_e": 1e-5}]
-    history = run(CoordinateDescent(PLANE, start=starts), ridge, 4)
+    history = run(CoordinateDescent(PLANE, settings="paper", start=starts), ridge, 4)
     assert [h for h, _ in history[:3]] == starts
     assert history[3][0]["Lambda_p"] * history[3][0]["Lambda_e"] == pytest.approx(0.01)
 

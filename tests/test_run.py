@@ -121,20 +121,26 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
 
 
 @pytest.mark.parametrize(
-    "argv, nodes, cpus, gpus",
-    [([], [LAPTOP], 4, 0), ([], [LAPTOP, GPU_NODE], 1, 1), (["--gpus-per-trial", "0.25"], [GPU_NODE], 1, 0.25), (["--gpus-per-trial", "0"], [GPU_NODE], 16, 0),
-     (["--cpus-per-trial", "2"], [LAPTOP], 2, 0)],
+    "argv, alive, to_come, cpus, gpus, workers",
+    [([], [LAPTOP], [], 4, 0, 1), ([], [LAPTOP, GPU_NODE], [], 1, 1, 4), (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.25, 10),
+     (["--gpus-per-trial", "0"], [GPU_NODE], [], 16, 0, 1), (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2), ([], [LAPTOP], [GPU_NODE], 1, 1, 1),
+     (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7)],
 )  # fmt: skip
-def test_resources(argv, nodes, cpus, gpus):
-    resources = check_resources(parse(argv)[0], nodes)
-    assert (resources.cpus, resources.gpus) == (cpus, gpus)
+def test_resources(argv, alive, to_come, cpus, gpus, workers):
+    resources = check_resources(parse(argv)[0], alive, to_come, trials=50)
+    assert (resources.cpus, resources.gpus, resources.workers) == (cpus, gpus, workers)
+
+
+def test_workers_are_checked_before_anything_starts(tmp_path):
+    with pytest.raises(ValueError, match="workers 0"):
+        study(tmp_path, "--workers", "0")
 
 
 @pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1: no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
                                         (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0")])  # fmt: skip
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
-        check_resources(parse(argv)[0], [LAPTOP])
+        check_resources(parse(argv)[0], [LAPTOP], [], trials=20)
 
 
 def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
@@ -143,8 +149,8 @@ def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
     bootstrap = tmp_path / "ray_bootstrap_config.yaml"
     bootstrap.write_text("available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n")
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"GPU": 8.0}}])
-    assert check_resources(parse([])[0], node_resources(bootstrap)).gpus == 1
-    assert check_resources(parse([])[0], node_resources(tmp_path / "absent")).gpus == 0
+    assert check_resources(parse([])[0], *node_resources(bootstrap), trials=20).gpus == 1
+    assert check_resources(parse([])[0], *node_resources(tmp_path / "absent"), trials=20).gpus == 0
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
-from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.searcher import OptimiserSearch
 from tune_cd.tune_space import space_from_tune
@@ -169,7 +170,12 @@ def test_concurrency_is_our_own_and_completion_may_come_out_of_order():
     searcher = make()
     assert searcher.set_max_concurrency(7) is True
     limited = ConcurrencyLimiter(make(), max_concurrent=4)
-    assert limited.suggest("t0") == {"lr": 0.1, "wd": 0.1} and limited.suggest("t1") is None
+    assert None not in [limited.suggest(f"t{i}") for i in range(4)] and limited.suggest("t4") is None
+    first = [searcher.suggest(f"t{i}") for i in range(7)]
+    assert None not in first and searcher.suggest("t7") is None
+    for i in reversed(range(7)):
+        searcher.on_trial_complete(f"t{i}", {"acc": bowl(first[i])})
+    assert searcher.suggest("t8") not in first
 
 
 def test_conversion_of_tunes_domains():
@@ -220,7 +226,8 @@ def test_points_to_evaluate_come_first_and_known_rewards_cost_nothing():
     searcher = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points)
     configs = drive(searcher, 3)
     assert configs[:2] == points
-    assert configs[2]["lr"] / configs[2]["wd"] != pytest.approx(1) and configs[2]["wd"] == 2e-4, "a line through the better one"
+    moved = [math.log(configs[2][name] / points[1][name]) for name in ("lr", "wd")]
+    assert sum(step != 0 for step in moved) == 1, "a line along one axis, through the better one"
     known = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[bowl(p) for p in points])
     assert drive(known, 1) == configs[2:3]
     with pytest.raises(ValueError, match="1 values for 2"):
@@ -231,7 +238,8 @@ def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
     points, losses = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}], [9.0, 0.5]
     searcher = CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=losses)
     searcher.set_search_properties("loss", "min", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=3)
-    assert searcher.suggest("t0")["wd"] == 2e-4
+    suggested = searcher.suggest("t0")
+    assert (suggested["wd"] == 2e-4) != (suggested["lr"] == 2e-3), "a line through the better one"
     assert searcher._search.best == (points[1], -0.5)
 
 
@@ -245,7 +253,16 @@ def test_add_evaluated_point():
         CoordinateDescentSearch(PLANE).add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
 
 
-METHODS = ["cd", "cd-paper", "cd-guided", "random", "grid"]
+METHODS = ["cd", "cd-paper", "random", "grid"]
+
+
+def rows(configs, value=bowl, study="s"):
+    """What the results table holds of these trials, as far as a search reads it."""
+    params = [{"lr": config["lr"], "wd": config["wd"]} for config in configs]
+    scores = [value(config) for config in configs]
+    status = ["failed" if score is None else "completed" for score in scores]
+    columns = {"study": study, "search": "cd", "trial_index": range(len(configs)), "params": params, "status": status, "val_score": scores}
+    return pd.DataFrame(columns)
 
 
 def method(name):
@@ -255,19 +272,72 @@ def method(name):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kept", [0, 1, 4, 11])
 def test_recall_goes_on_where_the_table_ends(name, kept):
-    """Values in whatever order the rows are read; none is suggested again, and the places in the order of asking stay."""
+    """Rows in whatever order they are read; none is suggested again, and the places in the order of asking stay."""
     whole = drive(method(name), 15)
     searcher = method(name)
-    searcher.recall([({"lr": c["lr"], "wd": c["wd"]}, bowl(c)) for c in reversed(whole[:kept])])
+    searcher.recall(rows(whole[:kept])[::-1])
     assert drive(searcher, 15 - kept) == whole[kept:]
 
 
-def test_recalled_values_steer_nothing_else():
-    """Known values off the trajectory are no starts, but are used when the search comes by."""
-    whole = drive(make(), 12)
-    searcher = make()
-    searcher.recall([(BEST, 1.0), (whole[5], bowl(whole[5]))])
+def test_after_a_loss_places_in_the_order_of_asking_are_not_given_again():
+    """Two were live when the driver died, and the second of them left a row."""
+    table = rows(drive(method("cd"), 8)).drop(index=6)
+    searcher = method("cd")
+    searcher.recall(table)
+    assert drive(searcher, 1)[0]["origin"]["trial_index"] == 8
+
+
+@pytest.mark.parametrize("settings", ["paper", "default"])
+def test_reused_values_steer_nothing_else(settings):
+    """Values of other searches are no starts and teach nothing, but are used when the search comes by."""
+    whole = drive(make(settings=settings), 12)
+    searcher = make(settings=settings)
+    searcher.reuse(rows([BEST, whole[5]]))
     assert drive(searcher, 11) == whole[:5] + whole[6:]
+
+
+def stored(tmp_path, configs, metric_name="acc", study="before"):
+    """A results folder with these trials; None among the values: failed."""
+    for i, config in enumerate(configs):
+        value = bowl(config)
+        failed = {"status": "failed", "error": "out of memory"} if value is None else {"status": "completed", "val_score": value}
+        results.write_trial(tmp_path, {
+            "study": study, "search": "cd", "trial_id": f"cd-{i:05d}", "trial_index": i, "attempt": 0, "params": config,
+            "metric_name": metric_name, "scores": {}, "config": "{}", "software": "{}", **failed,
+        })  # fmt: skip
+    return tmp_path
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
+def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
+    """It knows the trials: proposes none again, and learns from all, as if it had asked for them."""
+    whole = drive(make(), 14)
+    named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
+    searcher = CoordinateDescentSearch.from_results(stored(tmp_path, whole[:9]), "before", **named)
+    if not given:
+        searcher = pickle.loads(pickle.dumps(searcher))
+        searcher.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=5)
+    assert drive(searcher, 5) == whole[9:]
+
+
+def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
+    """The table holds the larger the better, the loss negated."""
+    stored(tmp_path, drive(make(), 6), metric_name="-loss")
+    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
+    assert searcher._search.best[1] == max(results.read(tmp_path)["val_score"])
+
+
+def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        CoordinateDescentSearch.from_results(tmp_path / "none")
+    with pytest.raises(ValueError, match="0 of 0"):
+        CoordinateDescentSearch.from_results(tmp_path)
+    stored(tmp_path, [{"lr": 0.1, "wd": 0.1}, {"lr": 0.5, "wd": 0.1}])
+    with pytest.warns(UserWarning, match="1 of 2 known trials lie outside"):
+        CoordinateDescentSearch.from_results(tmp_path, space=Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0)), metric="acc", mode="max")
+    stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
+    with pytest.raises(ValueError, match="'acc', 'f1'"):
+        CoordinateDescentSearch.from_results(tmp_path)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -292,7 +362,7 @@ def test_annotations_are_opt_in():
     searcher = make(annotate="origin")
     first, second = (drive(searcher, 2))
     assert first["origin"] == {"direction": "start", "line_position": 0.0, "trial_index": 0}
-    assert second["origin"]["direction"] == "lr" and second["origin"]["trial_index"] == 1
+    assert second["origin"]["direction"] in ("lr", "wd") and second["origin"]["trial_index"] == 1
     assert set(drive(make(), 1)[0]) == {"lr", "wd"}
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from tune_cd.golden import FAILED
 from tune_cd.guided import Guided
-from tune_cd.optimiser import Proposal, best_of
+from tune_cd.lookahead import needed_next
+from tune_cd.optimiser import Proposal, best_of, check_workers
 from tune_cd.space import Space
 from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
 
@@ -33,18 +34,22 @@ class _Trial:
     h: dict
     value: float | None = None  # None: live
     asked: Proposal | None = None  # None: told without having been asked
+    recalled: bool = False  # evaluated by an earlier run of the same search
 
 
 class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
-    space: the box H. settings: "default", "paper", "guided" or a `SearchSettings`.
+    space: the box H. settings: "default", "paper" or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
-    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`).
+    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
     start: one configuration or several (the best of them is descended from); None: drawn uniformly in the log box
         by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
         that cost nothing, and replace the blind one.
+    workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
+        order, never on the order in which they end. With "paper" the trajectory is the same for any number of workers:
+        the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
 
     Raises ValueError for anything that does not fit.
     """
@@ -57,9 +62,10 @@ class CoordinateDescent:
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
         start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        workers: int = 1,
         seed: int = 0,
     ):
-        self.space = space
+        self.space, self.workers = space, check_workers(workers)
         names, rows = _directions(space, directions)
         self._plan = Plan(space, names, rows, _settings(settings))
         self._budgets = _budgets(budgets, len(rows))
@@ -69,15 +75,11 @@ class CoordinateDescent:
         self._reached: Trajectory | Guided | None = None
 
     def ask(self) -> dict | None:
-        """The next configuration, or None while the one asked for is not told, or when finished."""
-        state = self._walk()
-        if state.finished:
+        """The next configuration, or None while `workers` trials are live, or when nothing is left to propose."""
+        proposal = self._next() if len(self.live) < self.workers else None
+        if proposal is None:
             return None
-        proposal = state.proposal()
-        key = self.space.key(proposal.h)
-        if key in self._trials or self.live:  # a sequential search waits
-            return None
-        self._trials[key] = _Trial(proposal.h, asked=proposal)
+        self._trials[self.space.key(proposal.h)] = _Trial(proposal.h, asked=proposal)
         return dict(proposal.h)
 
     def tell(self, h: Mapping[str, Any], value: float | None) -> None:
@@ -94,9 +96,20 @@ class CoordinateDescent:
             self._reached = None  # history was rewritten: walk it again
         trial.value = value
 
+    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+        """Trials of an earlier run of this search, in asking order. Unlike values told they are no starting points.
+
+        Raises ValueError for a configuration outside the space.
+        """
+        for h, value in history:
+            h = self.space.check(h)
+            self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True)
+        self._reached = None
+
     @property
     def finished(self) -> bool:
-        return self._walk().finished
+        """True when nothing is left to propose and no live trial can change that."""
+        return self._walk().finished and not self.live
 
     @property
     def live(self) -> list[dict]:
@@ -129,6 +142,7 @@ class CoordinateDescent:
             "direction_names": list(plan.names),
             "budgets": list(self._budgets),
             "start": self._starts,
+            "workers": self.workers,
             "seed": self.seed,
             "trials": [_trial_to_json(trial) for trial in self._trials.values()],
         }
@@ -144,6 +158,7 @@ class CoordinateDescent:
             directions=state["directions"],
             budgets=state["budgets"],
             start=state["start"],
+            workers=state["workers"],
             seed=state["seed"],
         )
         search._plan = replace(search._plan, names=tuple(state["direction_names"]))
@@ -151,6 +166,13 @@ class CoordinateDescent:
             trial = _trial_from_json(entry)
             search._trials[search.space.key(trial.h)] = trial
         return search
+
+    def _next(self) -> Proposal | None:
+        """What to ask next, beside the live trials."""
+        state = self._walk()
+        if isinstance(state, Guided):
+            return None if state.finished else state.proposal()
+        return needed_next(state, {key: trial.value for key, trial in self._trials.items()})
 
     def _walk(self) -> Trajectory | Guided:
         """The state at the first proposal whose value is not known."""
@@ -163,7 +185,7 @@ class CoordinateDescent:
             if trial is None or trial.value is None:
                 break
             state = state.told(trial.h, trial.value)
-        if any(trial.asked for trial in self._trials.values()):
+        if any(trial.asked or trial.recalled for trial in self._trials.values()):
             self._reached = state  # before the first ask, told points may still become starts
         return state
 
@@ -180,7 +202,7 @@ class CoordinateDescent:
     def _starting_points(self) -> tuple[dict, ...]:
         given = []
         for trial in self._trials.values():
-            if trial.asked is not None:
+            if trial.asked or trial.recalled:
                 break
             given.append(trial.h)
         starts = [*self._starts, *given] if self._starts is not None else given
@@ -242,9 +264,9 @@ def _trial_to_json(trial: _Trial) -> dict:
     entry = {"h": trial.h, "live": trial.value is None, "value": None if trial.value == FAILED else trial.value}
     if trial.asked is not None:
         entry |= {"direction": trial.asked.direction, "line_position": trial.asked.line_position}
-    return entry
+    return entry | ({"recalled": True} if trial.recalled else {})
 
 
 def _trial_from_json(entry: Mapping[str, Any]) -> _Trial:
     asked = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
-    return _Trial(entry["h"], None if entry["live"] else _value(entry["value"]), asked)
+    return _Trial(entry["h"], None if entry["live"] else _value(entry["value"]), asked, entry.get("recalled", False))

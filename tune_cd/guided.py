@@ -1,4 +1,4 @@
-"""Coordinate descent whose next line and point are chosen from the data: the settings "guided".
+"""Coordinate descent whose next line and point are chosen from the data: the default search.
 
 Like `algo:cd`, each step moves along one line through the best point found so far. Unlike it, the line is not fixed by
 turn and budget: a small Gaussian process (`surrogate`) compares all points of all lines, along the directions of A and
@@ -19,10 +19,8 @@ from tune_cd.trajectory import Plan
 
 TRADING, SCALING = 4.0, 8.0
 """Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,
-`ssec:intuition`), and of all others. Both are believed, not fitted."""
-
-SHORT = 16.0
-"""Where the box is narrower than this, in octaves, length scales shrink in proportion."""
+`ssec:intuition`), and of all others. Both are believed, not fitted, and
+the same in narrow boxes: shortened in proportion, a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
 
 STEP, FINE_STEP = 0.5, 0.05
 """Spacing of the candidates on a line in octaves, over the box and again around the best of them."""
@@ -30,13 +28,15 @@ STEP, FINE_STEP = 0.5, 0.05
 APART = 0.02
 """Nothing is evaluated within so many octaves, on every axis, of what already was."""
 
-CENTRE = 2.0
-"""The expected improvement is weighted by exp(-CENTRE·|u|²/2), u = ±1 at the ends of each axis: a box is drawn around
-what seems likely, while a Gaussian process finds its corners most interesting, knowing least of them."""
+CENTRE, BALANCED = 2.0, 2.0
+"""The expected improvement is weighted by exp(-(CENTRE·|u|² + BALANCED·(a·u)²)/2), u = ±1 at the ends of each axis and
+a any direction that trades parameters: a box is drawn around what seems likely, extreme balances least so, while a
+Gaussian process finds the corners most interesting, knowing least of them. Without it (both 0) AUC@20 falls by .06 on both
+measured landscapes, .03 on omniglot's ridge, .04 on the narrow one."""
 
 CLOSER, CLOSER_FROM, CLOSER_EVERY = 6.0, 15, 3
 """From 15 trials on, every third is chosen with length scales six times shorter: ridges can be narrower than believed.
-Costs nothing measurable on smooth ridges; on a needle ridge, 51 instead of 91 % of runs are stuck after 50 trials."""
+Costs nothing measurable on smooth ridges; on a needle ridge, 57 instead of 91 % of runs are stuck after 50 trials."""
 
 TAIL = 4.0
 """Values further below the median than TAIL times what the best is above it count as that far below: how bad is bad
@@ -98,13 +98,11 @@ class Guided:
 
     def _lines(self, incumbent: dict) -> list[Line]:
         """Along the plan's directions and along each axis that is none of them."""
-        space, lines = self.plan.space, []
-        for name, direction in zip(self.plan.names, self.plan.directions, strict=True):
-            lines.append((name, direction))
+        space, x = self.plan.space, self.plan.space.to_log(incumbent)
+        lines = list(zip(self.plan.names, self.plan.directions, strict=True))
         for name, axis in zip(space.names, np.eye(len(space.names))):
             if not any(_parallel(axis, direction) for direction in self.plan.directions):
                 lines.append((name, axis))
-        x = space.to_log(incumbent)
         return [Line(name, direction, _positions(space.chord(x, direction), direction)) for name, direction in lines]
 
     def _most(self, origin: np.ndarray, line: Line) -> tuple[float, float]:
@@ -117,9 +115,12 @@ class Guided:
         return float(score[at]), float(line.positions[at])
 
     def _weight(self, x: np.ndarray) -> np.ndarray:
+        """See CENTRE; [n] for x [n, n_axes]."""
         low, high = _box(self.plan.space)
         u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
-        return np.exp(-CENTRE / 2 * (u**2).sum(-1))
+        trading = [row / np.abs(row).max() for row in self.plan.directions if _trades(row)]
+        unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
+        return np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
 
     @cached_property
     def _points(self) -> np.ndarray:
@@ -135,7 +136,7 @@ class Guided:
         rows = self.plan.directions
         if len(rows) != rows.shape[1] or abs(np.linalg.det(rows)) < NEGLIGIBLE:
             rows = np.eye(rows.shape[1])
-        scales = [_length_scale(self.plan.space, row) for row in rows]
+        scales = [TRADING if _trades(row) else SCALING for row in rows]
         closer = len(self.told) >= CLOSER_FROM and len(self.told) % CLOSER_EVERY == 0
         return x @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T / scales * (CLOSER if closer else 1.0)
 
@@ -149,10 +150,9 @@ def _raised(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, max(numbers.min(), median - TAIL * (best - median)))
 
 
-def _length_scale(space: Space, direction: np.ndarray) -> float:
-    low, high = _box(space)
-    believed = TRADING if direction.min() < 0 < direction.max() else SCALING
-    return believed * min(1.0, float((high - low)[direction != 0].max()) / SHORT)
+def _trades(direction: np.ndarray) -> bool:
+    """Whether one parameter grows along it as another shrinks."""
+    return bool(direction.min() < 0 < direction.max())
 
 
 def _positions(chord: tuple[float, float], direction: np.ndarray) -> np.ndarray:

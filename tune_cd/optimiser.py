@@ -1,6 +1,6 @@
 """The protocol every search method obeys: ask for a configuration, tell its value, larger is better."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,15 +21,25 @@ class Proposal:
 
 @runtime_checkable
 class Optimiser(Protocol):
-    """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file."""
+    """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
+
+    workers: so many trials may be live at a time; it limits asking and shapes nothing else, so it may be changed.
+    """
 
     space: Space
+    workers: int
 
     def ask(self) -> dict | None:
-        """The next configuration to evaluate, or None while nothing useful can be proposed before a tell."""
+        """The next configuration to evaluate; None while `workers` are live, or nothing useful is left to propose."""
 
     def tell(self, h: Mapping[str, Any], value: float | None) -> None:
         """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first."""
+
+    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+        """The trials of an earlier run of this same search, in asking order: it goes on where that one stopped.
+
+        To be called before the first `ask`. None of them is asked for again.
+        """
 
     @property
     def finished(self) -> bool:
@@ -48,6 +58,13 @@ class Optimiser(Protocol):
 
     def state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
+
+
+def check_workers(workers: int) -> int:
+    """`workers`, if it is a whole number of at least 1; else ValueError."""
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise ValueError(f"workers {workers!r}: a whole number, at least 1")
+    return workers
 
 
 def best_of(history: Iterable[tuple[dict, float | None]]) -> tuple[dict, float] | None:

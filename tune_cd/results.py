@@ -93,6 +93,18 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     return _read(results, "curves", study, CURVES, ["study", "trial_id", "images_seen"])
 
 
+def history(trials: pd.DataFrame) -> list[tuple[dict, float | None]]:
+    """(params, val_score) of every trial, a search's in asking order, None for one that did not complete: what optimisers are told.
+
+    trials: rows of the results table. Of several seeds of the same configuration, the mean of those that completed.
+    """
+    scores: dict[tuple, list[float | None]] = {}
+    for row in trials.sort_values(["study", "search", "trial_index"]).itertuples():
+        scores.setdefault(tuple(sorted(row.params.items())), []).append(row.val_score if row.status == "completed" else None)
+    numbers = {params: [score for score in of if score is not None] for params, of in scores.items()}
+    return [(dict(params), sum(of) / len(of) if of else None) for params, of in numbers.items()]
+
+
 def check_writable(results: str | Path) -> Path:
     """The folder, made if need be and proved writable; else the OSError that fits, naming the folder and the reason."""
     probe = _root(results) / f".probe-{token_hex(8)}"

@@ -5,6 +5,7 @@ numbers of which larger is better, and saves its state as JSON. What to try next
 """
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isfinite
@@ -12,6 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from ray.tune.search import Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
@@ -19,7 +21,7 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd import results
 from tune_cd.baselines import restore
 from tune_cd.descent import CoordinateDescent
-from tune_cd.optimiser import Optimiser
+from tune_cd.optimiser import Optimiser, check_workers
 from tune_cd.space import Space
 from tune_cd.trajectory import SearchSettings
 from tune_cd.tune_space import space_from_tune
@@ -55,10 +57,11 @@ class OptimiserSearch(Searcher):
         self._space, self._start, self._points = space, start, _points(points_to_evaluate, evaluated_rewards)
         self._search: Optimiser | None = None
         self._trials: dict[str, dict] = {}  # trial id -> h
-        self._asked: list[tuple] = []  # keys in the order of asking
-        self._known: dict[tuple, float | None] = {}  # by key: values measured elsewhere, see `recall`
+        self._index: dict[tuple, int] = {}  # by key: place in the order of asking
+        self._known: dict[tuple, float | None] = {}  # by key: values other searches measured, see `reuse`
+        self._evaluated: list[tuple[dict, float | None]] = []  # told before the first suggestion, see `from_results`
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
-        self._limit: int | None = None  # of live trials
+        self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
         self._orphans: list[dict] = []  # asked for by trials of an experiment that is gone
         if space is not None and mode is not None:
@@ -90,8 +93,6 @@ class OptimiserSearch(Searcher):
             raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
         if self._orphans:
             h = self._orphans.pop(0)
-        elif self._limit is not None and len(self._search.live) >= self._limit:
-            return None
         else:
             h = self._next()
         if h is None:
@@ -119,8 +120,10 @@ class OptimiserSearch(Searcher):
         self._search.tell(h, value)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """The limit is ours to keep: no suggestion while so many trials are live (after a restore there may be more)."""
+        """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
         self._limit = max_concurrent
+        if self._search is not None:
+            self._search.workers = max_concurrent
         return True
 
     # Knowledge from elsewhere ---------------------------------------------------------------------------------
@@ -143,15 +146,24 @@ class OptimiserSearch(Searcher):
         flat = flatten_dict(parameters)
         self._search.tell(self._search.space.check(flat), None if error else self._signed(value))
 
-    def recall(self, known: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
-        """Values measured by an earlier run, (configuration, value) with None for a failed trial, in the metric's sign.
+    def recall(self, trials: pd.DataFrame) -> None:
+        """Go on where an earlier run of this same search stopped. trials: its rows of the results table.
 
-        Wherever the search comes by one of them, now or later, it counts as suggested and finished and is not run
-        again. They steer nothing else: a search given its own earlier values goes on exactly where it stopped.
+        None of them is suggested again, and the order of asking is counted on. Before the first suggestion only.
         """
         self._require_space("recall")
+        self._search.recall(results.history(trials))
+        key = self._search.space.key
+        self._index |= {key(params): int(index) for params, index in zip(trials["params"], trials["trial_index"])}
+
+    def reuse(self, trials: pd.DataFrame) -> None:
+        """Rows of the results table that other searches left: none of these trials is run again.
+
+        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing else.
+        """
+        self._require_space("reuse")
         space = self._search.space
-        self._known |= {space.key(space.check(h)): self._signed(value) for h, value in known}
+        self._known |= {space.key(space.check(h)): value for h, value in results.history(trials)}
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ class OptimiserSearch(Searcher):
             "search": self._search and self._search.state(),
             "trials": self._trials,
             "best_seen": self._best_seen,
-            "asked": self._asked,
+            "index": list(self._index.items()),
             "known": list(self._known.items()),
         }
 
@@ -174,9 +186,9 @@ class OptimiserSearch(Searcher):
             raise ValueError(f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
         self._metric, self._mode = state["metric"], state["mode"]
         if state["search"] is not None:
-            self._search = restore(state["search"])
+            self._search = self._limited(restore(state["search"]))
         self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
-        self._asked, self._known = [tuple(key) for key in state["asked"]], {tuple(key): value for key, value in state["known"]}
+        self._index, self._known = ({tuple(key): value for key, value in state[name]} for name in ("index", "known"))
         self._restored, self._orphans = True, []
 
     def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
@@ -204,10 +216,26 @@ class OptimiserSearch(Searcher):
     def _begin(self, space: Space) -> None:
         tried = [point for point, reward in self._points if reward is None]
         starts = tried + ([self._start] if self._start is not None else [])
-        self._search = self._make(space, start=starts or None)
+        self._search = self._limited(self._make(space, start=starts or None))
         for point, reward in self._points:
             if reward is not None:
                 self._search.tell(point, self._signed(reward))
+        self._tell_evaluated()
+
+    def _tell_evaluated(self) -> None:
+        outside = 0
+        for h, value in self._evaluated:
+            try:
+                self._search.tell(h, value)
+            except ValueError:
+                outside += 1
+        if outside:
+            warnings.warn(f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out")
+
+    def _limited(self, search: Optimiser) -> Optimiser:
+        if self._limit is not None:
+            search.workers = self._limit
+        return search
 
     def _require_space(self, caller: str) -> None:
         if self._mode is None or self._search is None:
@@ -217,7 +245,7 @@ class OptimiserSearch(Searcher):
         """The next configuration that has to be run; known ones on the way are told."""
         while (h := self._search.ask()) is not None:
             key = self._search.space.key(h)
-            self._asked.append(key)
+            self._index[key] = max(self._index.values(), default=-1) + 1
             if key not in self._known:
                 return h
             self._search.tell(h, self._known[key])
@@ -225,7 +253,7 @@ class OptimiserSearch(Searcher):
 
     def _annotation(self, h: dict) -> dict:
         origin = self._search.origin(h)
-        index = self._asked.index(self._search.space.key(h))
+        index = self._index[self._search.space.key(h)]
         return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": index}
 
     def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
@@ -261,7 +289,8 @@ class CoordinateDescentSearch(OptimiserSearch):
 
     space: the searched box; None: converted from `param_space` (loguniform, lograndint, their q-forms, numeric
         choice; nested keys are joined by "/"). metric, mode: as in `TuneConfig`; "min" negates once, here.
-    settings, directions, budgets, start, seed: see `CoordinateDescent`.
+    settings, directions, budgets, start, workers, seed: see `CoordinateDescent`; `TuneConfig`'s max_concurrent_trials
+        sets the number of workers as well.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: their known values, one each: then they cost no trial.
     use_result: a finished trial counts with its "last" reported value or with its "best".
@@ -281,17 +310,48 @@ class CoordinateDescentSearch(OptimiserSearch):
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
         start: Mapping[str, Any] | None = None,
+        workers: int = 1,
         seed: int = 0,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         use_result: str = "last",
         annotate: str | None = None,
     ):
-        make = partial(CoordinateDescent, settings=settings, directions=directions, budgets=budgets, seed=seed)
+        make = partial(
+            CoordinateDescent, settings=settings, directions=directions, budgets=budgets, workers=check_workers(workers), seed=seed,
+        )  # fmt: skip
         super().__init__(
             space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
             evaluated_rewards=evaluated_rewards, use_result=use_result, annotate=annotate,
         )  # fmt: skip
+
+    @classmethod
+    def from_results(
+        cls,
+        path: str | Path,
+        study: str | None = None,
+        *,
+        space: Space | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **arguments,
+    ) -> "CoordinateDescentSearch":
+        """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
+
+        They cost no trial; the rest is as in the constructor. A finished search is continued so, and a search of the
+        same parameters begun better than blind. Trials outside the space are left out with a warning.
+        Raises ValueError where no trial completed, or where they do not share one metric.
+        """
+        trials = results.read(path, study)
+        completed = trials[trials["status"] == "completed"]
+        if completed.empty or completed["metric_name"].nunique() > 1:
+            names = sorted(completed["metric_name"].unique())
+            raise ValueError(f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; one metric is needed")
+        searcher = cls(space, metric, mode, **arguments)
+        searcher._evaluated = results.history(trials)
+        if searcher._search is not None:
+            searcher._tell_evaluated()
+        return searcher
 
 
 def _check_mode(mode: str | None) -> None:

@@ -76,14 +76,17 @@ class Axis:
         multiple = min(max(round(value / self.step), ceil(self.low / self.step)), floor(self.high / self.step))
         return multiple * self.step
 
-    def check(self, value: Any) -> None:
-        """Raise ValueError unless `value` is a number this axis allows."""
+    def check(self, value: Any) -> float | int:
+        """`value` as this axis has it; raises ValueError unless it is a number the axis allows."""
         if not isinstance(value, Real) or isinstance(value, bool) or not self.low <= value <= self.high:
             raise ValueError(f"{self.name} = {value!r} is outside [{self.low}, {self.high}]")
         if self.values is not None and value not in self.values:
             raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
         if self.step is not None and abs(value / self.step - round(value / self.step)) > 1e-9 * value / self.step:
             raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
+        if self.values is not None:
+            return self.values[self.values.index(value)]
+        return round(value / self.step) * self.step if isinstance(self.step, int) else value
 
     def to_json(self) -> dict:
         return {"name": self.name, "low": self.low, "high": self.high, "values": self.values, "step": self.step}
@@ -116,13 +119,14 @@ class Space:
         return hash(self.axes)
 
     def check(self, h: Mapping[str, Any]) -> dict:
-        """`h` reduced to this space's names; raises ValueError for a missing name or a value that is not allowed."""
+        """`h` reduced to this space's names, in the axes' types (a batch size read from a table as 64.0 is 64).
+
+        Raises ValueError for a missing name or a value that is not allowed.
+        """
         missing = [name for name in self.names if name not in h]
         if missing:
             raise ValueError(f"configuration {dict(h)!r} lacks {missing}; the space has {list(self.names)}")
-        for axis in self.axes:
-            axis.check(h[axis.name])
-        return {name: h[name] for name in self.names}
+        return {axis.name: axis.check(h[axis.name]) for axis in self.axes}
 
     def to_log(self, h: Mapping[str, Any]) -> np.ndarray:
         """Coordinates [n_axes] of a configuration, in octaves. Raises ValueError as `check` does."""

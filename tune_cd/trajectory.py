@@ -18,19 +18,19 @@ from tune_cd.space import Space
 class SearchSettings:
     """What the presets differ in. Raises ValueError for what is out of range.
 
-    proposals: "golden": line searches in turn, Algorithms 1 and 2; "model": the line and the point of largest expected
-        improvement, see `guided`, which heeds none of the other settings.
+    proposals: "model": the line and the point of largest expected improvement, see `guided`; "golden": line searches in
+        turn, Algorithms 1 and 2, to which the other settings belong.
     slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
         direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
     score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
     resolution: a bracket at most this wide, in octaves, is not searched further.
     """
 
+    proposals: str = "model"
     slope_threshold: float = 0.02
     budget_growth: float = 2.0
     score_range: float | None = None
     resolution: float = 1e-3
-    proposals: str = "golden"
 
     def __post_init__(self):
         if self.proposals not in ("golden", "model"):
@@ -42,9 +42,8 @@ class SearchSettings:
 
 
 SETTINGS = {
-    "paper": SearchSettings(score_range=1.0),
     "default": SearchSettings(),
-    "guided": SearchSettings(proposals="model"),
+    "paper": SearchSettings(proposals="golden", score_range=1.0),
 }
 
 

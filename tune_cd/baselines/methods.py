@@ -1,10 +1,10 @@
-"""What coordinate descent is compared with: random search, the full grid and Optuna's samplers, behind one protocol.
+"""What coordinate descent is compared with: random search, the full grid, Optuna's samplers and FLAML's CFO, behind one protocol.
 
-    search = OPTIMISERS["tpe"](space, seed=0, start=None)
+    search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
 `OPTIMISERS` names every search method of the project. A method without a start begins where `CoordinateDescent` with
 the same seed does, at a point drawn uniformly in the log box: methods given equal seeds start alike and can be
-compared in pairs. Optuna is imported when one of its samplers is made, never before.
+compared in pairs. Optuna and FLAML are imported when one of their methods is made, never before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.descent import CoordinateDescent
+from tune_cd.baselines.cfo_rule import CfoRule
 from tune_cd.baselines.listed import Listed, grid_cells, uniform_draws
-from tune_cd.optimiser import Optimiser, Proposal, best_of
+from tune_cd.optimiser import Optimiser, Proposal, best_of, check_workers
 from tune_cd.baselines.optuna_rule import OptunaRule
 from tune_cd.space import Space
 
@@ -58,15 +59,30 @@ class Baseline:
     """
 
     def __init__(
-        self, space: Space, rule: Rule, starts: list[dict], *, method: str, seed: int, options: Mapping[str, Any]
+        self, space: Space, rule: Rule, starts: list[dict], *, method: str, seed: int, workers: int, options: Mapping[str, Any]
     ):
-        self.space, self.seed = space, seed
+        self.space, self.seed, self.workers = space, seed, check_workers(workers)
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
         self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
         self._events: list[dict] = []
+        self._recalled: dict[tuple, tuple[dict, float | None]] = {}  # by key
 
     def ask(self) -> dict | None:
-        """The next configuration; None only when finished: baselines propose beside any number of live trials."""
+        """The next configuration; None while `workers` trials are live, and when finished."""
+        while len(self.live) < self.workers and (h := self._next()) is not None:
+            if self.space.key(h) not in self._recalled:
+                return h
+            self.tell(*self._recalled.pop(self.space.key(h)))
+        return None
+
+    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+        """Trials of an earlier run of this search: wherever it comes by one of them, it is told at once.
+
+        A sampler that draws at random proposes the same again, as long as it had one trial at a time.
+        """
+        self._recalled |= {self.space.key(self.space.check(h)): (self.space.check(h), value) for h, value in history}
+
+    def _next(self) -> dict | None:
         start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
         if start is not None:
             self._rule.take(start)
@@ -119,6 +135,7 @@ class Baseline:
     def state(self) -> dict:
         """The events in their order and what they follow from; `restore` goes through them again."""
         state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
+        state |= {"workers": self.workers, "recalled": list(self._recalled.values())}
         return state | {"space": self.space.to_json(), "starts": self._starts, "events": list(self._events)}
 
 
@@ -133,51 +150,60 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     if state["version"] != STATE_VERSION:
         raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
     space, method = Space.from_json(state["space"]), state["method"]
-    search = OPTIMISERS[method](space, seed=state["seed"], start=state["starts"], **state["options"])
+    enough = max(1, len(state["events"]))  # the limit may have been lower than it was when something was asked
+    search = OPTIMISERS[method](space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
     for event in state["events"]:
         if event["event"] == "tell":
             search.tell(event["h"], event["value"])
         elif (h := search.ask()) is None or space.key(h) != space.key(event["h"]):
             raise ValueError(f"{method} now proposes {h}, not {event['h']} as stored: another release of its sampler?")
+    search.workers = state["workers"]
+    search.recall(state["recalled"])
     return search
 
 
-def coordinate_descent(space: Space, *, seed: int = 0, start: Start = None, settings: str) -> Optimiser:
+def coordinate_descent(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, settings: str) -> Optimiser:
     """`CoordinateDescent` with the default directions and budgets; settings as there."""
-    return CoordinateDescent(space, settings=settings, start=start, seed=seed)
+    return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
 
 
-def random_search(space: Space, *, seed: int = 0, start: Start = None) -> Baseline:
+def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
     """Uniform in the log box, nothing twice."""
     rule = Listed(space, uniform_draws(space, seed))
-    return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, options={})
+    return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
 
 
-def grid_search(space: Space, *, seed: int = 0, start: Start = None, step: float = 2.0) -> Baseline:
+def grid_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, step: float = 2.0) -> Baseline:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`; it needs no start, nor a seed."""
     rule = Listed(space, grid_cells(space, step))
     starts = [] if start is None else _starts(space, start, seed)
-    return Baseline(space, rule, starts, method="grid", seed=seed, options={"step": step})
+    return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
 
 
-def optuna_search(space: Space, *, seed: int = 0, start: Start = None, method: str) -> Baseline:
+def optuna_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, method: str) -> Baseline:
     """One of Optuna's samplers, see `optuna_rule.SAMPLERS`. Raises ImportError where it is not installed."""
     rule = OptunaRule(space, method, seed)
-    return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, options={})
+    return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, workers=workers, options={})
+
+
+def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+    """FLAML's CFO. Raises ImportError where it is not installed."""
+    rule = CfoRule(space, seed)
+    return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
 
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
     "cd-paper": partial(coordinate_descent, settings="paper"),
-    "cd-guided": partial(coordinate_descent, settings="guided"),
     "random": random_search,
     "grid": grid_search,
     "tpe-paper": partial(optuna_search, method="tpe-paper"),
     "tpe": partial(optuna_search, method="tpe"),
     "cmaes": partial(optuna_search, method="cmaes"),
     "gp": partial(optuna_search, method="gp"),
+    "cfo": cfo_search,
 }
-"""Every search method: name -> (space, *, seed=0, start=None); "grid" also takes `step`."""
+"""Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
 
 
 def _starts(space: Space, start: Start, seed: int) -> list[dict]:

@@ -16,7 +16,7 @@ A_TH_COLUMNS = tuple(map(tuple, np.linalg.inv(A_TH).T.round().tolist()))
 The paper says "the rows of A"; for A_O both readings are the same up to scale, for A_th they are not (its inverse is
 of integers, as its determinant is -1)."""
 
-FIXED = SearchSettings(score_range=1.0, budget_growth=1.0)
+FIXED = SearchSettings(proposals="golden", score_range=1.0, budget_growth=1.0)
 """The preset "paper" without the growth of budgets."""
 
 

@@ -23,7 +23,7 @@ from tune_cd.landscape import Landscape
 from tune_cd.optimiser import Optimiser
 
 Method = Callable[..., Optimiser]
-"""A constructor, (space, *, seed, start) -> Optimiser, that can be pickled; as in `baselines.OPTIMISERS`."""
+"""A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `baselines.OPTIMISERS`."""
 
 CONVENTIONAL = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}
 """The recipe everybody knows: equal weights, a learning rate of 0.1 (SGD's usual one, as in the tasks of `tune_cd.run`)."""
@@ -95,7 +95,7 @@ def replay(
     method: str, make: Method, landscape: Landscape, seed: int, *, trials: int = 50, workers: int = 1, start: str = "blind"
 ) -> Trajectory:
     """The trajectory of one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
-    optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed))
+    optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers)
     return Trajectory(method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed))
 
 

@@ -46,7 +46,7 @@ def _on_cluster(study) -> int:
     from tune_cd.run import preflight
 
     try:
-        resources = preflight.check_resources(study.options, preflight.node_resources())
+        resources = preflight.check_resources(study.options, *preflight.node_resources(), study.searches[0].num_samples)
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
     except ValueError as error:
         return _refuse(error)
@@ -85,7 +85,7 @@ def _announce(study, resources) -> None:
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px, "
         f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images, {resources.cpus} CPU and {resources.gpus:g} GPU each, "
-        f"one at a time; {study.space}; results in {study.results}",
+        f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}; {study.space}; results in {study.results}",
         flush=True,
     )
 

@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--address", metavar="ADDR", help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
     where.add_argument("--gpus-per-trial", type=float, metavar="F", help="default: 1 where the cluster has or may grow GPUs, else 0")
     where.add_argument("--cpus-per-trial", type=int, metavar="N", help="default: all CPUs of a node without GPUs, else 1")
+    where.add_argument("--workers", type=int, metavar="N", help="trials at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples, so that the search can learn")
     where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
     return top
 
@@ -71,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 EXTENSIBLE = ("num_samples", "baseline")
 """What a resumed study may be given anew, and keeps otherwise."""
 
-SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "dry_run")
+SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "workers", "dry_run")
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
 
@@ -143,10 +144,10 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
 
 
 def _baseline(average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone: one line search along the joint direction, on the recipe's diagonal."""
+    """Tune the learning rate alone: one golden-section line search along the joint direction, on the recipe's diagonal."""
     start = space.check(_recipe(average, options, setup))
     joint = [[1.0, 1.0, 0.0][: len(space.names)]]
-    make = partial(CoordinateDescent, directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
+    make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
     return Search(average, BASELINE_TRIALS, make, start)
 
 

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 
-import pandas as pd
 from ray import tune
 
 from tune_cd import results
@@ -80,8 +79,9 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
     """Train what is left of a search. Trials whose rows exist count as done; nothing is trained twice."""
     table = results.read(study.results, study.name)
     searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
-    searcher.recall(known_values(table))
     own = table[table["search"] == search.name]
+    searcher.recall(own)
+    searcher.reuse(table[table["search"] != search.name])
     done = len(own)
     if done >= search.num_samples:
         print(f"[{search.name}]  all {done} trials are in the table already")
@@ -95,7 +95,7 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
             mode="max",
             num_samples=search.num_samples - done,
             search_alg=searcher,
-            max_concurrent_trials=1,
+            max_concurrent_trials=resources.workers,
             reuse_actors=True,
             trial_name_creator=partial(_trial_name, search.name),
             trial_dirname_creator=partial(_trial_name, search.name),
@@ -118,16 +118,6 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
 
 def _trial_name(search: str, trial) -> str:
     return trial_name(search, trial.config[ORIGIN]["trial_index"])
-
-
-def known_values(table: pd.DataFrame) -> list[tuple[dict, float | None]]:
-    """(configuration, value) of every row of a study; None for a trial that diverged or failed."""
-    return [(_typed(row.params), row.val_score if row.status == "completed" else None) for row in table.itertuples()]
-
-
-def _typed(params: dict) -> dict:
-    """The table holds floats; a batch size is an integer."""
-    return {name: int(value) if name == "batch_size" else value for name, value in params.items()}
 
 
 def trainable(study: Study, search: Search, resources: Resources):

@@ -1,0 +1,86 @@
+"""FLAML's CFO behind the protocol: a local direct search with random restarts, "frugal" as ours is."""
+
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from tune_cd.baselines.listed import Listed, uniform_draws
+from tune_cd.golden import FAILED
+from tune_cd.space import Space
+
+REPEATS = 20
+"""So often may CFO have nothing to propose, or what is known, before a uniform draw takes its place."""
+
+
+class CfoRule:
+    """A `baselines.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
+
+    CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
+    value once: corrections come too late for it.
+    """
+
+    def __init__(self, space: Space, seed: int):
+        _flaml()  # refuses now where it is missing
+        self._space, self._seed = space, seed
+        self._cfo: Any = None
+        self._ids: dict[tuple, str] = {}  # by key: CFO's open trials
+        self._count = 0
+        self._uniform = Listed(space, uniform_draws(space, seed))
+
+    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
+        if self.exhausted(known):
+            return None
+        for _ in range(REPEATS):
+            h = self._suggested()
+            if h is not None and self._space.key(h) not in known:
+                return h
+            if h is not None and (trial := known[self._space.key(h)]).told:
+                self.observe(h, trial.value)
+        return self._uniform.propose(known)
+
+    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
+        return self._uniform.exhausted(known)
+
+    def take(self, h: dict) -> None:
+        if self._cfo is None:
+            self._begin(h)
+            self._suggested()
+
+    def observe(self, h: dict, value: float | None) -> None:
+        trial = self._ids.pop(self._space.key(h), None)
+        if trial is not None:
+            result = {"value": FAILED if value is None else value, "config": self._octaves(h)}
+            self._cfo.on_trial_complete(trial, result)
+
+    def _suggested(self) -> dict | None:
+        if self._cfo is None:
+            self._begin(None)
+        self._count += 1
+        config = self._cfo.suggest(str(self._count))
+        if config is None:
+            return None
+        h = self._space.from_log([float(config[name]) for name in self._space.names])
+        self._ids[self._space.key(h)] = str(self._count)
+        return h
+
+    def _begin(self, start: dict | None) -> None:
+        flaml = _flaml()
+        domains = {axis.name: flaml.tune.uniform(axis.log_low, axis.log_high) for axis in self._space.axes}
+        points = [] if start is None else [self._octaves(start)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
+
+    def _octaves(self, h: dict) -> dict[str, float]:
+        return dict(zip(self._space.names, self._space.to_log(h).tolist()))
+
+
+def _flaml() -> Any:
+    """FLAML. Raises ImportError saying how to install it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its note that its AutoML half is not installed
+            return import_module("flaml")
+    except ImportError as error:
+        raise ImportError("cfo needs flaml: pip install tune_cd[baselines]", name="flaml") from error

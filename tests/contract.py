@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tune_cd.optimiser import Optimiser
+from tune_cd.optimiser import Optimiser, Told
 from tune_cd.space import Axis, Space
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -183,6 +183,19 @@ def resumed_equals_never_stopped(make: Make, restore: Restore) -> None:
             assert advance(other, 3) == advance(search, 3)
 
 
+def a_censored_value_never_wins(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=17)
+    asked = advance(search, 4)
+    best = search.best
+    stopped = search.ask()
+    search.tell(stopped, 9.0, censored=True)
+    assert search.best == best and search.live == []
+    assert restore(json.loads(json.dumps(search.state()))).best == best
+    assert len({PLANE.key(h) for h in asked + advance(search, 4)}) == 8
+    search.tell(stopped, 9.0)
+    assert search.best == (stopped, 9.0), "it was run again, to the end"
+
+
 def workers_may_come_and_go(make: Make, restore: Restore) -> None:
     search = make(PLANE, seed=15)
     assert search.workers == 1
@@ -204,7 +217,7 @@ def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
     whole = advance(make(MIXED, seed=16), TRIALS, lambda h: score(h) if h["batch_size"] > 16 else None)
     for done in (0, 1, 8):
         search = make(MIXED, seed=16)
-        search.recall([(h, score(h) if h["batch_size"] > 16 else None) for h in whole[:done]])
+        search.recall([Told(h, score(h) if h["batch_size"] > 16 else None) for h in whole[:done]])
         asked = advance(search, 2, lambda h: score(h) if h["batch_size"] > 16 else None)
         other = restore(json.loads(json.dumps(search.state())))
         asked += advance(other, TRIALS - done - 2, lambda h: score(h) if h["batch_size"] > 16 else None)
@@ -227,6 +240,7 @@ LAWS = [
     asks_for_nothing_twice,
     several_at_a_time,
     resumed_equals_never_stopped,
+    a_censored_value_never_wins,
     workers_may_come_and_go,
     goes_on_where_an_earlier_run_stopped,
 ]

@@ -173,6 +173,28 @@ def test_a_second_report_replaces_the_first():
     assert corrected.ask() == plain.ask()
 
 
+@pytest.mark.parametrize("settings", ["paper", "default"])
+def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
+    """Stopped early at a value far above all others: it goes on as if the trial had just lost."""
+    start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    lucky, level = (CoordinateDescent(PLANE, settings=settings, start=start) for _ in range(2))
+    for search, value in ((lucky, 99.0), (level, ridge(start))):
+        search.tell(search.ask(), ridge(start))
+        search.tell(search.ask(), value, censored=True)
+        run(search, ridge, 10)
+    if settings == "paper":
+        assert [h for h, _ in lucky.history] == [h for h, _ in level.history]
+    else:  # a model believes that it is as good as the best, but no line leads through it
+        censored = lucky.history[1][0]
+        for h, _ in lucky.history[2:]:
+            origin = lucky.origin(h)
+            moved = PLANE.to_log(h) - PLANE.to_log(censored)
+            direction = np.array({"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction])
+            assert not np.allclose(moved, origin.line_position * direction)
+    assert lucky.best[1] < 1
+    assert CoordinateDescent.from_state(lucky.state()).ask() == lucky.ask()
+
+
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):

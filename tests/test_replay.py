@@ -20,6 +20,7 @@ from tune_cd.landscape import Table, from_table
 from tune_cd.optimiser import Proposal
 from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
 from tune_cd.replay.__main__ import find, main, store
+from tune_cd.replay.benchmark import PARTS
 from tune_cd.replay.tables import CELLS, markdown, summary
 from tune_cd.space import Space
 
@@ -313,3 +314,33 @@ def test_the_ablations_order():
     assert (worse["d20"] + worse["d20_ci"] < 0).all()
     solid = summary(replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)").set_index("method")
     assert (solid.loc[["A_th rows (3,3,3)", "A_th inverse columns (3,3,3)"], "d20"] < -0.1).all()
+
+
+# The benchmark ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_part_of_the_benchmark_can_be_run(name):
+    """Its landscapes, methods, columns and reference exist, and those compared in pairs are run alike."""
+    part = PARTS[name]
+    assert set(part.columns) <= set(CELLS) and part.reference in {entry.label for entry in part.entries}
+    assert len({entry.label for entry in part.entries}) == len(part.entries)
+    for landscape in part.landscapes:
+        assert find(landscape).name == landscape
+        assert all(start_of(entry.start, find(landscape), 0) is None or entry.start != "blind" for entry in part.entries)
+
+
+def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(capsys):
+    assert main(["--benchmark", "ablation-3d", "warm", "--trajectories", "2", "--processes", "1"]) == 0
+    printed = capsys.readouterr().out
+    tables = [block.splitlines() for block in printed.split("\n\n") if block.startswith("|")]
+    assert [table[0].split("|")[1].strip() for table in tables] == ["AUC@10", "AUC@20", "n-95", "AUC@10", "ΔAUC@10", "ΔAUC@20"]
+    assert [cell.strip() for cell in tables[3][0].split("|")[2:-1]] == ["cd", "cd, near:2", "cd, near:4", "cd, near:8"]
+    assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + len(PARTS["warm"].landscapes)
+    assert tables[4][2].split("|")[2].strip() == "-", "nothing is subtracted from itself"
+
+
+def test_time_used_by_hand():
+    table = summary([trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])])
+    row = table.iloc[0]
+    assert row.gpu95 == pytest.approx((0.5 + 2.0 + 2.5 + 2.0 + 4.0 + 4.25) / 2), "all had begun at 0, and ended by 4.3"

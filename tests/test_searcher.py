@@ -247,6 +247,9 @@ def test_add_evaluated_point():
     searcher = make()
     searcher.add_evaluated_point({"lr": 0.01, "wd": 0.001, "epochs": 3}, 0.9)
     searcher.add_evaluated_point({"lr": 0.02, "wd": 0.001}, 0.99, pruned=True)
+    searcher.add_evaluated_point({"lr": 0.04, "wd": 0.001}, None, pruned=True, intermediate_values=[0.1, 0.995])
+    searcher.add_evaluated_point({"lr": 0.05, "wd": 0.001}, None, pruned=True)
+    assert len(searcher._search.history) == 3
     searcher.add_evaluated_point({"lr": 0.03, "wd": 0.001}, None, error=True)
     assert searcher._search.best == ({"lr": 0.01, "wd": 0.001}, 0.9)
     with pytest.raises(ValueError):
@@ -325,6 +328,26 @@ def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
     stored(tmp_path, drive(make(), 6), metric_name="-loss")
     searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
     assert searcher._search.best[1] == max(results.read(tmp_path)["val_score"])
+
+
+def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):
+    stored(tmp_path, drive(make(), 4))
+    results.write_trial(tmp_path, {
+        "study": "before", "search": "cd", "trial_id": "cd-9", "trial_index": 9, "attempt": 0, "params": {"lr": 0.5, "wd": 0.5},
+        "metric_name": "acc", "scores": {}, "config": "{}", "software": "{}", "status": "stopped", "val_score": 9.0,
+    })  # fmt: skip
+    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
+    assert searcher._search.best[1] < 1 and len(searcher._search.history) == 5
+
+
+@pytest.mark.parametrize("result, kept", [({"acc": 0.9, "training_iteration": 3}, 0.5), ({"acc": 0.9, "training_iteration": 10}, 0.9), ({"acc": 0.9}, 0.9)])
+def test_a_trial_of_less_than_full_length_is_censored(result, kept):
+    searcher = make(full_length=("training_iteration", 10))
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
+    searcher.suggest("b")
+    searcher.on_trial_complete("b", result)
+    assert searcher._search.best[1] == kept
 
 
 def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from math import isfinite
@@ -27,6 +28,7 @@ class ResultsCallback(Callback):
     named "-metric", since scores in it are the larger the better.
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
+    full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
     record: "all" trials, or "failures" alone where the trainable writes its own row when it completes.
 
     An error while writing never reaches Tune: rows are written by a thread of their own, and what could not be
@@ -43,12 +45,14 @@ class ResultsCallback(Callback):
         search: str = "cd",
         fields: dict[str, Any] | None = None,
         annotate: str | None = None,
+        full_length: tuple[str, float] | None = None,
         record: str = "all",
     ):
         if mode not in ("min", "max") or record not in ("all", "failures"):
             raise ValueError(f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'")
         self._results, self._study, self._metric, self._mode = str(results), study, metric, mode
         self._search, self._fields, self._annotate, self._record = search, fields or {}, annotate, record
+        self._full_length = full_length
         self._started: dict[str, datetime] = {}
         self._last_results: dict[str, dict] = {}
         self._writer: ThreadPoolExecutor | None = None
@@ -104,7 +108,7 @@ class ResultsCallback(Callback):
             "params": {name: float(value) for name, value in searched.items() if isinstance(value, Real)},
             **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if isinstance(config.get(name), Real)},
             "batch_size": config["batch_size"] if isinstance(config.get("batch_size"), int) else None,
-            "status": "failed" if error else "completed" if score is not None else "diverged",
+            "status": self._status(score, result, error),
             "metric_name": self._metric if self._mode == "max" else f"-{self._metric}",
             "val_score": score,
             "scores": {name: float(v) for name, v in flatten_dict(result).items() if _is_score(name, v)},
@@ -118,6 +122,13 @@ class ResultsCallback(Callback):
             **self._fields,
         }
 
+    def _status(self, score: float | None, result: dict, error: str | None) -> str:
+        if error:
+            return "failed"
+        if score is None:
+            return "diverged"
+        return "stopped" if stopped_early(result, self._full_length) else "completed"
+
     def _score(self, result: dict) -> float | None:
         value = result.get(self._metric)
         if not isinstance(value, Real) or not isfinite(value):
@@ -128,6 +139,14 @@ class ResultsCallback(Callback):
 def trial_name(search: str, trial_index: int) -> str:
     """The table's trial_id: the same for the same trial of a study, whichever driver asks for it."""
     return f"{search}-{trial_index:05d}"
+
+
+def stopped_early(result: Mapping[str, Any] | None, full_length: tuple[str, float] | None) -> bool:
+    """Whether a trial's last result has less of what `full_length` names than a complete trial has."""
+    if full_length is None or not result:
+        return False
+    key, amount = full_length
+    return key in result and result[key] < amount
 
 
 TUNE_KEYS = ("config/", "time_", "timestamp", "pid", "iterations_since_restore", "training_iteration", "done")

@@ -15,7 +15,7 @@ import numpy as np
 from tune_cd.golden import FAILED
 from tune_cd.guided import Guided
 from tune_cd.lookahead import needed_next
-from tune_cd.optimiser import Proposal, best_of, check_workers
+from tune_cd.optimiser import Proposal, Told, best_of, check_workers, uncensored
 from tune_cd.space import Space
 from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
 
@@ -35,6 +35,11 @@ class _Trial:
     value: float | None = None  # None: live
     asked: Proposal | None = None  # None: told without having been asked
     recalled: bool = False  # evaluated by an earlier run of the same search
+    censored: bool = False  # stopped early
+
+    def counts(self, best: float | None) -> float | None:
+        """The value beside the `best` one so far; None: live."""
+        return self.value if self.value is None else uncensored(self.value, self.censored, best)
 
 
 class CoordinateDescent:
@@ -82,28 +87,29 @@ class CoordinateDescent:
         self._trials[self.space.key(proposal.h)] = _Trial(proposal.h, asked=proposal)
         return dict(proposal.h)
 
-    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
+    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
         """Report the value of a configuration; None, NaN or ±inf: the trial failed.
 
         A configuration never asked for is adopted: before the first ask as a starting point, later as a value that
-        is known should the search come by. A second report of the same h replaces the first.
+        is known should the search come by. A second report of the same h replaces the first. The value of a trial that
+        was stopped early is censored: it counts as no better than the best of those that were not.
         Raises ValueError for a configuration outside the space.
         """
         h = self.space.check(h)
         trial = self._trials.setdefault(self.space.key(h), _Trial(h))
         value = _value(value)
-        if trial.value is not None and trial.value != value:
+        if trial.value is not None and (trial.value, trial.censored) != (value, censored):
             self._reached = None  # history was rewritten: walk it again
-        trial.value = value
+        trial.value, trial.censored = value, censored
 
-    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+    def recall(self, history: Sequence[Told]) -> None:
         """Trials of an earlier run of this search, in asking order. Unlike values told they are no starting points.
 
         Raises ValueError for a configuration outside the space.
         """
-        for h, value in history:
+        for h, value, censored in history:
             h = self.space.check(h)
-            self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True)
+            self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True, censored=censored)
         self._reached = None
 
     @property
@@ -123,7 +129,12 @@ class CoordinateDescent:
 
     @property
     def best(self) -> tuple[dict, float] | None:
-        return best_of(self.history)
+        return best_of([(dict(trial.h), trial.value) for trial in self._told if not trial.censored])
+
+    @property
+    def _told(self) -> list[_Trial]:
+        """Trials with a value, failures left out."""
+        return [trial for trial in self._trials.values() if trial.value not in (None, FAILED)]
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         trial = self._trials[self.space.key(h)]
@@ -172,7 +183,7 @@ class CoordinateDescent:
         state = self._walk()
         if isinstance(state, Guided):
             return None if state.finished else state.proposal()
-        return needed_next(state, {key: trial.value for key, trial in self._trials.items()})
+        return needed_next(state, {key: trial.counts(state.value) for key, trial in self._trials.items()})
 
     def _walk(self) -> Trajectory | Guided:
         """The state at the first proposal whose value is not known."""
@@ -184,14 +195,15 @@ class CoordinateDescent:
             trial = self._trials.get(self.space.key(proposal.h))
             if trial is None or trial.value is None:
                 break
-            state = state.told(trial.h, trial.value)
+            state = state.told(trial.h, trial.counts(state.value if state.here else None))
         if any(trial.asked or trial.recalled for trial in self._trials.values()):
             self._reached = state  # before the first ask, told points may still become starts
         return state
 
     def _guided(self) -> Guided:
         """What follows from all values told, in asking (or, unasked, telling) order."""
-        told = tuple((trial.h, trial.value) for trial in self._trials.values() if trial.value is not None)
+        best = self.best[1] if self.best else None
+        told = tuple((trial.h, trial.counts(best)) for trial in self._trials.values() if trial.value is not None)
         if not isinstance(self._reached, Guided) or self._reached.told != told:
             self._reached = Guided(self._plan, self._starting_points(), told)
         return self._reached
@@ -264,9 +276,10 @@ def _trial_to_json(trial: _Trial) -> dict:
     entry = {"h": trial.h, "live": trial.value is None, "value": None if trial.value == FAILED else trial.value}
     if trial.asked is not None:
         entry |= {"direction": trial.asked.direction, "line_position": trial.asked.line_position}
-    return entry | ({"recalled": True} if trial.recalled else {})
+    return entry | {name: True for name in ("recalled", "censored") if getattr(trial, name)}
 
 
 def _trial_from_json(entry: Mapping[str, Any]) -> _Trial:
     asked = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
-    return _Trial(entry["h"], None if entry["live"] else _value(entry["value"]), asked, entry.get("recalled", False))
+    value = None if entry["live"] else _value(entry["value"])
+    return _Trial(entry["h"], value, asked, entry.get("recalled", False), entry.get("censored", False))

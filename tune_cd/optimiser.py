@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from math import inf, nextafter
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tune_cd.space import Space
 
@@ -19,6 +20,14 @@ class Proposal:
     line_position: float
 
 
+class Told(NamedTuple):
+    """What a trial found. value: larger is better; None: it failed. censored: it was stopped early, see `tell`."""
+
+    h: Mapping[str, Any]
+    value: float | None
+    censored: bool = False
+
+
 @runtime_checkable
 class Optimiser(Protocol):
     """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
@@ -32,10 +41,13 @@ class Optimiser(Protocol):
     def ask(self) -> dict | None:
         """The next configuration to evaluate; None while `workers` are live, or nothing useful is left to propose."""
 
-    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
-        """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first."""
+    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
+        """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first.
 
-    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+        censored: the trial was stopped early, for being worse than others: its value may lose a comparison, never win one.
+        """
+
+    def recall(self, history: Sequence[Told]) -> None:
         """The trials of an earlier run of this same search, in asking order: it goes on where that one stopped.
 
         To be called before the first `ask`. None of them is asked for again.
@@ -65,6 +77,11 @@ def check_workers(workers: int) -> int:
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ValueError(f"workers {workers!r}: a whole number, at least 1")
     return workers
+
+
+def uncensored(value: float, censored: bool, best: float | None) -> float:
+    """What a value counts as: a censored one as just less than the `best` of those that are not, if it was more."""
+    return min(value, nextafter(best, -inf)) if censored and best is not None else value
 
 
 def best_of(history: Iterable[tuple[dict, float | None]]) -> tuple[dict, float] | None:

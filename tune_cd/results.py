@@ -21,10 +21,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tune_cd.optimiser import Told
 from tune_cd.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve, check_name, check_trial  # noqa: F401
 
 READERS = 8  # threads that read files: one would do on a local disk, several hide a network file system's latency
@@ -93,16 +95,24 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     return _read(results, "curves", study, CURVES, ["study", "trial_id", "images_seen"])
 
 
-def history(trials: pd.DataFrame) -> list[tuple[dict, float | None]]:
-    """(params, val_score) of every trial, a search's in asking order, None for one that did not complete: what optimisers are told.
+def history(trials: pd.DataFrame) -> list[Told]:
+    """What every configuration of these rows of the results table was found to be worth, a search's in asking order.
 
-    trials: rows of the results table. Of several seeds of the same configuration, the mean of those that completed.
+    Of several trials of one configuration (with other seeds), the mean of those that completed; where none did, the
+    best score at which one was stopped, censored; else None.
     """
-    scores: dict[tuple, list[float | None]] = {}
-    for row in trials.sort_values(["study", "search", "trial_index"]).itertuples():
-        scores.setdefault(tuple(sorted(row.params.items())), []).append(row.val_score if row.status == "completed" else None)
-    numbers = {params: [score for score in of if score is not None] for params, of in scores.items()}
-    return [(dict(params), sum(of) / len(of) if of else None) for params, of in numbers.items()]
+    rows = trials.sort_values(["study", "search", "trial_index"])
+    configurations: dict[tuple, list] = {}
+    for row in rows.itertuples():
+        configurations.setdefault(tuple(sorted(row.params.items())), []).append(row)
+    return [_worth(dict(params), repeats) for params, repeats in configurations.items()]
+
+
+def _worth(params: dict, repeats: list) -> Told:
+    scores = {status: [row.val_score for row in repeats if row.status == status] for status in ("completed", "stopped")}
+    if scores["completed"]:
+        return Told(params, float(np.mean(scores["completed"])))
+    return Told(params, max(scores["stopped"]), censored=True) if scores["stopped"] else Told(params, None)
 
 
 def check_writable(results: str | Path) -> Path:

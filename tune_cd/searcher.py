@@ -21,9 +21,10 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd import results
 from tune_cd.baselines import restore
 from tune_cd.descent import CoordinateDescent
-from tune_cd.optimiser import Optimiser, check_workers
+from tune_cd.optimiser import Optimiser, Told, check_workers
 from tune_cd.space import Space
 from tune_cd.trajectory import SearchSettings
+from tune_cd.callback import stopped_early
 from tune_cd.tune_space import space_from_tune
 
 STATE_VERSION = 1
@@ -47,19 +48,20 @@ class OptimiserSearch(Searcher):
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         use_result: str = "last",
+        full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
         _check_mode(mode)
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
         super().__init__(metric=metric, mode=mode)
-        self._make, self._use_result, self._annotate = make, use_result, annotate
+        self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
         self._space, self._start, self._points = space, start, _points(points_to_evaluate, evaluated_rewards)
         self._search: Optimiser | None = None
         self._trials: dict[str, dict] = {}  # trial id -> h
         self._index: dict[tuple, int] = {}  # by key: place in the order of asking
-        self._known: dict[tuple, float | None] = {}  # by key: values other searches measured, see `reuse`
-        self._evaluated: list[tuple[dict, float | None]] = []  # told before the first suggestion, see `from_results`
+        self._known: dict[tuple, Told] = {}  # by key: what other searches measured, see `reuse`
+        self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
@@ -117,7 +119,7 @@ class OptimiserSearch(Searcher):
         best = self._best_seen.pop(trial_id, None)
         if value is not None and best is not None and self._use_result == "best":
             value = max(value, best)
-        self._search.tell(h, value)
+        self._search.tell(h, value, censored=stopped_early(result, self._full_length))
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
@@ -138,13 +140,16 @@ class OptimiserSearch(Searcher):
     ) -> None:
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
 
-        A pruned trial's value is left out: it is a lower bound, not a value. Needs `space`, or a Tuner that was built.
+        A pruned trial's value is censored: `value`, else the last of `intermediate_values`; one without either is left
+        out. Needs `space`, or a Tuner that was built.
         """
-        if pruned:
-            return
         self._require_space("add_evaluated_point")
+        if pruned and value is None:
+            if not intermediate_values:
+                return
+            value = intermediate_values[-1]
         flat = flatten_dict(parameters)
-        self._search.tell(self._search.space.check(flat), None if error else self._signed(value))
+        self._search.tell(self._search.space.check(flat), None if error else self._signed(value), censored=pruned)
 
     def recall(self, trials: pd.DataFrame) -> None:
         """Go on where an earlier run of this same search stopped. trials: its rows of the results table.
@@ -163,7 +168,7 @@ class OptimiserSearch(Searcher):
         """
         self._require_space("reuse")
         space = self._search.space
-        self._known |= {space.key(space.check(h)): value for h, value in results.history(trials)}
+        self._known |= {space.key(space.check(told.h)): told for told in results.history(trials)}
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -188,7 +193,8 @@ class OptimiserSearch(Searcher):
         if state["search"] is not None:
             self._search = self._limited(restore(state["search"]))
         self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
-        self._index, self._known = ({tuple(key): value for key, value in state[name]} for name in ("index", "known"))
+        self._index = {tuple(key): index for key, index in state["index"]}
+        self._known = {tuple(key): Told(*told) for key, told in state["known"]}
         self._restored, self._orphans = True, []
 
     def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
@@ -224,9 +230,9 @@ class OptimiserSearch(Searcher):
 
     def _tell_evaluated(self) -> None:
         outside = 0
-        for h, value in self._evaluated:
+        for told in self._evaluated:
             try:
-                self._search.tell(h, value)
+                self._search.tell(*told)
             except ValueError:
                 outside += 1
         if outside:
@@ -248,7 +254,7 @@ class OptimiserSearch(Searcher):
             self._index[key] = max(self._index.values(), default=-1) + 1
             if key not in self._known:
                 return h
-            self._search.tell(h, self._known[key])
+            self._search.tell(*self._known[key])
         return None
 
     def _annotation(self, h: dict) -> dict:
@@ -294,6 +300,8 @@ class CoordinateDescentSearch(OptimiserSearch):
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: their known values, one each: then they cost no trial.
     use_result: a finished trial counts with its "last" reported value or with its "best".
+    full_length: (key, amount), such as ("training_iteration", 100): a trial whose last result has less of it was stopped
+        early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as complete.
     annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"} for
         trainables that write their own result rows; None adds nothing.
 
@@ -315,6 +323,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         use_result: str = "last",
+        full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
         make = partial(
@@ -322,7 +331,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         )  # fmt: skip
         super().__init__(
             space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
-            evaluated_rewards=evaluated_rewards, use_result=use_result, annotate=annotate,
+            evaluated_rewards=evaluated_rewards, use_result=use_result, full_length=full_length, annotate=annotate,
         )  # fmt: skip
 
     @classmethod

@@ -17,7 +17,7 @@ import numpy as np
 from tune_cd.descent import CoordinateDescent
 from tune_cd.baselines.cfo_rule import CfoRule
 from tune_cd.baselines.listed import Listed, grid_cells, uniform_draws
-from tune_cd.optimiser import Optimiser, Proposal, best_of, check_workers
+from tune_cd.optimiser import Optimiser, Proposal, Told, best_of, check_workers, uncensored
 from tune_cd.baselines.optuna_rule import OptunaRule
 from tune_cd.space import Space
 
@@ -65,7 +65,7 @@ class Baseline:
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
         self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
         self._events: list[dict] = []
-        self._recalled: dict[tuple, tuple[dict, float | None]] = {}  # by key
+        self._recalled: dict[tuple, Told] = {}  # by key
 
     def ask(self) -> dict | None:
         """The next configuration; None while `workers` trials are live, and when finished."""
@@ -75,12 +75,12 @@ class Baseline:
             self.tell(*self._recalled.pop(self.space.key(h)))
         return None
 
-    def recall(self, history: Sequence[tuple[Mapping[str, Any], float | None]]) -> None:
+    def recall(self, history: Sequence[Told]) -> None:
         """Trials of an earlier run of this search: wherever it comes by one of them, it is told at once.
 
         A sampler that draws at random proposes the same again, as long as it had one trial at a time.
         """
-        self._recalled |= {self.space.key(self.space.check(h)): (self.space.check(h), value) for h, value in history}
+        self._recalled |= {self.space.key(told.h): told._replace(h=self.space.check(told.h)) for told in history}
 
     def _next(self) -> dict | None:
         start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
@@ -93,13 +93,17 @@ class Baseline:
         self._events.append({"event": "ask", "h": dict(h)})
         return dict(h)
 
-    def tell(self, h: Mapping[str, Any], value: float | None) -> None:
+    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
         """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown ones are adopted.
+
+        A censored value counts as no better than the best of those told so far.
 
         Raises ValueError for a configuration outside the space.
         """
         h, key = self.space.check(h), self.space.key(h)
         value = float(value) if value is not None and isfinite(value) else None
+        if value is not None:
+            value = uncensored(value, censored, self.best and self.best[1])
         if key not in self._trials:
             self._rule.take(h)
             self._trials[key] = _Trial(h, None)
@@ -158,7 +162,7 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
         elif (h := search.ask()) is None or space.key(h) != space.key(event["h"]):
             raise ValueError(f"{method} now proposes {h}, not {event['h']} as stored: another release of its sampler?")
     search.workers = state["workers"]
-    search.recall(state["recalled"])
+    search.recall([Told(*told) for told in state["recalled"]])
     return search
 
 

@@ -4,8 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +12,9 @@ from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
-from tune_cd.landscape import DURATIONS, SHIPPED, Landscape, load
+from tune_cd.landscape import DURATIONS, Landscape
+from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
+from tune_cd.replay.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, Trial, replay_all
 from tune_cd.replay.tables import CELLS, markdown, summary
 
@@ -25,7 +25,11 @@ examples:
   python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
   python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
   python -m tune_cd.replay --landscapes results/mine --start conventional
+  python -m tune_cd.replay --benchmark                           every claim of the README, about 20 minutes on two cores
 """
+
+
+TRAJECTORIES = 80
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,14 +43,15 @@ def parser() -> argparse.ArgumentParser:
     what = top.add_argument_group("what is compared")
     what.add_argument("--methods", nargs="+", choices=list(OPTIMISERS), default=["random", "cd-paper"], metavar="NAME", help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper")
     what.add_argument("--ablation", action="store_true", help="instead of methods: the variants of the paper's search in tab:ablation and the appendix")
+    what.add_argument("--benchmark", nargs="*", choices=list(PARTS), metavar="PART", help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only")
     what.add_argument("--reference", metavar="NAME", help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first")
     where = top.add_argument_group("on what")
-    where.add_argument("--landscapes", nargs="+", default=list(PRINTED), metavar="NAME", help=f"of {', '.join(LANDSCAPES)}, or a results folder or Parquet file with a measured grid; default: {' '.join(PRINTED)}")
+    where.add_argument("--landscapes", nargs="+", default=list(PRINTED), metavar="NAME", help=f"of {', '.join(LANDSCAPES)}, measured: {', '.join(MEASURED)}; or a results folder or Parquet file with a full grid; default: {' '.join(PRINTED)}")
     where.add_argument("--noise", nargs="+", type=float, default=[0.0], metavar="F", help="standard deviations of the validation score, as shares of a landscape's range; default: 0")
     where.add_argument("--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s")
     where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
     how = top.add_argument_group("how")
-    how.add_argument("--trajectories", type=int, default=80, metavar="N", help="a method and landscape; default: %(default)s, as in the paper")
+    how.add_argument("--trajectories", type=int, metavar="N", help=f"a method and landscape; default: {TRAJECTORIES}, as in the paper, or the part's own")
     how.add_argument("--trials", type=int, default=50, metavar="N", help="a trajectory; default: %(default)s, as in the paper")
     how.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time, on a simulated clock; default: %(default)s")
     how.add_argument("--start", default="blind", metavar="H", help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...")
@@ -60,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; 0, or 2 with a message for options that cannot be answered for."""
     options = parser().parse_args(argv)
     try:
-        for table in compare(options):
+        for table in compare(options) if options.benchmark is None else claims(options):
             print(table, end="\n\n", flush=True)
     except (ValueError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -70,10 +75,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def compare(options: argparse.Namespace) -> Iterable[str]:
     """The tables that the options ask for. Raises ValueError for what does not fit, ImportError without Optuna."""
-    landscapes = [_varied(find(name), noise, options) for name in options.landscapes for noise in options.noise]
-    if options.trajectories < 1:
-        raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
-    seeds = range(options.seed, options.seed + options.trajectories)
+    landscapes = [varied(find(name), noise, options.durations, options.failures) for name in options.landscapes for noise in options.noise]
+    count = TRAJECTORIES if options.trajectories is None else options.trajectories
+    if count < 1:
+        raise ValueError(f"--trajectories {count}: at least 1 is required")
+    seeds = range(options.seed, options.seed + count)
     how = {"trials": options.trials, "workers": options.workers, "start": options.start}
     for methods, group in _groups(landscapes, options):
         trajectories = replay_all(methods, group, seeds, **how, processes=options.processes)
@@ -83,18 +89,9 @@ def compare(options: argparse.Namespace) -> Iterable[str]:
         yield from _tables(trajectories, reference, timed=options.workers > 1 or options.durations != "equal")
 
 
-def find(name: str) -> Landscape:
-    """A landscape by its name, among formulas and then grids shipped with the package, or by the path of a table.
-
-    Raises ValueError for a name that is none of them, and for a table that is no full grid.
-    """
-    if name in LANDSCAPES:
-        return LANDSCAPES[name]
-    path = SHIPPED / f"{name}.parquet" if (SHIPPED / f"{name}.parquet").exists() else Path(name)
-    if not path.exists():
-        known = [*LANDSCAPES, *sorted(file.stem for file in SHIPPED.glob("*.parquet"))]
-        raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
-    return load(path)
+def claims(options: argparse.Namespace) -> Iterable[str]:
+    """The benchmark's tables. Raises ImportError without the rivals' packages."""
+    return benchmark(options.benchmark or USUAL, options.trajectories, options.processes)
 
 
 def store(folder: str, trajectories: list[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping) -> None:
@@ -142,12 +139,6 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
         "config": json.dumps(config),
         "software": json.dumps({"numpy": np.__version__}),
     }
-
-
-def _varied(landscape: Landscape, noise: float, options: argparse.Namespace) -> Landscape:
-    """The landscape with the noise, durations and failures asked for; noise shows in its name."""
-    name = landscape.name + (f"-noise{noise:g}" if noise else "")
-    return replace(landscape, name=name, noise=noise, durations=options.durations, failures=options.failures)
 
 
 def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iterable[str]:

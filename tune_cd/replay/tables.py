@@ -10,6 +10,7 @@ from tune_cd.analysis import auc_at, n_to_reach
 from tune_cd.replay.simulation import Trajectory
 
 Z = 1.96  # standard errors in a 95 % interval of a mean
+BUDGETS = (5, 10, 20, 50)
 RESAMPLES = 1000
 TIME_STEP = 0.1
 """t-95 is found to this precision, in durations of a typical trial."""
@@ -18,10 +19,11 @@ TIME_STEP = 0.1
 def summary(trajectories: Sequence[Trajectory], reference: str | None = None) -> pd.DataFrame:
     """One row a landscape and method, in order of appearance.
 
-    auc10, auc20: AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (normal approximation).
+    auc5 to auc50 (BUDGETS): AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (normal approximation).
     n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
-    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in simulated time.
-    stuck: share of trajectories that end below 95 %. d10, d20 (and *_ci): AUC@k less the reference method's, over
+    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in simulated time (with
+    trials of equal length: rounds of all workers); gpu95: the workers' time used up by then.
+    stuck: share of trajectories that end below 95 %. d5 to d50 (and *_ci): AUC@k less the reference method's, over
     the pairs of equal seeds; NaN without a reference, and for the reference itself.
     Raises ValueError for a reference that was not run.
     """
@@ -42,32 +44,49 @@ def markdown(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 
     columns: names in CELLS. Raises ValueError for any other.
     """
-    unknown = [column for column in columns if column not in CELLS]
-    if unknown:
-        raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
+    _check_columns(columns)
     names = list(table["landscape"].unique())
     tables = []
     for first in range(0, len(names), per_table):
         group = names[first : first + per_table]
         rows = [["method", *(f"{name} {column}" for name in group for column in columns)]]
         for method in table["method"].unique():
-            found = [table[(table["landscape"] == name) & (table["method"] == method)] for name in group]
-            cells = [CELLS[column](rows_of.iloc[0]) if len(rows_of) else "" for rows_of in found for column in columns]
-            rows.append([method, *cells])
+            rows.append([method, *(_cell(table, name, method, column) for name in group for column in columns)])
         tables.append(_aligned(rows))
     return "\n\n".join(tables)
 
 
+def across_methods(table: pd.DataFrame, columns: Sequence[str]) -> str:
+    """A summary as Markdown tables, one a column: landscapes down, methods across. Raises ValueError as `markdown`."""
+    _check_columns(columns)
+    methods = list(table["method"].unique())
+    tables = []
+    for column in columns:
+        rows = [[name, *(_cell(table, name, method, column) for method in methods)] for name in table["landscape"].unique()]
+        tables.append(_aligned([[column, *methods], *rows]))
+    return "\n\n".join(tables)
+
+
 CELLS = {
-    "AUC@10": lambda row: _mean(row.auc10, row.auc10_ci),
-    "AUC@20": lambda row: _mean(row.auc20, row.auc20_ci),
+    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) for k in BUDGETS},
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: f"{row.t95:.1f}" if isfinite(row.t95) else "never",
     "stuck": lambda row: f"{row.stuck:.1%}",
-    "ΔAUC@10": lambda row: _mean(row.d10, row.d10_ci, "+"),
-    "ΔAUC@20": lambda row: _mean(row.d20, row.d20_ci, "+"),
+    "GPU time": lambda row: f"{row.gpu95:.0f}" if isfinite(row.gpu95) else "never",
+    **{f"ΔAUC@{k}": lambda row, k=k: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") for k in BUDGETS},
 }
 """Column of a printed table -> its cell from a row of the summary."""
+
+
+def _check_columns(columns: Sequence[str]) -> None:
+    unknown = [column for column in columns if column not in CELLS]
+    if unknown:
+        raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
+
+
+def _cell(table: pd.DataFrame, landscape: str, method: str, column: str) -> str:
+    found = table[(table["landscape"] == landscape) & (table["method"] == method)]
+    return CELLS[column](found.iloc[0]) if len(found) else ""
 
 
 def _grouped(trajectories: Sequence[Trajectory], field: str) -> dict[str, list[Trajectory]]:
@@ -80,12 +99,13 @@ def _grouped(trajectories: Sequence[Trajectory], field: str) -> dict[str, list[T
 def _numbers(searches: list[Trajectory], target: float) -> dict[str, float]:
     curves = [search.curve for search in searches]
     row: dict[str, float] = {"trials": max(map(len, curves))}
-    for k in (10, 20):
+    for k in BUDGETS:
         row[f"auc{k}"] = auc_at(k, curves)
         row[f"auc{k}_ci"] = _half_interval([auc_at(k, [curve]) for curve in curves])
     row["n95"] = n_to_reach(target, curves) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, curves)
     row["t95"] = _time_to_reach(target, searches)
+    row["gpu95"] = _time_used(row["t95"], searches)
     row["stuck"] = float(np.mean([curve[-1] < target for curve in curves]))
     return row
 
@@ -94,7 +114,7 @@ def _differences(searches: list[Trajectory], reference: list[Trajectory]) -> dic
     theirs = {search.seed: search.curve for search in reference}
     pairs = [(search.curve, theirs[search.seed]) for search in searches if search.seed in theirs and searches is not reference]
     row = {}
-    for k in (10, 20):
+    for k in BUDGETS:
         gains = [auc_at(k, [one]) - auc_at(k, [other]) for one, other in pairs]
         row[f"d{k}"] = float(np.mean(gains)) if gains else np.nan
         row[f"d{k}_ci"] = _half_interval(gains)
@@ -125,6 +145,12 @@ def _time_to_reach(target: float, searches: list[Trajectory]) -> float:
         total += np.array([-inf, *search.curve])[np.searchsorted(ends, clock + 1e-9, side="right")]
     reached = np.flatnonzero(total / len(searches) >= target)
     return float(clock[reached[0]]) if len(reached) else inf
+
+
+def _time_used(until: float, searches: list[Trajectory]) -> float:
+    """Time that trials have run until then, the mean over searches; inf for never."""
+    used = [sum(max(0.0, min(trial.ended, until) - trial.started) for trial in search.trials) for search in searches]
+    return float(np.mean(used)) if isfinite(until) else inf
 
 
 def _mean(value: float, half: float, sign: str = "") -> str:

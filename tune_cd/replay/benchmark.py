@@ -1,0 +1,117 @@
+"""`python -m tune_cd.replay --benchmark`: every claim about the search methods, part by part, as tables."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from tune_cd.baselines import OPTIMISERS
+from tune_cd.formulas import LANDSCAPES, PRINTED
+from tune_cd.replay.ablation import ABLATION, ABLATION_3D
+from tune_cd.replay.find import MEASURED, find, varied
+from tune_cd.replay.simulation import Method, Trajectory, replay_all
+from tune_cd.replay.tables import across_methods, summary
+
+FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
+RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a table: a method, and how it is run. variant: a row of the ablation instead of a named method."""
+
+    method: str
+    workers: int = 1
+    start: str = "blind"
+    variant: Method | None = None
+
+    @property
+    def label(self) -> str:
+        return self.method + (f" x{self.workers}" if self.workers > 1 else "") + (f", {self.start}" if self.start != "blind" else "")
+
+    @property
+    def make(self) -> Method:
+        return self.variant or OPTIMISERS[self.method]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table. reference: the label of the entry that the others are subtracted from, in pairs of equal seeds."""
+
+    title: str
+    entries: tuple[Entry, ...]
+    landscapes: tuple[str, ...]
+    columns: tuple[str, ...]
+    reference: str = "cd"
+    noise: tuple[float, ...] = (0.0,)
+    durations: str = "equal"
+    trajectories: int = 80
+    trials: int = 50
+
+
+def _entries(methods: Iterable[str], **how) -> tuple[Entry, ...]:
+    return tuple(Entry(method, **how) for method in methods)
+
+
+def _ablation(variants: dict[str, Method]) -> tuple[Entry, ...]:
+    return tuple(Entry(name, variant=variant) for name, variant in variants.items())
+
+
+def _in_parallel(workers: int, durations: str, title: str) -> Part:
+    columns = ("n-95", "t-95", "GPU time")
+    methods, landscapes = ("cd", "cd-paper", "random", "tpe", "cmaes"), FITTED + (() if durations == "equal" else MEASURED)
+    entries = (Entry("cd"), *_entries(methods, workers=workers))
+    return Part(f"{workers} workers, {title}", entries, landscapes, columns, durations=durations, trials=64)
+
+
+PARTS: dict[str, Part] = {
+    "paper": Part("tab:hp_res on the landscapes fitted to its Random rows", _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
+                  ("AUC@10", "AUC@20", "n-95"), "cd-paper"),
+    "ablation": Part("tab:ablation", _ablation(ABLATION), FITTED, ("AUC@10", "AUC@20", "n-95"), "A_O (3,3)"),
+    "ablation-3d": Part("the appendix's directions, with a batch size", _ablation(ABLATION_3D), ("batch",), ("AUC@10", "AUC@20", "n-95"), "A_O (3,3,3)"),
+    "formulas": Part("one worker, blind starts, formulas", _entries(("cd", *RIVALS)), FORMULAS, ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "ΔAUC@50", "n-95"), noise=(0.0, 0.02, 0.05)),
+    "measured": Part("one worker, blind starts, real trainings", _entries(("cd", *RIVALS)), MEASURED, ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=200),
+    "conventional": Part("real trainings, from equal weights of 0.1", _entries(("cd", *RIVALS), start="conventional"), MEASURED, ("AUC@5", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20"), "cd, conventional"),
+    "stuck": Part("below 95 % of the best after 50 trials, of 1,000 blind starts", _entries(("cd",)), FORMULAS + MEASURED, ("stuck", "AUC@20"), trajectories=1000),
+    **{f"workers-{n}": _in_parallel(n, "equal", "trials of equal length") for n in (4, 8, 16)},
+    **{f"workers-{n}-varied": _in_parallel(n, "fourfold", "trials of half to double length") for n in (4, 8, 16)},
+    "warm": Part("begun 2, 4 and 8 octaves from the optimum", (Entry("cd"), *(Entry("cd", start=f"near:{k}") for k in (2, 4, 8))), FITTED + MEASURED,
+                 ("AUC@10", "ΔAUC@10", "ΔAUC@20")),
+    "gp": Part("Optuna's Gaussian process", _entries(("cd", "gp")), FITTED + MEASURED, ("AUC@10", "AUC@20", "ΔAUC@20", "n-95", "stuck"), trajectories=20),
+}  # fmt: skip
+"""Everything; "gp" takes longer than all others together and is run only when asked for."""
+
+USUAL = tuple(name for name in PARTS if name != "gp")
+
+
+def benchmark(names: Sequence[str], trajectories: int | None = None, processes: int | None = None) -> Iterable[str]:
+    """The tables of these parts, each as soon as it is there. trajectories: None: each part's own number.
+
+    Raises ImportError where a rival is not installed.
+    """
+    for name in names:
+        part = PARTS[name]
+        if trajectories is not None:
+            part = replace(part, trajectories=trajectories)
+        begun = perf_counter()
+        table = summary(run(part, processes), part.reference)
+        seconds = perf_counter() - begun
+        yield f"## {name}: {part.title}\n\n{part.trajectories} trajectories, {seconds:.0f} s\n\n{across_methods(table, part.columns)}"
+
+
+def run(part: Part, processes: int | None = None) -> list[Trajectory]:
+    """All trajectories of a part, named after their entries."""
+    landscapes = [varied(find(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
+    trajectories = []
+    for (workers, start), entries in _by_conditions(part.entries).items():
+        methods = {entry.label: entry.make for entry in entries}
+        how = {"trials": part.trials, "workers": workers, "start": start, "processes": processes}
+        trajectories += replay_all(methods, landscapes, range(part.trajectories), **how)
+    return trajectories
+
+
+def _by_conditions(entries: Iterable[Entry]) -> dict[tuple[int, str], list[Entry]]:
+    groups: dict[tuple[int, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.workers, entry.start), []).append(entry)
+    return groups
+

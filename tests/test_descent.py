@@ -198,8 +198,8 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
-    whole = run(CoordinateDescent(CUBE, seed=seed), ridge, 30)
-    search = CoordinateDescent(CUBE, seed=seed)
+    uninterrupted, search = CoordinateDescent(CUBE, seed=seed), CoordinateDescent(CUBE, seed=seed)
+    whole = run(uninterrupted, ridge, 30)
     run(search, ridge, stop_after)
     live = search.ask() if in_mid_trial else None
     search = CoordinateDescent.from_state(json.loads(json.dumps(search.state())))
@@ -208,13 +208,7 @@ def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
         search.tell(live, ridge(live))
     run(search, ridge, 30 - len(search.history))
     assert search.history == whole
-    assert [search.origin(h) for h, _ in search.history] == [_walked(seed).origin(h) for h, _ in whole]
-
-
-def _walked(seed):
-    search = CoordinateDescent(CUBE, seed=seed)
-    run(search, ridge, 30)
-    return search
+    assert [search.origin(h) for h, _ in search.history] == [uninterrupted.origin(h) for h, _ in whole]
 
 
 def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():

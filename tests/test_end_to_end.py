@@ -109,6 +109,24 @@ def test_an_interrupted_study_keeps_its_rows_and_resumes_on_the_same_trajectory(
         assert asked(tmp_path, "cut", search) == asked(uninterrupted[0], "whole", search)
 
 
+@pytest.mark.parametrize("search", ["cd", "cd-paper"])
+def test_two_workers_train_two_at_a_time_and_survive_the_drivers_death(tmp_path, search):
+    """Two trials overlap at any time; after SIGKILL those in flight are asked again, and nothing is trained twice."""
+    argv = ["--study", "two", "--num-samples", "8", "--search", search, "--no-baseline", "--workers", "2", "--cpus-per-trial", "1"]
+    process = subprocess.Popen([*COMMAND, "--results", str(tmp_path), "--address", "local", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    _wait_for(lambda: len(list(tmp_path.glob("trials/two/*.parquet"))) >= 3)
+    process.kill()
+    process.wait(timeout=60)
+    kept = results.read(tmp_path, "two")
+    said = run(tmp_path, *argv, "--resume").stdout
+    table = results.read(tmp_path, "two")
+    assert "2 at a time" in said
+    assert len(table) == 8 and table["trial_index"].is_unique and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
+    assert set(kept["trial_id"]) <= set(table["trial_id"]) and set(table["status"]) == {"completed"}
+    new = table[~table["trial_id"].isin(kept["trial_id"])].sort_values("started_at")
+    assert (new["started_at"].to_numpy()[1:] < new["ended_at"].to_numpy()[:-1]).any(), "two ran at the same time"
+
+
 def test_a_cluster_of_two_nodes_by_address(tmp_path, uninterrupted):
     """One trial at a time still, but wherever the one CPU of a trial is free: the driver's node has none."""
     from ray.cluster_utils import Cluster

@@ -8,7 +8,7 @@ import pytest
 WITHOUT_RAY_AND_TORCH = [
     "tune_cd", "tune_cd.golden", "tune_cd.space", "tune_cd.optimiser", "tune_cd.descent", "tune_cd.balance",
     "tune_cd.schema", "tune_cd.results", "tune_cd.analysis", "tune_cd.plots", "tune_cd.provenance", "tune_cd.run.options",
-    "tune_cd.trajectory", "tune_cd.guided", "tune_cd.surrogate", "tune_cd.baselines", "tune_cd.landscape", "tune_cd.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation",
+    "tune_cd.trajectory", "tune_cd.lookahead", "tune_cd.guided", "tune_cd.surrogate", "tune_cd.baselines", "tune_cd.landscape", "tune_cd.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark",
 ]  # fmt: skip
 WITHOUT_RAY = [
     "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
@@ -40,7 +40,7 @@ def test_trainables_trial_knows_nothing_of_tune_cd():
 
 
 def test_the_searcher_needs_no_torch():
-    imports(["tune_cd.searcher", "tune_cd.callback"], ["torch", "trainables"])
+    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback"], ["torch", "trainables"])
 
 
 def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():

@@ -17,7 +17,7 @@ from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
 from tune_cd.baselines import OPTIMISERS
-from tune_cd.searcher import OptimiserSearch
+from tune_cd.adapter import OptimiserSearch
 from tune_cd.tune_space import space_from_tune
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))

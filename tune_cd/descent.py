@@ -7,6 +7,7 @@ on), results may arrive in any order, and the history is the whole state (saving
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import isfinite
 from typing import Any
 
@@ -204,21 +205,21 @@ class CoordinateDescent:
         """What follows from all values told, in asking (or, unasked, telling) order."""
         best = self.best[1] if self.best else None
         told = tuple((trial.h, trial.counts(best)) for trial in self._trials.values() if trial.value is not None)
-        if not isinstance(self._reached, Guided) or self._reached.told != told:
-            self._reached = Guided(self._plan, self._starting_points(), told)
+        live = tuple(self.live)
+        if not isinstance(self._reached, Guided) or (self._reached.told, self._reached.live) != (told, live):
+            self._reached = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
         return self._reached
 
     def _first(self) -> Trajectory:
         return Trajectory(self._plan, self._starting_points(), self._budgets)
 
     def _starting_points(self) -> tuple[dict, ...]:
-        given = []
-        for trial in self._trials.values():
-            if trial.asked or trial.recalled:
-                break
-            given.append(trial.h)
-        starts = [*self._starts, *given] if self._starts is not None else given
-        return tuple(starts) or (self.space.sample(np.random.default_rng(self.seed)),)
+        return self._given() or (self.space.sample(np.random.default_rng(self.seed)),)
+
+    def _given(self) -> tuple[dict, ...]:
+        """The starts that someone chose: `start`, and what was told before the first ask."""
+        told = takewhile(lambda trial: trial.asked is None and not trial.recalled, self._trials.values())
+        return (*(self._starts or ()), *(trial.h for trial in told))
 
 
 def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:

@@ -1,7 +1,7 @@
 """A Gaussian process through the values seen so far, in numpy: what a search expects of points it has not evaluated.
 
     surrogate = Surrogate(points, values)                # points [n_points, n_coordinates], in length scales
-    surrogate.expected_improvement(candidates)           # [n_candidates], in the spread of `values`
+    surrogate.expected_improvement(candidates, 0.1)      # [n_candidates], in the spread of `values`
 
 Matérn 5/2, of unit length scale: the caller divides by the length scales it believes in. The mean and the variance
 follow from the data in closed form; of NOISES the likeliest is taken. Nothing else is fitted: length scales chosen by
@@ -18,17 +18,13 @@ NOISES = (1e-3, 1e-2, 1e-1)
 PRIOR_POINTS = 1.0
 """So many points' worth the belief counts that the process's variance is that of the values."""
 
-EXPLORATION = 0.1
-"""An improvement counts from this much above the best value, in standard deviations of the values."""
-
-
 class Surrogate:
     """points: array [n_points, n_coordinates] in length scales; values: array [n_points], finite, larger is better."""
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
         self._points = points
-        self._spread = float(values.std()) or 1.0
-        self._values = (values - values.mean()) / self._spread
+        self._offset, self.spread = float(values.mean()), float(values.std()) or 1.0  # spread: the unit of what is standardised
+        self._values = (values - self._offset) / self.spread
         correlation = matern(_distances(points, points))  # [n, n]
         fits = [_Fit(correlation, self._values, noise) for noise in NOISES]
         self._fit = max(fits, key=lambda fit: fit.log_likelihood)
@@ -36,13 +32,17 @@ class Surrogate:
     def posterior(self, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation [n_candidates] of the value without noise, in standardised units."""
         fit, correlation = self._fit, matern(_distances(candidates, self._points))  # [n_candidates, n_points]
-        explained = np.einsum("ij,jk,ik->i", correlation, fit.inverse, correlation)
+        explained = ((correlation @ fit.inverse) * correlation).sum(-1)
         return fit.mean + correlation @ fit.weights, np.sqrt(fit.variance * np.maximum(1 - explained, 1e-9))
 
-    def expected_improvement(self, candidates: np.ndarray) -> np.ndarray:
-        """E[max(value - best - EXPLORATION, 0)] of candidates [n_candidates, n_coordinates], standardised."""
+    def mean(self, candidates: np.ndarray) -> np.ndarray:
+        """What is expected of candidates [n_candidates, n_coordinates], in the units of `values`."""
+        return self._offset + self.spread * self.posterior(candidates)[0]
+
+    def expected_improvement(self, candidates: np.ndarray, margin: float) -> np.ndarray:
+        """E[max(value - best - margin, 0)] of candidates [n_candidates, n_coordinates], all in standard deviations of the values."""
         mean, deviation = self.posterior(candidates)
-        gain = (mean - self._values.max() - EXPLORATION) / deviation
+        gain = (mean - self._values.max() - margin) / deviation
         return deviation * (gain * _normal_cdf(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
 
 

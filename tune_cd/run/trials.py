@@ -14,7 +14,7 @@ from tune_cd.provenance import software
 from tune_cd.run.options import ORIGIN, Search
 from tune_cd.run.preflight import Resources, Study
 from tune_cd.run.progress import Progress
-from tune_cd.searcher import OptimiserSearch
+from tune_cd.adapter import OptimiserSearch
 from trainables.training import Outcome
 from trainables.trial import TrainTrial
 
@@ -86,6 +86,9 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
     if done >= search.num_samples:
         print(f"[{search.name}]  all {done} trials are in the table already")
         return
+    if searcher.finished:
+        print(_stopped(search, done))
+        return
     best = own["val_score"].max() if own["val_score"].notna().any() else None
     tuner = tune.Tuner(
         trainable(study, search, resources),
@@ -114,6 +117,13 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
         ),
     )
     tuner.fit()
+    done = int((results.read(study.results, study.name)["search"] == search.name).sum())
+    if done < search.num_samples:
+        print(_stopped(search, done))
+
+
+def _stopped(search: Search, done: int) -> str:
+    return f"[{search.name}]  ended by itself after {done} of {search.num_samples} trials: no line promises more"
 
 
 def _trial_name(search: str, trial) -> str:

@@ -1,0 +1,300 @@
+"""Any `Optimiser` as a Ray Tune `Searcher`.
+
+Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into
+numbers of which larger is better, and saves its state as JSON. What to try next is decided by the optimiser.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from ray.tune.search import Searcher
+from ray.tune.utils import flatten_dict
+from ray.tune.utils.util import unflatten_dict
+
+from tune_cd import results
+from tune_cd.baselines import restore
+from tune_cd.callback import stopped_early
+from tune_cd.optimiser import Optimiser, Told
+from tune_cd.space import Space
+from tune_cd.tune_space import space_from_tune
+
+STATE_VERSION = 1
+
+
+class OptimiserSearch(Searcher):
+    """Any `Optimiser` as a Searcher.
+
+    make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
+        `tune_cd.baselines.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
+    """
+
+    def __init__(
+        self,
+        space: Space | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        *,
+        make: Callable[..., Optimiser],
+        start: Mapping[str, Any] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        evaluated_rewards: Sequence[float] | None = None,
+        use_result: str = "last",
+        full_length: tuple[str, float] | None = None,
+        annotate: str | None = None,
+    ):
+        _check_mode(mode)
+        if use_result not in ("last", "best"):
+            raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        super().__init__(metric=metric, mode=mode)
+        self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
+        self._space, self._start, self._points = space, start, _points(points_to_evaluate, evaluated_rewards)
+        self._search: Optimiser | None = None
+        self._trials: dict[str, dict] = {}  # trial id -> h
+        self._index: dict[tuple, int] = {}  # by key: place in the order of asking
+        self._known: dict[tuple, Told] = {}  # by key: what other searches measured, see `reuse`
+        self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
+        self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
+        self._limit: int | None = None  # of live trials, where Tune sets one
+        self._restored = False
+        self._orphans: list[dict] = []  # asked for by trials of an experiment that is gone
+        if space is not None and mode is not None:
+            self._begin(space)
+
+    # Tune's side ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`."""
+        _check_mode(mode)
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if self._metric is None or self._mode is None:
+            raise ValueError(f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher")
+        given = space_from_tune(config)
+        if self._search is None:
+            if given is None and self._space is None:
+                raise ValueError("nothing to search: param_space has no domain and no space was given")
+            self._begin(self._space or given)
+        if given is not None and not set(given.names) <= set(self._search.space.names):
+            unanswered = sorted(set(given.names) - set(self._search.space.names))
+            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {self._search.space}")
+        if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
+            self._orphans, self._restored = self._search.live, False
+        return True
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to suggest: the search has stopped by itself."""
+        return self._search is not None and self._search.finished
+
+    def suggest(self, trial_id: str) -> dict | str | None:
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
+        if self._search is None:
+            raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
+        if self._orphans:
+            h = self._orphans.pop(0)
+        else:
+            h = self._next()
+        if h is None:
+            return Searcher.FINISHED if self.finished else None
+        self._trials[trial_id] = h
+        config = unflatten_dict(h)
+        if self._annotate is not None:
+            config[self._annotate] = self._annotation(h)
+        return config
+
+    def on_trial_result(self, trial_id: str, result: dict) -> None:
+        value = self._number(result)
+        if value is not None:
+            self._best_seen[trial_id] = max(value, self._best_seen.get(trial_id, value))
+
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        """A missing result, a missing metric, NaN, ±inf or an error is a failed trial: the worst value."""
+        h = self._trials.get(trial_id) or self._adopted(trial_id, result)
+        if h is None or self._search is None:
+            return
+        value = None if error else self._number(result)
+        best = self._best_seen.pop(trial_id, None)
+        if value is not None and best is not None and self._use_result == "best":
+            value = max(value, best)
+        self._search.tell(h, value, censored=stopped_early(result, self._full_length))
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
+        self._limit = max_concurrent
+        if self._search is not None:
+            self._search.workers = max_concurrent
+        return True
+
+    # Knowledge from elsewhere ---------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict,
+        value: float | None,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
+
+        A pruned trial's value is censored: `value`, else the last of `intermediate_values`; one without either is left
+        out. Needs `space`, or a Tuner that was built.
+        """
+        self._require_space("add_evaluated_point")
+        if pruned and value is None:
+            if not intermediate_values:
+                return
+            value = intermediate_values[-1]
+        flat = flatten_dict(parameters)
+        self._search.tell(self._search.space.check(flat), None if error else self._signed(value), censored=pruned)
+
+    def recall(self, trials: pd.DataFrame) -> None:
+        """Go on where an earlier run of this same search stopped. trials: its rows of the results table.
+
+        None of them is suggested again, and the order of asking is counted on. Before the first suggestion only.
+        """
+        self._require_space("recall")
+        self._search.recall(results.history(trials))
+        key = self._search.space.key
+        self._index |= {key(params): int(index) for params, index in zip(trials["params"], trials["trial_index"])}
+
+    def reuse(self, trials: pd.DataFrame) -> None:
+        """Rows of the results table that other searches left: none of these trials is run again.
+
+        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing else.
+        """
+        self._require_space("reuse")
+        space = self._search.space
+        self._known |= {space.key(space.check(told.h)): told for told in results.history(trials)}
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        return {
+            "version": STATE_VERSION,
+            "metric": self._metric,
+            "mode": self._mode,
+            "search": self._search and self._search.state(),
+            "trials": self._trials,
+            "best_seen": self._best_seen,
+            "index": list(self._index.items()),
+            "known": list(self._known.items()),
+        }
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+        self._metric, self._mode = state["metric"], state["mode"]
+        if state["search"] is not None:
+            self._search = self._limited(restore(state["search"]))
+        self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
+        self._index = {tuple(key): index for key, index in state["index"]}
+        self._known = {tuple(key): Told(*told) for key, told in state["known"]}
+        self._restored, self._orphans = True, []
+
+    def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
+        return {**vars(self), "_search": self._search and self._search.state()}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        if self._search is not None:
+            self._search = restore(self._search)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
+        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read what `save` wrote. Raises ValueError naming the file if it is not that."""
+        try:
+            state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{checkpoint_path} is not a saved CoordinateDescentSearch: {error}") from error
+        self.set_state(state)
+
+    # ----------------------------------------------------------------------------------------------------------
+
+    def _begin(self, space: Space) -> None:
+        tried = [point for point, reward in self._points if reward is None]
+        starts = tried + ([self._start] if self._start is not None else [])
+        self._search = self._limited(self._make(space, start=starts or None))
+        for point, reward in self._points:
+            if reward is not None:
+                self._search.tell(point, self._signed(reward))
+        self._tell_evaluated()
+
+    def _tell_evaluated(self) -> None:
+        outside = 0
+        for told in self._evaluated:
+            try:
+                self._search.tell(*told)
+            except ValueError:
+                outside += 1
+        if outside:
+            warnings.warn(f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out")
+
+    def _limited(self, search: Optimiser) -> Optimiser:
+        if self._limit is not None:
+            search.workers = self._limit
+        return search
+
+    def _require_space(self, caller: str) -> None:
+        if self._mode is None or self._search is None:
+            raise ValueError(f"{caller} needs the searcher's space, metric and mode: pass them to the constructor")
+
+    def _next(self) -> dict | None:
+        """The next configuration that has to be run; known ones on the way are told."""
+        while (h := self._search.ask()) is not None:
+            key = self._search.space.key(h)
+            self._index[key] = max(self._index.values(), default=-1) + 1
+            if key not in self._known:
+                return h
+            self._search.tell(*self._known[key])
+        return None
+
+    def _annotation(self, h: dict) -> dict:
+        origin = self._search.origin(h)
+        index = self._index[self._search.space.key(h)]
+        return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": index}
+
+    def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
+        """The configuration of a trial we never suggested, if its result names one inside the space."""
+        if not result or self._search is None:
+            return None
+        config = flatten_dict(result.get("config") or {})
+        config |= {key.removeprefix("config/"): value for key, value in result.items() if key.startswith("config/")}
+        try:
+            self._trials[trial_id] = self._search.space.check(config)
+        except ValueError:
+            return None
+        return self._trials[trial_id]
+
+    def _number(self, result: dict | None) -> float | None:
+        """The result's value, larger is better; None where there is no finite number."""
+        value = (result or {}).get(self._metric)
+        return self._signed(value) if isinstance(value, Real) and isfinite(value) else None
+
+    def _signed(self, value: float | None) -> float | None:
+        return value if value is None else -float(value) if self._mode == "min" else float(value)
+
+
+def _check_mode(mode: str | None) -> None:
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+
+
+def _points(
+    points: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
+) -> list[tuple[dict, float | None]]:
+    """(configuration, known value or None) pairs, flattened."""
+    if rewards is not None and len(rewards) != len(points or []):
+        raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(points or [])} points_to_evaluate")
+    flat = [flatten_dict(dict(point)) for point in points or []]
+    return list(zip(flat, rewards if rewards is not None else [None] * len(flat)))

@@ -23,8 +23,8 @@ from tune_cd.trajectory import Plan
 
 TRADING, SCALING = 4.0, 8.0
 """Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,
-`ssec:intuition`), and of all others. Both are believed, not fitted, and
-the same in narrow boxes: shortened in proportion, a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
+`ssec:intuition`), and of all others. Both are believed, not fitted, and the same in narrow boxes: shortened in proportion,
+a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
 
 STEP, FINE_STEP = 0.5, 0.05
 """Spacing of the candidates on a line in octaves, over the box and again around the best of them."""
@@ -44,16 +44,16 @@ others: a recipe in use has a tuned learning rate more often than a tuned balanc
 .13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge; all of the weight there would gain no more and
 lose .06 to .13 of AUC@20 (.02 to .04 with half) where the start is a random point."""
 
-CLOSE, CLOSE_FROM, CLOSE_EVERY = 1.0, 12, 3
-"""From 12 trials on, two in three are chosen with length scales of one octave, and by any improvement however small: ridges
+CLOSE, CLOSE_FROM, CLOSE_EVERY = 1.0, 15, 3
+"""From 15 trials on, two in three are chosen with length scales of one octave, and by any improvement however small: ridges
 can be narrower than believed. Costs nothing measurable on smooth ridges; on the InfoNCE grid, whose ridge is two octaves
-wide, it leaves 0 to 12 % of the runs below 95 % of the best after 50 trials, 92 % without, 43 to 59 % one time in three. From 15
-or 9 trials on instead, AUC@20 there is .006 to .009 lower or higher, and .005 higher or .014 lower on the margin grid."""
+wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 % with one in three. From 12 on
+instead, AUC@20 is .006 higher there, but n-95 on the margin grid is 18 instead of 15; from 18 on, .006 lower and the same."""
 
 PROMISE, PATIENCE = 2e-3, 9
 """Finished when each of the last PATIENCE trials promised to gain less than PROMISE of the range of the values. Smooth ridges
 without noise end after 45 to 60 trials, an axis alone after 23, at 5 % noise few before 70; of AUC@50 at most .03 % is lost on any
-landscape (InfoNCE). Without patience, that the promise is small once, ends 2 of 5 runs on a needle ridge on its floor."""
+landscape (InfoNCE). Without patience, 2 of 5 runs on a needle ridge end on its floor, where the promise once is small."""
 
 EXPLORATION = 10
 """Else an improvement counts from 1 / min(n, EXPLORATION) above the best of n values, in their standard deviations: the fewer

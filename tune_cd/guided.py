@@ -79,9 +79,10 @@ says nothing of where the best is, and a metric without a lower bound would drow
 
 @dataclass(frozen=True)
 class Line:
-    """Points origin + γ·direction inside the box. positions: their γ, array [n]."""
+    """Points log(through) + γ·direction inside the box. positions: their γ, array [n]."""
 
     name: str
+    through: dict
     direction: np.ndarray  # [n_axes], in log coordinates
     positions: np.ndarray
 
@@ -139,38 +140,43 @@ class Guided:
 
     def _best_through(self, incumbents: Sequence[dict]) -> Proposal | None:
         """The most promising new configuration on the lines through `incumbents`; None if there is none."""
-        lines = [(h, self.plan.space.to_log(h), line) for h in incumbents for line in self._lines(h)]
-        found = [(self._most(origin, line), h, origin, line) for h, origin, line in lines]
-        (score, position), incumbent, origin, line = max(found, key=lambda row: row[0][0])  # of equals the first line
+        lines = [line for h in incumbents for line in self._lines(h)]
+        score, line, position = self._most(lines)
         if score < 0:
             return None
         around = position + np.arange(-STEP, STEP + FINE_STEP / 2, FINE_STEP) / np.linalg.norm(line.direction)
         inside = np.clip(around, line.positions[0], line.positions[-1])
-        finer, fine = self._most(origin, Line(line.name, line.direction, inside))
+        finer, line, fine = self._most([replace(line, positions=inside)])
         position = fine if finer > score else position
-        return Proposal(self.plan.space.along(incumbent, line.direction, position), line.name, position)
+        return Proposal(self.plan.space.along(line.through, line.direction, position), line.name, position)
 
     def _lines(self, incumbent: dict) -> list[Line]:
-        """Along the plan's directions and along each axis that is none of them."""
+        """Through the incumbent, along the plan's directions and along each axis that is none of them."""
         space, x = self.plan.space, self.plan.space.to_log(incumbent)
         lines = list(zip(self.plan.names, self.plan.directions, strict=True))
         for name, axis in zip(space.names, np.eye(len(space.names))):
             if not any(_parallel(axis, direction) for direction in self.plan.directions):
                 lines.append((name, axis))
-        return [Line(name, direction, _positions(space.chord(x, direction), direction)) for name, direction in lines]
+        return [Line(name, incumbent, direction, _positions(space.chord(x, direction), direction)) for name, direction in lines]
 
-    def _most(self, origin: np.ndarray, line: Line) -> tuple[float, float]:
-        """The largest score on a line and its position; negative where nothing new lies on it."""
-        x = self._candidates(origin, line)
+    def _most(self, lines: Sequence[Line]) -> tuple[float, Line, float]:
+        """The largest score on any of the lines, of equals the first, with its line and position; -1: nothing new is on them."""
+        x = self._candidates(lines)
         score = np.where(self._is_new(x), self._worth(x), -1.0)
         at = int(np.argmax(score))
-        return float(score[at]), float(line.positions[at])
+        ends = np.cumsum([len(line.positions) for line in lines])
+        line = lines[int(np.searchsorted(ends, at, side="right"))]
+        return float(score[at]), line, float(np.concatenate([line.positions for line in lines])[at])
 
-    def _candidates(self, origin: np.ndarray, line: Line) -> np.ndarray:
-        return _snapped(self.plan.space, origin + line.positions[:, None] * line.direction)  # [n, n_axes]
+    def _candidates(self, lines: Sequence[Line]) -> np.ndarray:
+        """All points of the lines, one line after the other, [n, n_axes]."""
+        to_log = self.plan.space.to_log
+        x = [to_log(line.through) + line.positions[:, None] * line.direction for line in lines]
+        return _snapped(self.plan.space, np.concatenate(x))
 
     def _is_new(self, x: np.ndarray) -> np.ndarray:
-        return np.abs(x[:, None] - self._points[None]).max(-1).min(1) >= APART
+        near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, self._points.T)]
+        return ~np.logical_and.reduce(near).any(1)
 
     def _worth(self, x: np.ndarray) -> np.ndarray:
         """What evaluating x [n, n_axes] is worth [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
@@ -193,8 +199,7 @@ class Guided:
     def _promise(self) -> float:
         """The largest expected improvement on any line, whatever its weight, as a share of the range of the values."""
         best, _ = max(self.told, key=lambda pair: pair[1])
-        origin = self.plan.space.to_log(best)
-        x = np.concatenate([self._candidates(origin, line) for line in self._lines(best)])
+        x = self._candidates(self._lines(best))
         gain = np.where(self._is_new(x), self._improvement(x, 0.0), 0.0).max()
         return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
 
@@ -219,7 +224,7 @@ class Guided:
     @cached_property
     def _points(self) -> np.ndarray:
         """Coordinates [n_told + n_live, n_axes], in octaves."""
-        return np.array([self.plan.space.to_log(h) for h in self._asked])
+        return np.log2([[h[name] for name in self.plan.space.names] for h in self._asked])
 
     @cached_property
     def _values(self) -> np.ndarray:

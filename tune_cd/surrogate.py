@@ -8,9 +8,10 @@ follow from the data in closed form; of NOISES the likeliest is taken. Nothing e
 likelihood, from lists of 9 and 12, measured no better than fixed ones, and worse under noise.
 """
 
-from math import erf, pi, sqrt
+from math import pi, sqrt
 
 import numpy as np
+from scipy.special import ndtr
 
 NOISES = (1e-3, 1e-2, 1e-1)
 """Variances of the noise tried, as shares of the process's. Without 0.1, AUC@20 under 5 % noise falls by 0.01."""
@@ -43,7 +44,7 @@ class Surrogate:
         """E[max(value - best - margin, 0)] of candidates [n_candidates, n_coordinates], all in standard deviations of the values."""
         mean, deviation = self.posterior(candidates)
         gain = (mean - self._values.max() - margin) / deviation
-        return deviation * (gain * _normal_cdf(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
+        return deviation * (gain * ndtr(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
 
 
 class _Fit:
@@ -67,8 +68,4 @@ def matern(distance: np.ndarray) -> np.ndarray:
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Euclidean distances [len(a), len(b)]."""
-    return np.sqrt(((a[:, None] - b[None]) ** 2).sum(-1))
-
-
-def _normal_cdf(x: np.ndarray) -> np.ndarray:
-    return np.array([(1 + erf(value / sqrt(2))) / 2 for value in x])
+    return np.sqrt(sum((ours[:, None] - theirs) ** 2 for ours, theirs in zip(a.T, b.T)))  # a sum over a short axis is slow

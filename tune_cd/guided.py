@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from tune_cd.golden import FAILED
+from tune_cd.lines import Line, candidates, lines_through, locate
 from tune_cd.optimiser import Proposal
 from tune_cd.space import NEGLIGIBLE, Space
 from tune_cd.surrogate import Surrogate
@@ -25,9 +26,6 @@ TRADING, SCALING = 4.0, 8.0
 """Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,
 `ssec:intuition`), and of all others. Both are believed, not fitted, and the same in narrow boxes: shortened in proportion,
 a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
-
-STEP, FINE_STEP = 0.5, 0.05
-"""Spacing of the candidates on a line in octaves, over the box and again around the best of them."""
 
 APART = 0.02
 """Nothing is evaluated within so many octaves, on every axis, of what already was."""
@@ -75,16 +73,6 @@ workers for 1, 0.5, 0.25, 0: narrow ridge .61 .64 .66 .61, margin grid .53 .54 .
 TAIL = 4.0
 """Values further below the median than TAIL times what the best is above it count as that far below: how bad is bad
 says nothing of where the best is, and a metric without a lower bound would drown the differences at the top."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """Points log(through) + γ·direction inside the box. positions: their γ, array [n]."""
-
-    name: str
-    through: dict
-    direction: np.ndarray  # [n_axes], in log coordinates
-    positions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -140,39 +128,19 @@ class Guided:
 
     def _best_through(self, incumbents: Sequence[dict]) -> Proposal | None:
         """The most promising new configuration on the lines through `incumbents`; None if there is none."""
-        lines = [line for h in incumbents for line in self._lines(h)]
-        score, line, position = self._most(lines)
+        through = [line for h in incumbents for line in lines_through(self.plan, h)]
+        score, line, position = self._most(through)
         if score < 0:
             return None
-        around = position + np.arange(-STEP, STEP + FINE_STEP / 2, FINE_STEP) / np.linalg.norm(line.direction)
-        inside = np.clip(around, line.positions[0], line.positions[-1])
-        finer, line, fine = self._most([replace(line, positions=inside)])
-        position = fine if finer > score else position
-        return Proposal(self.plan.space.along(line.through, line.direction, position), line.name, position)
-
-    def _lines(self, incumbent: dict) -> list[Line]:
-        """Through the incumbent, along the plan's directions and along each axis that is none of them."""
-        space, x = self.plan.space, self.plan.space.to_log(incumbent)
-        lines = list(zip(self.plan.names, self.plan.directions, strict=True))
-        for name, axis in zip(space.names, np.eye(len(space.names))):
-            if not any(_parallel(axis, direction) for direction in self.plan.directions):
-                lines.append((name, axis))
-        return [Line(name, incumbent, direction, _positions(space.chord(x, direction), direction)) for name, direction in lines]
+        finer, _, fine = self._most([line.around(position)])
+        return line.at(fine if finer > score else position)
 
     def _most(self, lines: Sequence[Line]) -> tuple[float, Line, float]:
         """The largest score on any of the lines, of equals the first, with its line and position; -1: nothing new is on them."""
-        x = self._candidates(lines)
+        x = candidates(lines)
         score = np.where(self._is_new(x), self._worth(x), -1.0)
         at = int(np.argmax(score))
-        ends = np.cumsum([len(line.positions) for line in lines])
-        line = lines[int(np.searchsorted(ends, at, side="right"))]
-        return float(score[at]), line, float(np.concatenate([line.positions for line in lines])[at])
-
-    def _candidates(self, lines: Sequence[Line]) -> np.ndarray:
-        """All points of the lines, one line after the other, [n, n_axes]."""
-        to_log = self.plan.space.to_log
-        x = [to_log(line.through) + line.positions[:, None] * line.direction for line in lines]
-        return _snapped(self.plan.space, np.concatenate(x))
+        return float(score[at]), *locate(lines, at)
 
     def _is_new(self, x: np.ndarray) -> np.ndarray:
         near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, self._points.T)]
@@ -199,7 +167,7 @@ class Guided:
     def _promise(self) -> float:
         """The largest expected improvement on any line, whatever its weight, as a share of the range of the values."""
         best, _ = max(self.told, key=lambda pair: pair[1])
-        x = self._candidates(self._lines(best))
+        x = candidates(lines_through(self.plan, best))
         gain = np.where(self._is_new(x), self._improvement(x, 0.0), 0.0).max()
         return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
 
@@ -284,24 +252,6 @@ def _trades(direction: np.ndarray) -> bool:
     return bool(direction.min() < 0 < direction.max())
 
 
-def _positions(chord: tuple[float, float], direction: np.ndarray) -> np.ndarray:
-    length = (chord[1] - chord[0]) * float(np.linalg.norm(direction))
-    return np.linspace(*chord, int(length / STEP) + 2)
-
-
-def _parallel(a: np.ndarray, b: np.ndarray) -> bool:
-    return bool(abs(a @ b) > (1 - NEGLIGIBLE) * np.linalg.norm(a) * np.linalg.norm(b))
-
-
 def _box(space: Space) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends [n_axes] in octaves."""
     return np.array([axis.log_low for axis in space.axes]), np.array([axis.log_high for axis in space.axes])
-
-
-def _snapped(space: Space, x: np.ndarray) -> np.ndarray:
-    """The coordinates [n, n_axes] of the configurations that x stands for."""
-    snapped = x.copy()
-    for i, axis in enumerate(space.axes):
-        if axis.values is not None or axis.step is not None:
-            snapped[:, i] = [np.log2(axis.snap(octaves)) for octaves in x[:, i]]
-    return snapped

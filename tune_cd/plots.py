@@ -42,18 +42,18 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
     for search, rows in scored.groupby("search", sort=False):
         drawn = axes.scatter(
             rows["Lambda_p"], rows["Lambda_e"], c=rows["val_score"], marker=MARKERS.get(search, "o"),
-            s=60, edgecolors="black", linewidths=0.6, label=f"{search} ({len(rows)} trials)", zorder=3, **shades,
+            s=60, edgecolors="black", linewidths=0.6, label=f"{search} ({len(rows)} trials)", zorder=3, clip_on=False, **shades,
         )  # fmt: skip
     lost = trials[trials["val_score"].isna()]
     if len(lost):
         axes.scatter(lost["Lambda_p"], lost["Lambda_e"], marker="x", color="#c23b22", s=50, label="diverged or failed", zorder=3)
     best = best_trial(trials)
     if best is not None:
-        axes.scatter(best["Lambda_p"], best["Lambda_e"], s=260, facecolors="none", edgecolors="#c23b22", linewidths=2, label="best", zorder=4)
+        axes.scatter(best["Lambda_p"], best["Lambda_e"], s=260, facecolors="none", edgecolors="#c23b22", linewidths=2, label="best", zorder=4, clip_on=False)
         axes.figure.colorbar(drawn, ax=axes, label=f"validation {best['metric_name']}")
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=r"$\Lambda_p$ (positive term)", ylabel=r"$\Lambda_e$ (entropy term)")
     axes.set_aspect("equal")
-    axes.legend(fontsize=8, loc="lower left")
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, frameon=False)
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
@@ -68,4 +68,5 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     axes.set(xlabel="trials (training runs)", ylabel=f"best validation {metric} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
+    axes.margins(x=0.1)  # room for the last values
     axes.legend(loc="lower right")

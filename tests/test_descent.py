@@ -162,7 +162,7 @@ def test_arguments_and_answers_are_the_callers_own():
 
 def test_a_second_report_replaces_the_first():
     start = {"Lambda_p": 0.1, "Lambda_e": 0.1}
-    corrected, plain = CoordinateDescent(PLANE, start=start), CoordinateDescent(PLANE, start=start)
+    corrected, plain = (CoordinateDescent(PLANE, settings="paper", start=start) for _ in range(2))
     corrected.tell(corrected.ask(), None)
     first = corrected.ask()
     corrected.tell(start, ridge(start))

@@ -141,7 +141,8 @@ def test_a_cluster_of_two_nodes_by_address(tmp_path, uninterrupted):
     finally:
         cluster.shutdown()
     rows, whole = asked(tmp_path, "remote"), asked(uninterrupted[0], "whole")
-    assert [row[1:4] for row in rows] == [row[1:4] for row in whole[:5]]
+    assert [row[1:4] for row in rows[:2]] == [row[1:4] for row in whole[:2]], "then one thread rounds as two do not"
+    assert len({row[2:4] for row in rows}) == 5
     assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
 
 

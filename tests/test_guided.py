@@ -174,3 +174,15 @@ def test_noise_does_not_get_it_stuck():
     trajectories = replay_all({"cd": OPTIMISERS["cd"]}, noisy, range(40), trials=50, processes=1)
     reached = [trajectory.curve[-1] for trajectory in trajectories]
     assert np.mean(np.array(reached) < 0.95 * 0.85) <= 0.1 and not math.isnan(sum(reached))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
+    """Along each axis through it the other parameter is out of bounds still."""
+    space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+    search = CoordinateDescent(space, start={"lr": 0.1, "wd": 0.1}, workers=workers)
+    for _ in range(16 // workers):
+        for h in [search.ask() for _ in range(workers)]:
+            search.tell(h, None if h["lr"] > 0.05 or h["wd"] > 0.05 else -abs(math.log2(h["lr"] / 1e-3)))
+    assert search.best is not None and search.best[1] > -2
+    assert sum(value is not None for _, value in search.history) >= 8

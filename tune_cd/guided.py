@@ -91,12 +91,13 @@ class Guided:
 
     @property
     def finished(self) -> bool:
+        """True when no line promises more than the noise (`PROMISE`), or everything on all of them is evaluated."""
         return self._next is None
 
     def proposal(self) -> Proposal:
         """Raises ValueError when finished."""
         if self._next is None:
-            raise ValueError("nothing is left to propose: every configuration on every line is evaluated")
+            raise ValueError("nothing is left to propose: the search is finished")
         return self._next
 
     @cached_property

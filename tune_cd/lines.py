@@ -29,6 +29,7 @@ class Line:
         return replace(self, positions=np.clip(near, self.positions[0], self.positions[-1]))
 
     def at(self, position: float) -> Proposal:
+        """The configuration there, and where it comes from."""
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 

@@ -26,10 +26,12 @@ class Entry:
 
     @property
     def label(self) -> str:
+        """The row's name in tables, such as "cd x4" or "cd, near:2"."""
         return self.method + (f" x{self.workers}" if self.workers > 1 else "") + (f", {self.start}" if self.start != "blind" else "")
 
     @property
     def make(self) -> Method:
+        """The constructor of its search."""
         return self.variant or OPTIMISERS[self.method]
 
 

@@ -127,7 +127,7 @@ class OptimiserSearch(Searcher):
         """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
         self._limit = max_concurrent
         if self._search is not None:
-            self._search.workers = max_concurrent
+            self._limited(self._search)
         return True
 
     # Knowledge from elsewhere ---------------------------------------------------------------------------------
@@ -150,8 +150,7 @@ class OptimiserSearch(Searcher):
             if not intermediate_values:
                 return
             value = intermediate_values[-1]
-        flat = flatten_dict(parameters)
-        self._search.tell(self._search.space.check(flat), None if error else self._signed(value), censored=pruned)
+        self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
     def recall(self, trials: pd.DataFrame) -> None:
         """Go on where an earlier run of this same search stopped. trials: its rows of the results table.

@@ -130,12 +130,8 @@ class CoordinateDescent:
 
     @property
     def best(self) -> tuple[dict, float] | None:
-        return best_of([(dict(trial.h), trial.value) for trial in self._told if not trial.censored])
-
-    @property
-    def _told(self) -> list[_Trial]:
-        """Trials with a value, failures left out."""
-        return [trial for trial in self._trials.values() if trial.value not in (None, FAILED)]
+        numbers = (trial for trial in self._trials.values() if trial.value not in (None, FAILED))
+        return best_of([(dict(trial.h), trial.value) for trial in numbers if not trial.censored])
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         trial = self._trials[self.space.key(h)]

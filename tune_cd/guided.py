@@ -18,7 +18,7 @@ import numpy as np
 from tune_cd.golden import FAILED
 from tune_cd.lines import Line, candidates, lines_through, locate
 from tune_cd.optimiser import Proposal
-from tune_cd.space import NEGLIGIBLE, Space
+from tune_cd.space import NEGLIGIBLE
 from tune_cd.surrogate import Surrogate
 from tune_cd.trajectory import Plan
 
@@ -176,7 +176,7 @@ class Guided:
 
     def _weight(self, x: np.ndarray) -> np.ndarray:
         """How likely the best is at x [n, n_axes] before anything is told, [n]: see CENTRE and AROUND_TRADING."""
-        low, high = _box(self.plan.space)
+        low, high = self.plan.space.low, self.plan.space.high
         u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
         trading = [row / np.abs(row).max() for row in self.plan.directions if _trades(row)]
         unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
@@ -189,11 +189,10 @@ class Guided:
     @cached_property
     def _start(self) -> np.ndarray | None:
         """Coordinates [n_axes] of the best of the starts that did not fail; None where all did."""
-        failed = {self.plan.space.key(h) for h, value in self.told if value == FAILED}
-        values = {self.plan.space.key(h): value for h, value in self.told}
-        left = [h for h in self.starts if self.plan.space.key(h) not in failed]
-        best = max(left, key=lambda h: values.get(self.plan.space.key(h), FAILED), default=None)
-        return None if best is None else self.plan.space.to_log(best)
+        space, values = self.plan.space, {self.plan.space.key(h): value for h, value in self.told}
+        left = [h for h in self.starts if values.get(space.key(h)) != FAILED]
+        best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
+        return None if best is None else space.to_log(best)
 
     @cached_property
     def _any_value(self) -> bool:
@@ -260,8 +259,3 @@ def _raised(values: np.ndarray) -> np.ndarray:
 def _trades(direction: np.ndarray) -> bool:
     """Whether one parameter grows along it as another shrinks."""
     return bool(direction.min() < 0 < direction.max())
-
-
-def _box(space: Space) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends [n_axes] in octaves."""
-    return np.array([axis.log_low for axis in space.axes]), np.array([axis.log_high for axis in space.axes])

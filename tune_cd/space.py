@@ -99,6 +99,7 @@ class Space:
 
     A tuple is a real range, a list the allowed values, an `Axis` is taken as it is.
     A configuration `h` is a dict name -> value; its coordinates `x` are a float array [n_axes], in octaves.
+    low, high: the coordinates of the box's ends.
     """
 
     def __init__(self, **axes: tuple[float, float] | list[float] | Axis):
@@ -106,8 +107,8 @@ class Space:
             raise ValueError("a space needs at least one axis")
         self.axes = tuple(_axis(name, domain) for name, domain in axes.items())
         self.names = tuple(axes)
-        self._low = np.array([axis.log_low for axis in self.axes])
-        self._high = np.array([axis.log_high for axis in self.axes])
+        self.low = np.array([axis.log_low for axis in self.axes])
+        self.high = np.array([axis.log_high for axis in self.axes])
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{a.name}={list(a.values) if a.values else (a.low, a.high)}' for a in self.axes)})"
@@ -143,7 +144,7 @@ class Space:
 
     def sample(self, rng: np.random.Generator) -> dict:
         """A configuration drawn uniformly in the log box."""
-        return self.from_log(rng.uniform(self._low, self._high))
+        return self.from_log(rng.uniform(self.low, self.high))
 
     def chord(self, x: Sequence[float], direction: Sequence[float]) -> tuple[float, float]:
         """(γ_min, γ_max) of the line x + γ·direction inside the box: (L) ∩ H of `algo:line_search`.
@@ -152,11 +153,11 @@ class Space:
         touches a corner.
         """
         x, direction = np.asarray(x, float), np.asarray(direction, float)
-        if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
+        if np.any(x < self.low - 1e-9) or np.any(x > self.high + 1e-9):
             raise ValueError(f"point {self.from_log(x)} (log2: {x.tolist()}) lies outside {self}")
         low, high = -inf, inf
         negligible = NEGLIGIBLE * np.abs(direction).max()
-        for position, step, bottom, top in zip(x, direction, self._low, self._high):
+        for position, step, bottom, top in zip(x, direction, self.low, self.high):
             if abs(step) > negligible:
                 ends = sorted(((bottom - position) / step, (top - position) / step))
                 low, high = max(low, ends[0]), min(high, ends[1])

@@ -19,6 +19,7 @@ NOISES = (1e-3, 1e-2, 1e-1)
 PRIOR_POINTS = 1.0
 """So many points' worth the belief counts that the process's variance is that of the values."""
 
+
 class Surrogate:
     """points: array [n_points, n_coordinates] in length scales; values: array [n_points], finite, larger is better."""
 

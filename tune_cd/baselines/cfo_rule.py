@@ -1,19 +1,15 @@
 """FLAML's CFO behind the protocol: a local direct search with random restarts, "frugal" as ours is."""
 
 import warnings
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from tune_cd.baselines.listed import Listed, uniform_draws
+from tune_cd.baselines.sampled import Sampled
 from tune_cd.golden import FAILED
 from tune_cd.space import Space
 
-REPEATS = 20
-"""So often may CFO have nothing to propose, or what is known, before a uniform draw takes its place."""
 
-
-class CfoRule:
+class CfoRule(Sampled):
     """A `baselines.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
 
     CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
@@ -21,31 +17,17 @@ class CfoRule:
     """
 
     def __init__(self, space: Space, seed: int):
+        super().__init__(space, seed)
         _flaml()  # refuses now where it is missing
-        self._space, self._seed = space, seed
+        self._seed = seed
         self._cfo: Any = None
         self._ids: dict[tuple, str] = {}  # by key: CFO's open trials
         self._count = 0
-        self._uniform = Listed(space, uniform_draws(space, seed))
-
-    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
-        if self.exhausted(known):
-            return None
-        for _ in range(REPEATS):
-            h = self._suggested()
-            if h is not None and self._space.key(h) not in known:
-                return h
-            if h is not None and (trial := known[self._space.key(h)]).told:
-                self.observe(h, trial.value)
-        return self._uniform.propose(known)
-
-    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
-        return self._uniform.exhausted(known)
 
     def take(self, h: dict) -> None:
         if self._cfo is None:
             self._begin(h)
-            self._suggested()
+            self._drawn()
 
     def observe(self, h: dict, value: float | None) -> None:
         trial = self._ids.pop(self._space.key(h), None)
@@ -53,7 +35,7 @@ class CfoRule:
             result = {"value": FAILED if value is None else value, "config": self._octaves(h)}
             self._cfo.on_trial_complete(trial, result)
 
-    def _suggested(self) -> dict | None:
+    def _drawn(self) -> dict | None:
         if self._cfo is None:
             self._begin(None)
         self._count += 1

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from tune_cd.baselines.listed import Listed, uniform_draws
+from tune_cd.baselines.sampled import Sampled
 from tune_cd.space import Axis, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
@@ -19,11 +19,7 @@ SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
 """name -> (the module it needs, its constructor). tpe-paper: the axes independent of each other and live trials left
 out of account, as in the paper's comparison (`tab:hp_res`); the others are Optuna's defaults."""
 
-REPEATS = 20
-"""So often may a sampler propose what is known (it can in a finite space) before a uniform draw takes its place."""
-
-
-class OptunaRule:
+class OptunaRule(Sampled):
     """A `baselines.Rule` over one in-memory study.
 
     Real axes are its floats, in octaves; allowed values are its integers, by rank. Live trials are running trials of
@@ -31,32 +27,17 @@ class OptunaRule:
     """
 
     def __init__(self, space: Space, method: str, seed: int):
-        self._optuna, self._space = _optuna(method), space
+        super().__init__(space, seed)
+        self._optuna = _optuna(method)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's notes that an argument is experimental
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
         self._study = self._new_study()
         self._numbers: dict[tuple, list[int]] = defaultdict(list)  # key of a configuration -> its trials in the study
-        self._uniform = Listed(space, uniform_draws(space, seed))
 
-    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
-        """The sampler's next configuration that is not known; a uniform draw where it keeps to known ones."""
-        if self.exhausted(known):
-            return None
-        for _ in range(REPEATS):
-            h = self._open_trial()
-            trial = known.get(self._space.key(h))
-            if trial is None:
-                return h
-            if trial.told:
-                self.observe(h, trial.value)
-        h = self._uniform.propose(known)
-        self.take(h)
-        return h
-
-    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
-        return self._uniform.exhausted(known)
+    def _drawn(self) -> dict:
+        return self._open_trial()
 
     def take(self, h: dict) -> None:
         params = {}

@@ -151,10 +151,9 @@ def _near(landscape: Landscape, octaves: float, seed: int) -> dict:
     """A configuration so far from the optimum along the real axes; drawn again until it lies in the box."""
     space, rng = landscape.space, np.random.default_rng((seed, 2))
     real = np.array([axis.values is None for axis in space.axes])
-    low, high = (np.array([getattr(axis, end) for axis in space.axes]) for end in ("log_low", "log_high"))
     for _ in range(1000):
         step = np.where(real, rng.standard_normal(len(real)), 0.0)
         x = space.to_log(landscape.optimum) + octaves * step / np.linalg.norm(step)
-        if np.all((x >= low) & (x <= high)):
+        if np.all((x >= space.low) & (x <= space.high)):
             return space.from_log(x)
     raise ValueError(f"start near:{octaves:g}: nothing in {space} is so far from the optimum {landscape.optimum}")

@@ -53,7 +53,7 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
         axes.figure.colorbar(drawn, ax=axes, label=f"validation {best['metric_name']}")
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=r"$\Lambda_p$ (positive term)", ylabel=r"$\Lambda_e$ (entropy term)")
     axes.set_aspect("equal")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, frameon=False, markerscale=0.6)
+    axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=6, frameon=False, markerscale=0.6)
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:

@@ -74,3 +74,79 @@ def retrieval_scores(embeddings, labels):
             others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
             rows.append(ranking_scores([int(labels[i] == labels[query]) for i in others], relevant))
     return dict(zip(("r_map", "map_at_r", "precision_at_1", "r_precision"), np.mean(rows, axis=0), strict=True))
+
+
+def revisited_ap(ranking, positives, junk):
+    """AP of one query by the protocol of revisited Oxford and Paris; ranking: positions, best first; None without positives."""
+    if not positives:
+        return None
+    kept = [position for position in ranking if position not in junk]
+    ranks = [rank for rank, position in enumerate(kept) if position in positives]
+    precisions = [((j / r if r else 1.0) + (j + 1) / (r + 1)) / 2 for j, r in enumerate(ranks)]
+    return math.fsum(precisions) / len(positives)
+
+
+def revisited_map(similarities, ground_truth):
+    """The three means of `revisited_ap`; similarities: [queries][database] lists, equal ones in order of positions."""
+    levels = {"easy": (["easy"], ["junk", "hard"]), "medium": (["easy", "hard"], ["junk"]), "hard": (["hard"], ["junk", "easy"])}
+    scores = {}
+    for level, (good, bad) in levels.items():
+        values = []
+        for row, lists in zip(similarities, ground_truth, strict=True):
+            ranking = sorted(range(len(row)), key=lambda i, row=row: (-row[i], i))
+            positives, junk = ({i for name in names for i in lists[name]} for names in (good, bad))
+            values.append(revisited_ap(ranking, positives, junk))
+        scores[f"{level}_map"] = mean(value for value in values if value is not None)
+    return scores
+
+
+def recall_at(embeddings, labels, k):
+    """Share of the queries with another image of their class that have one among the k nearest others."""
+    z = np.asarray(embeddings, dtype=np.float64)
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    found = []
+    for query in range(len(z)):
+        others = [i for i in range(len(z)) if i != query]
+        if any(labels[i] == labels[query] for i in others):
+            others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
+            found.append(any(labels[i] == labels[query] for i in others[:k]))
+    return mean(found)
+def memory_pairs(labels, slots, memory_labels):
+    """(P, E) between a batch and the filled memory: (i, j) of equal labels but for i's own slot; of different labels."""
+    pairs = [(i, j) for i in range(len(labels)) for j in range(len(memory_labels))]
+    positives = [(i, j) for i, j in pairs if labels[i] == memory_labels[j] and slots[i] != j]
+    return positives, [(i, j) for i, j in pairs if labels[i] != memory_labels[j]]
+
+
+def margin_terms_of(z, others, positives, negatives, margin, kind, q):
+    """Both margin terms averaged over given pairs of z's rows [n, d] with the rows of others [m, d]."""
+    positive = mean(distance(z[i], others[j], kind) ** q for i, j in positives)
+    return positive, mean(max(0.0, margin - distance(z[i], others[j], kind)) ** q for i, j in negatives)
+
+
+def infonce_terms_of(z, others, positives, negatives, temperature, kind):
+    """Both InfoNCE terms averaged over given positive pairs; K_ij is j and the negatives of i."""
+
+    def entropy(i, j):
+        k_ij = [j] + [k for anchor, k in negatives if anchor == i]
+        return math.log(math.fsum(math.exp(-distance(z[i], others[k], kind) / temperature) for k in k_ij))
+
+    positive = mean(distance(z[i], others[j], kind) / temperature for i, j in positives)
+    return positive, mean(entropy(i, j) for i, j in positives)
+
+
+def published_memory_loss(z, labels, others, other_labels, threshold=0.5):
+    """Wang et al.'s contrastive loss of anchors z [b, d] with others [m, d], a batch or a memory (sec:xbm's S1).
+
+    For each anchor 1 - s summed over its positives, and s over its negatives with s > threshold; averaged over the
+    anchors. As published, an item's own copy is told by its similarity, 1. Rows of numbers or of scalar tensors.
+    """
+    total = 0
+    for z_i, label in zip(z, labels, strict=True):
+        for z_j, other_label in zip(others, other_labels, strict=True):
+            s = sum(a * b for a, b in zip(z_i, z_j, strict=True))
+            if label == other_label and s < 1 - 1e-5:
+                total = total + (1 - s)
+            if label != other_label and s > threshold:
+                total = total + s
+    return total / len(labels)

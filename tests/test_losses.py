@@ -7,7 +7,7 @@ from pytorch_metric_learning import distances, losses, reducers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
-from trainables.losses import check_labels, infonce_terms, margin_terms, pair_statistics
+from trainables.losses import check_labels, cosines, infonce_of, infonce_terms, margin_of, margin_terms, pair_statistics
 
 BATCHES = {
     "two per class": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],
@@ -125,6 +125,23 @@ def test_infonce_equals_pytorch_metric_learning(labels, weights):
 
     assert_equal([ours(z)], [foreign(z)])
     torch.testing.assert_close(gradient(ours, z), gradient(foreign, z), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+@pytest.mark.parametrize("density", [0.1, 0.6])
+def test_the_cores_take_any_pairs_of_any_two_sets(distance, density):
+    """Masks that no labels could have made, an anchor without any pair among them."""
+    z, others = unit_rows(range(4), seed=1), unit_rows(range(9), seed=2)
+    draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(3))
+    positives, negatives = draws < density / 2, draws > 1 - density
+    positives[0], negatives[0] = False, False
+    pairs = [[tuple(pair) for pair in mask.nonzero().tolist()] for mask in (positives, negatives)]
+    assert all(pairs)
+    for q in (1, 2):
+        ours = margin_of(cosines(z, others), positives, negatives, 1.2, distance, q)
+        assert_equal(ours, reference.margin_terms_of(z.tolist(), others.tolist(), *pairs, 1.2, distance, q))
+    ours = infonce_of(cosines(z, others), positives, negatives, 0.2, distance)
+    assert_equal(ours, reference.infonce_terms_of(z.tolist(), others.tolist(), *pairs, 0.2, distance))
 
 
 @batches
@@ -256,6 +273,45 @@ def test_bad_arguments_are_named(z, labels, settings, message):
     if "q" not in settings:
         with pytest.raises(ValueError, match=message):
             infonce_terms(z, labels, **settings)
+
+
+def trained(terms, weights, learning_rate, optimiser=torch.optim.SGD, **settings):
+    """A linear embedding [4, 3] after four steps on weights[0] * positive + weights[1] * entropy, float64."""
+    generator = torch.Generator().manual_seed(5)
+    embedding = torch.randn(4, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    images = torch.randn(12, 4, generator=generator, dtype=torch.float64)
+    labels = torch.tensor(BATCHES["two per class"])
+    steps = optimiser([embedding], lr=learning_rate, **settings)
+    for _ in range(4):
+        positive, entropy = terms(torch.nn.functional.normalize(images @ embedding), labels)
+        steps.zero_grad()
+        (weights[0] * positive + weights[1] * entropy).backward()
+        steps.step()
+    return embedding.detach()
+
+
+@variants
+def test_bare_sgd_knows_only_the_products_of_learning_rate_and_weights(terms):
+    """Learning rate alpha c and weights lambda / c: the same Lambda = alpha lambda, the same training (sec:balance)."""
+    learning_rate, weights = 0.05, (0.3, 2.0)
+    products = [learning_rate * weight for weight in weights]
+    expected = trained(terms, products, 1.0)
+    assert (expected - trained(terms, [0.0, 0.0], 1.0)).abs().max() > 1e-3
+    for c in (1.0, 1e-3, 0.37, 20.0):
+        assert_equal(trained(terms, [weight / c for weight in weights], learning_rate * c), expected, 1e-9)
+    for c in (0.25, 4.0):  # powers of two scale without rounding: the same bits
+        scaled = trained(terms, [weight / c for weight in weights], learning_rate * c)
+        assert torch.equal(scaled, trained(terms, weights, learning_rate))
+    assert not torch.allclose(trained(terms, [2 * product for product in products], 1.0), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"optimiser": torch.optim.Adam}, {"weight_decay": 0.1}, {"optimiser": torch.optim.RMSprop}], ids=str
+)
+def test_other_optimisers_do_know_more(settings):
+    """Why the training is bare SGD: elsewhere the learning rate is one more thing to tune."""
+    one, other = (trained(margin_terms, [0.3 / c, 2.0 / c], 0.05 * c, **settings) for c in (1.0, 4.0))
+    assert not torch.allclose(one, other, rtol=1e-3)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

@@ -4,9 +4,14 @@ The caller adds them up where everybody can see the balance (eq:contrastive_deco
 
     loss = Lambda_p * positive + Lambda_e * entropy
 
-Every loss is made of b x b matrices and masks that are multiplied in. No shape depends on the labels' values and
-nothing waits for the device, so the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs.
-What could only be checked by reading values from the device is in `check_labels`, which a caller runs once.
+A loss has a rectangular core, `margin_of` or `infonce_of`: similarities of n anchors with m others, and two masks that
+say which pairs are positive and which negative. Inside a batch the others are the batch itself (`margin_terms`,
+`infonce_terms`); `trainables.memory` puts remembered embeddings there. The distances, too, are made of the
+similarities, so a loss has one n x m matrix product and no difference of vectors.
+
+Masks are applied, never indexed with. No shape depends on the labels' values and nothing waits for the device, so
+the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. What could only be checked by reading
+values from the device is in `check_labels`, which a caller runs once.
 """
 
 import torch
@@ -38,16 +43,8 @@ def margin_terms(
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.
     """
-    _check_batch(z, labels)
-    if not 0 < margin <= LARGEST_DISTANCE:
-        raise ValueError(
-            f"margin {margin} is outside (0, {LARGEST_DISTANCE:g}], the {distance} distances of unit vectors"
-        )
-    if q not in (1, 2):
-        raise ValueError(f"q is {q}; the exponent is 1 or 2")
-    d = _distances(z, distance)  # [b, b]
-    positives, negatives = _pairs(labels)  # [b, b] each
-    return _mean(d**q, positives), _mean(torch.relu(margin - d) ** q, negatives)
+    check_batch(z, labels)
+    return margin_of(_similarities(z), *_pairs(labels), margin, distance, q)
 
 
 def infonce_terms(
@@ -69,15 +66,59 @@ def infonce_terms(
     Raises:
         ValueError: arguments of other shapes, kinds or ranges than these.
     """
-    _check_batch(z, labels)
+    check_batch(z, labels)
+    return infonce_of(_similarities(z), *_pairs(labels), temperature, distance)
+
+
+def margin_of(
+    similarities: Tensor, positives: Tensor, negatives: Tensor, margin: float, distance: str, q: int
+) -> tuple[Tensor, Tensor]:
+    """The two margin terms of any pairs of anchors with others; `margin_terms` is this on a batch with itself.
+
+    Args:
+        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
+        positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind takes no part.
+        margin, distance, q: see `margin_terms`.
+
+    Returns:
+        (positive, entropy): scalars, averages over the pairs of a mask; NaN where a mask is empty.
+
+    Raises:
+        ValueError: margin, distance or q that is not allowed.
+    """
+    if not 0 < margin <= LARGEST_DISTANCE:
+        raise ValueError(
+            f"margin {margin} is outside (0, {LARGEST_DISTANCE:g}], the {distance} distances of unit vectors"
+        )
+    if q not in (1, 2):
+        raise ValueError(f"q is {q}; the exponent is 1 or 2")
+    d = _distances(similarities, distance)  # [n, m]
+    return _mean(d**q, positives), _mean(torch.relu(margin - d) ** q, negatives)
+
+
+def infonce_of(
+    similarities: Tensor, positives: Tensor, negatives: Tensor, temperature: float, distance: str
+) -> tuple[Tensor, Tensor]:
+    """The two InfoNCE terms of any pairs of anchors with others; `infonce_terms` is this on a batch with itself.
+
+    Args:
+        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
+        positives, negatives: [n, m] bool; K_ij is j and all negatives of the anchor i.
+        temperature, distance: see `infonce_terms`.
+
+    Returns:
+        (positive, entropy): scalars, averages over the positive pairs; NaN where there is none.
+
+    Raises:
+        ValueError: temperature or distance that is not allowed.
+    """
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
-    logits = -_distances(z, distance) / temperature  # [b, b]
-    positives, negatives = _pairs(labels)  # [b, b] each
+    logits = -_distances(similarities, distance) / temperature  # [n, m]
     # All K_ij of one anchor i share its negatives: their logsumexp once per row, then j joins it, pair by pair.
     # The lowest finite number instead of -inf: a row without negatives then has no NaN in its gradient.
     lowest = torch.finfo(logits.dtype).min
-    of_negatives = logits.masked_fill(~negatives, lowest).logsumexp(dim=1, keepdim=True)  # [b, 1]
+    of_negatives = logits.masked_fill(~negatives, lowest).logsumexp(dim=1, keepdim=True)  # [n, 1]
     return _mean(-logits, positives), _mean(torch.logaddexp(logits, of_negatives), positives)
 
 
@@ -96,7 +137,7 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
     Raises:
         ValueError: arguments of other shapes or kinds than these.
     """
-    _check_batch(z, labels)
+    check_batch(z, labels)
     similarities = _similarities(z.detach())
     positives, negatives = _pairs(labels)
     return {
@@ -125,7 +166,16 @@ def check_labels(labels: Tensor) -> None:
         raise ValueError(f"no negative pair: all {labels.numel()} labels are {labels[0].item()}; two must differ")
 
 
-def _check_batch(z: Tensor, labels: Tensor) -> None:
+def check_batch(z: Tensor, labels: Tensor) -> None:
+    """Refuse embeddings and labels of other shapes or kinds than a loss takes. Reads no values.
+
+    Args:
+        z: [b, d] floating point.
+        labels: [b] integers.
+
+    Raises:
+        ValueError: anything else.
+    """
     if z.ndim != 2 or not z.is_floating_point():
         raise ValueError(f"z is {z.dtype} of shape {tuple(z.shape)}; floating point of shape [b, d] is expected")
     if labels.shape != z.shape[:1]:
@@ -134,11 +184,20 @@ def _check_batch(z: Tensor, labels: Tensor) -> None:
         raise ValueError(f"labels are {labels.dtype}; integers are expected")
 
 
-def _similarities(z: Tensor) -> Tensor:
-    """Cosine similarities [b, b] of unit rows z [b, d], in float32 at least, inside an autocast region too."""
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
+def cosines(z: Tensor, others: Tensor) -> Tensor:
+    """Cosine similarities [n, m] of unit rows z [n, d] with unit rows others [m, d].
+
+    In float32 at least, or in the wider of the two kinds, inside an autocast region too.
+    """
+    kind = torch.promote_types(torch.promote_types(z.dtype, others.dtype), torch.float32)
     with torch.autocast(z.device.type, enabled=False):
-        return z @ z.T
+        return z.to(kind) @ others.to(kind).T
+
+
+def _similarities(z: Tensor) -> Tensor:
+    """Cosine similarities [b, b] of unit rows z [b, d]."""
+    z = z.to(torch.promote_types(z.dtype, torch.float32))  # once: both sides' gradients add up before they are rounded
+    return cosines(z, z)
 
 
 def _euclidean(similarities: Tensor) -> Tensor:
@@ -152,11 +211,11 @@ def _cosine(similarities: Tensor) -> Tensor:
 _DISTANCES = {"euclidean": _euclidean, "cosine": _cosine}
 
 
-def _distances(z: Tensor, distance: str) -> Tensor:
-    """Distances [b, b], the paper's M, of unit rows z [b, d]."""
+def _distances(similarities: Tensor, distance: str) -> Tensor:
+    """Distances [n, m], the paper's M, of unit rows whose similarities [n, m] these are."""
     if distance not in _DISTANCES:
         raise ValueError(f"distance is {distance!r}; one of {', '.join(_DISTANCES)} is expected")
-    return _DISTANCES[distance](_similarities(z))
+    return _DISTANCES[distance](similarities)
 
 
 def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,5 +226,5 @@ def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _mean(values: Tensor, pairs: Tensor) -> Tensor:
-    """Mean of values [b, b] over the pairs of a mask [b, b]; values must be finite outside the mask as well."""
+    """Mean of values [n, m] over the pairs of a mask [n, m]; values must be finite outside the mask as well."""
     return (values * pairs).sum() / pairs.sum()

@@ -10,7 +10,17 @@ from torch._subclasses import FakeTensorMode
 from torchvision.transforms import v2
 
 from trainables import views
-from trainables.views import BRIGHTNESS, CONTRAST, SATURATION, apply_views, draw_views, normalise, simclr_views
+from trainables.views import (
+    BRIGHTNESS,
+    CONTRAST,
+    SATURATION,
+    apply_views,
+    crop_views,
+    draw_crops,
+    draw_views,
+    normalise,
+    simclr_views,
+)
 
 BLENDS = {BRIGHTNESS: tv.adjust_brightness, CONTRAST: tv.adjust_contrast, SATURATION: tv.adjust_saturation}
 
@@ -162,10 +172,11 @@ def test_shapes_ranges_and_seeds():
     assert len(torch.unique(simclr_views(equal_images, seeded()).flatten(1), dim=0)) == 12
 
 
+@pytest.mark.parametrize("make", [simclr_views, crop_views])
 @pytest.mark.parametrize("bad", [torch.zeros(2, 3, 8, 8), torch.zeros(3, 8, 8).byte(), torch.zeros(2, 4, 8, 8).byte()])
-def test_other_images_are_refused(bad):
+def test_other_images_are_refused(bad, make):
     with pytest.raises(ValueError, match=r"allowed is torch.uint8 \[n, 1 or 3, h, w\]"):
-        simclr_views(bad, seeded())
+        make(bad, seeded())
 
 
 def test_normalise_is_the_same_for_bytes_and_floats():
@@ -173,6 +184,53 @@ def test_normalise_is_the_same_for_bytes_and_floats():
     torch.testing.assert_close(normalise(images), (floats(images) - 0.5) / 0.5)
     torch.testing.assert_close(normalise(floats(images)), normalise(images))
     assert normalise(torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [-1, 1]
+
+
+# --- crops alone
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, None), (3, 16), (1, 33)])
+def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
+    images = photographs(n=96, channels=channels)
+    before = images.clone()
+    crops = draw_crops(96, 20, 24, seeded(3), (0.25, 1.0))
+    batch = crop_views(images, seeded(3), size)
+    extent = (20, 24) if size is None else (size, size)
+    colours = {"jitter": False, "grey": False}
+    expected = [torchvision_view(image, one(crops, k) | colours, extent) for k, image in enumerate(floats(images))]
+    torch.testing.assert_close(batch, torch.stack(expected), rtol=0, atol=2e-6)
+    assert batch.dtype == torch.float32 and torch.equal(images, before)
+
+
+def test_crop_views_follow_their_generator_and_keep_the_images_colours():
+    images = torch.arange(12, dtype=torch.uint8)[:, None, None, None].mul(20).expand(12, 3, 20, 24)
+    torch.testing.assert_close(crop_views(images, seeded(), 8), floats(images)[..., :8, :8], rtol=0, atol=1e-6)
+    generator, images = seeded(), photographs()
+    first, second = crop_views(images, generator), crop_views(images, generator)
+    assert torch.equal(first, crop_views(images, seeded())) and not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("scale", [(0.25, 1.0), (0.08, 1.0), (0.5, 0.6), (0.4, 0.4)])
+def test_crops_keep_to_their_scale_and_ratio_and_half_are_mirrored(scale):
+    n, height, width = 5000, 200, 220
+    crops = draw_crops(n, height, width, seeded(7), scale)
+    area, rounding = crops.height * crops.width / (height * width), 0.006  # sizes are whole px: half a px of 200 on both sides
+    assert scale[0] - rounding < area.min() < scale[0] + 0.01 and area.max() < scale[1] + rounding
+    ratio = crops.width / crops.height
+    assert 3 / 4 - 0.02 < ratio.min() < 3 / 4 + 0.02 and 4 / 3 - 0.02 < ratio.max() < 4 / 3 + 0.02
+    assert abs(crops.flip.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(n)
+    if scale == (0.25, 1.0):
+        torch.manual_seed(0)
+        transform = v2.RandomResizedCrop(8, scale=scale, antialias=False)
+        draws = [transform.make_params([torch.zeros(1, height, width)]) for _ in range(2000)]
+        theirs = torch.tensor([draw["height"] * draw["width"] / (height * width) for draw in draws])
+        assert abs(area.mean() - theirs.mean()) < 4 * math.sqrt(area.var() / n + theirs.var() / 2000)
+
+
+@pytest.mark.parametrize("scale", [(0.0, 1.0), (-0.1, 0.5), (0.6, 0.5), (0.5, 1.1), (math.nan, 1.0)])
+def test_other_scales_are_refused(scale):
+    with pytest.raises(ValueError, match="scale = .* <= 1"):
+        crop_views(photographs(), seeded(), scale=scale)
 
 
 # --- the draws
@@ -243,17 +301,19 @@ def test_nothing_waits_for_the_device(channels):
     with FakeTensorMode():
         images = torch.zeros(8, channels, 16, 16, dtype=torch.uint8)
         assert normalise(simclr_views(images, torch.Generator())).shape == images.shape
+        assert normalise(crop_views(images, torch.Generator())).shape == images.shape
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_views_are_captured_by_a_cuda_graph():
+@pytest.mark.parametrize("make", [simclr_views, crop_views])
+def test_views_are_captured_by_a_cuda_graph(make):
     images = photographs().cuda()
     generator = torch.Generator("cuda").manual_seed(0)
-    simclr_views(images, generator)
+    make(images, generator)
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(generator)
     with torch.cuda.graph(graph):
-        captured = simclr_views(images, generator)
+        captured = make(images, generator)
     graph.replay()
     first = captured.clone()
     graph.replay()

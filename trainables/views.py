@@ -1,5 +1,6 @@
-"""SimCLR's augmentation on the device: one random view of every image of a batch, each with parameters of its own.
+"""Augmentation on the device: one random view of every image of a batch, each with parameters of its own.
 
+`crop_views`, usual in metric learning on photographs, crops, resizes and flips. `simclr_views` is SimCLR's:
 RandomResizedCrop (scale 0.08-1, ratio 3/4-4/3), horizontal flip (p = .5), ColorJitter(.8, .8, .8, .2) (p = .8, its four
 operations in random order), greyscale (p = .2), no blur: with the distributions of torchvision's transforms, which
 themselves draw one set of parameters for a whole batch. `draw_views` draws, `apply_views` computes.
@@ -16,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-SCALE = (0.08, 1.0)  # area of the crop / area of the image
+SCALE = (0.08, 1.0)  # SimCLR's area of the crop / area of the image
 RATIO = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
 ATTEMPTS = 10  # to find a crop that fits; torchvision's number
 P_FLIP, P_JITTER, P_GREY = 0.5, 0.8, 0.2
@@ -28,14 +29,20 @@ BRIGHTNESS, CONTRAST, SATURATION = range(3)
 
 
 @dataclass(frozen=True)
-class Views:
-    """Parameters of one view of each of n images."""
+class Crops:
+    """Parameters of one crop of each of n images."""
 
     top: Tensor  # [n] float, the crop's place and size in whole pixels
     left: Tensor
     height: Tensor
     width: Tensor
     flip: Tensor  # [n] bool
+
+
+@dataclass(frozen=True)
+class Views(Crops):
+    """Parameters of one SimCLR view of each of n images."""
+
     jitter: Tensor  # [n] bool, whether colours are changed at all
     blends: Tensor  # [n, 3] int, BRIGHTNESS, CONTRAST and SATURATION in the order of application
     factors: Tensor  # [n, 3] float, of brightness, contrast and saturation, in this order
@@ -50,11 +57,25 @@ def simclr_views(images: Tensor, generator: Generator, size: int | None = None) 
     c: 3, or 1 (then brightness and contrast are all there is to colour).  size: px; None keeps h x w.
     generator: on the images' device.  Raises ValueError for other images.
     """
-    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise ValueError(f"images are {images.dtype} {tuple(images.shape)}, allowed is torch.uint8 [n, 1 or 3, h, w]")
-    n, _, height, width = images.shape
+    n, height, width = _check_images(images)
     views = draw_views(n, height, width, generator)
     return apply_views(images.float().div_(255), views, (height, width) if size is None else (size, size))
+
+
+def crop_views(
+    images: Tensor, generator: Generator, size: int | None = None, scale: tuple[float, float] = (0.25, 1.0)
+) -> Tensor:
+    """A random crop of each image, resized, half of them mirrored: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
+
+    RandomResizedCrop (ratio 3/4-4/3) and horizontal flip (p = .5); colours stay, as they can tell classes apart.
+    scale: least and largest area of the crop / area of the image.  c, size and generator: as in `simclr_views`.
+    Raises ValueError for other images, or a scale that is not 0 < least <= largest <= 1.
+    """
+    if not 0 < scale[0] <= scale[1] <= 1:
+        raise ValueError(f"scale = {scale}: 0 < least <= largest <= 1")
+    n, height, width = _check_images(images)
+    crops = draw_crops(n, height, width, generator, scale)
+    return crop(images.float().div_(255), crops, (height, width) if size is None else (size, size))
 
 
 def normalise(images: Tensor) -> Tensor:
@@ -68,15 +89,11 @@ def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
     """Parameters for n images of height x width px, on the generator's device, from one call of the generator."""
     u = torch.rand(n, 2 * ATTEMPTS + 13, generator=generator, device=generator.device)
     areas, ratios, rest = u.split((ATTEMPTS, ATTEMPTS, 13), dim=1)
-    crop_height, crop_width = _crop_sizes(areas, ratios, height, width)
     place, coins, order, factors, hue, hue_place = rest.split((2, 3, 3, 3, 1, 1), dim=1)
     flip, jitter, grey = coins.unbind(dim=1)
+    crops = _crops(areas, ratios, place, flip, (height, width), SCALE)
     return Views(
-        top=_whole(place[:, 0], height - crop_height),
-        left=_whole(place[:, 1], width - crop_width),
-        height=crop_height,
-        width=crop_width,
-        flip=flip < P_FLIP,
+        **vars(crops),
         jitter=jitter < P_JITTER,
         blends=order.argsort(dim=1),
         factors=1 + STRENGTH * (2 * factors - 1),
@@ -84,6 +101,13 @@ def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
         hue_place=(4 * hue_place[:, 0]).long(),  # any place in any order of the other three: any order of the four
         grey=grey < P_GREY,
     )
+
+
+def draw_crops(n: int, height: int, width: int, generator: Generator, scale: tuple[float, float]) -> Crops:
+    """Crops alone for n images of height x width px, on the generator's device, from one call of the generator."""
+    u = torch.rand(n, 2 * ATTEMPTS + 3, generator=generator, device=generator.device)
+    areas, ratios, place, flip = u.split((ATTEMPTS, ATTEMPTS, 2, 1), dim=1)
+    return _crops(areas, ratios, place, flip[:, 0], (height, width), scale)
 
 
 def apply_views(images: Tensor, views: Views, size: tuple[int, int]) -> Tensor:
@@ -101,7 +125,7 @@ def apply_views(images: Tensor, views: Views, size: tuple[int, int]) -> Tensor:
     return torch.where(views.grey[:, None, None, None], luma(images), images)
 
 
-def crop(images: Tensor, views: Views, size: tuple[int, int]) -> Tensor:
+def crop(images: Tensor, views: Crops, size: tuple[int, int]) -> Tensor:
     """Crop each image, resize it (bilinear, not antialiased) and flip it: [n, c, h, w] -> [n, c, *size].
 
     The sampling points are clamped to the box; without it, those near its border would see pixels outside of the crop.
@@ -167,13 +191,32 @@ def _hue(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return value, chroma, torch.where(value == red, (green - blue) / divisor, hue)
 
 
-def _crop_sizes(areas: Tensor, ratios: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+def _check_images(images: Tensor) -> tuple[int, int, int]:
+    """n, h and w of images [n, c, h, w]."""
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise ValueError(f"images are {images.dtype} {tuple(images.shape)}, allowed is torch.uint8 [n, 1 or 3, h, w]")
+    return images.shape[0], images.shape[2], images.shape[3]
+
+
+def _crops(
+    areas: Tensor, ratios: Tensor, place: Tensor, flip: Tensor, extent: tuple[int, int], scale: tuple[float, float]
+) -> Crops:
+    """Crops of images of extent (h, w) px from uniform numbers: areas, ratios [n, ATTEMPTS], place [n, 2], flip [n]."""
+    height, width = _crop_sizes(areas, ratios, extent, scale)
+    top, left = _whole(place[:, 0], extent[0] - height), _whole(place[:, 1], extent[1] - width)
+    return Crops(top, left, height, width, flip < P_FLIP)
+
+
+def _crop_sizes(
+    areas: Tensor, ratios: Tensor, extent: tuple[int, int], scale: tuple[float, float]
+) -> tuple[Tensor, Tensor]:
     """Height and width in px, [n] each, from uniform numbers [n, ATTEMPTS]: the first attempt that fits into the image.
 
     Where none fits, as can happen in long images: the largest crop with an allowed ratio. (It has a random place like
     the others; torchvision centres it.)
     """
-    area = (SCALE[0] + (SCALE[1] - SCALE[0]) * areas) * (height * width)
+    height, width = extent
+    area = (scale[0] + (scale[1] - scale[0]) * areas) * (height * width)
     ratio = torch.exp(math.log(RATIO[0]) + math.log(RATIO[1] / RATIO[0]) * ratios)
     widths, heights = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
     fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)

@@ -1,0 +1,130 @@
+"""Pretrained weights: ImageNet's or a user's file, compared with the network name by name, loaded whole or not at all.
+
+A state dict comes in one of two forms. Plain: the trunk's own names, as torchvision saves a ResNet, with or without its
+classifier `fc`. Ours: an `Embedder`'s, whose names begin with `trunk.` and `head.`. No file is ever executed:
+torch.load(weights_only=True) is the only reader.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import urlparse
+
+import torch
+from torch import Tensor, nn
+from torchvision.models import ResNet18_Weights, ResNet50_Weights, WeightsEnum
+
+IMAGENET: dict[str, WeightsEnum] = {
+    "resnet18_gem": ResNet18_Weights.IMAGENET1K_V1,
+    "resnet50": ResNet50_Weights.IMAGENET1K_V1,
+}
+"""The networks made of torchvision's layers, and the weights that fit them."""
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of R, G, B in [0, 1]; torchvision's numbers
+
+State = dict[str, Tensor]
+
+
+class Standardise(nn.Module):
+    """From what `views.normalise` makes to what ImageNet's weights were trained on: (x - mean) / std of x in [0, 1].
+
+    [b, 1 or 3, h, w] in [-1, 1] -> [b, 3, h, w]. Grey is repeated, so that the first convolution stays as it was trained.
+    The numbers are buffers: a saved network says by them what it wants to be fed.
+    """
+
+    def __init__(self):
+        super().__init__()
+        mean, std = torch.tensor((IMAGENET_MEAN, IMAGENET_STD), dtype=torch.float64).reshape(2, 1, 3, 1, 1)
+        self.register_buffer("mean", (2 * mean - 1).float())
+        self.register_buffer("std", (2 * std).float())
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+
+def read_weights(network: str, weights: str) -> State | None:
+    """The state dict that `weights` stands for, under an `Embedder`'s names; None for "none", which is: from scratch.
+
+    weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is one's
+        home and which every machine that trains must see.
+    A plain file for a network of `IMAGENET` is torchvision's, and gets the buffers of `Standardise`; one of ours has
+    them if it was trained with them. Raises ValueError for "imagenet" with other networks and for a file that is not a
+    state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
+    """
+    if weights == "none":
+        return None
+    state = _imagenet(network) if weights == "imagenet" else _file(weights)
+    if any(name.startswith("trunk.") for name in state):
+        return state
+    state = {f"trunk.{name}": tensor for name, tensor in state.items()}
+    if network in IMAGENET:
+        state |= {f"trunk.standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()}
+    return state
+
+
+def wants_standardised(state: State) -> bool:
+    """Whether these weights were trained on ImageNet's standardised colours, not on [-1, 1]."""
+    return "trunk.standardise.mean" in state
+
+
+def load_weights(model: nn.Module, state: State, source: str, may_miss: tuple[str, ...] = ()) -> None:
+    """Load `state` into an `Embedder`, all of it or nothing.
+
+    may_miss: beginnings of names that keep their values where `state` has none of them at all: what was added to the
+    network afterwards. A head or a classifier `fc` that the network lacks is left out; the counters of BatchNorm, which
+    old files lack, are no weights. Raises ValueError naming `source`, how many names do not fit, and the first of them.
+    """
+    here = model.state_dict()
+    absent = tuple(start for start in may_miss if not any(name.startswith(start) and name in here for name in state))
+    missing = [name for name in here if name not in state and not name.startswith(absent)]
+    missing = [name for name in missing if not name.endswith(".num_batches_tracked")]
+    unknown = [name for name in state if name not in here and not name.startswith(("head.", "trunk.fc."))]
+    both = [name for name in here if name in state]
+    unfit = [name for name in both if here[name].shape != state[name].shape]
+    if missing or unknown or unfit:
+        shapes = f": {list(state[unfit[0]].shape)}, here {list(here[unfit[0]].shape)}" if unfit else ""
+        raise ValueError(
+            f"weights {source!r} are another network's: of {len(here)} names {len(both) - len(unfit)} fit, "
+            f"{_count(missing)} missing, {_count(unfit, shapes)} of another shape, and {_count(unknown)} unknown here"
+        )
+    model.load_state_dict({name: state[name] for name in both}, strict=False)
+
+
+def _count(names: list[str], more: str = "") -> str:
+    return f"{len(names)} ({names[0]}{more}{', ...' * (len(names) > 1)}) are" if names else "0 are"
+
+
+def _imagenet(network: str) -> State:
+    if network not in IMAGENET:
+        raise ValueError(f"weights 'imagenet' exist for {sorted(IMAGENET)}, not for network {network!r}")
+    url = IMAGENET[network].url
+    cached = os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(urlparse(url).path))
+    try:
+        return IMAGENET[network].get_state_dict(progress=False, check_hash=True, map_location="cpu", weights_only=True)
+    except Exception as error:  # no connection, an error page, a wrong checksum, a damaged copy
+        kind = type(error).__name__
+        # torch.hub moves a file there only when it is whole and its checksum is right
+        reason = f"its copy does not load, {kind}; remove" if os.path.exists(cached) else f"{kind}: {error}; put it at"
+        raise OSError(
+            f"weights 'imagenet': no {url} ({reason} {cached}, where torch.hub looks and TORCH_HOME leads); or use "
+            "`--weights none` to train from scratch, or `--weights FILE`"
+        ) from error
+
+
+def _file(weights: str) -> State:
+    path = Path(weights).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"weights {weights!r}: no such file in {Path.cwd()}; allowed are none, imagenet and a file")
+    hint = "save one with torch.save(model.state_dict(), FILE)"
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # whatever bytes of any kind make the unpickler raise
+        reason = f"torch.load(weights_only=True) refuses it with {type(error).__name__}"
+        raise ValueError(f"weights {weights!r}: not a state dict, {reason}; {hint}") from error
+    if not isinstance(state, dict) or not state:
+        raise ValueError(f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}")
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ValueError(f"weights {weights!r}: not a state dict, {name!r} is {type(value).__name__}, not a tensor; {hint}")
+    return state

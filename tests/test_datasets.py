@@ -1,98 +1,38 @@
 """Datasets: layouts, splits, the cache, what is refused. Small data in the original layouts; real data at the end."""
 
 import os
-import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from dataclasses import replace
 from hashlib import blake2b
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFont
+from datafiles import WNIDS, load_omniglot, omniglot_files, parts, splits, tiny_files, write_folder, write_zip
+from PIL import ImageFont
 
-from trainables.datasets import cache, check_source, data_roots, glyphs, load_dataset, omniglot, source, tinyimagenet
+from trainables.datasets import (
+    DATASETS,
+    DOWNLOADS,
+    cache,
+    check_source,
+    data_roots,
+    glyphs,
+    load_dataset,
+    omniglot,
+    source,
+    tinyimagenet,
+)
 from trainables.datasets.source import Source
 from trainables.datasets.structure import fixed_order
-
-BACKGROUND = {"Balinese": 2, "Greek": 3, "Latin": 2}
-EVALUATION = {"Tengwar": 3}
-WNIDS = ("n01443537", "n02132136")
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TUNE_CD_DATA", raising=False)
-
-
-def encoded(pixels: np.ndarray, kind: str, mode: str | None = None) -> bytes:
-    image, file = Image.fromarray(pixels), BytesIO()
-    (image.convert(mode) if mode else image).save(file, kind, **({"quality": 95} if kind == "JPEG" else {}))
-    return file.getvalue()
-
-
-def omniglot_files(background=BACKGROUND, evaluation=EVALUATION, images=4) -> dict[str, bytes]:
-    """Original layout; the n-th image of the data has its first n rows in ink."""
-    files = {}
-    for part, alphabets in (("images_background", background), ("images_evaluation", evaluation)):
-        for alphabet, characters in alphabets.items():
-            for character in range(1, characters + 1):
-                for drawer in range(1, images + 1):
-                    pixels = np.full((105, 105), 255, dtype=np.uint8)
-                    pixels[: len(files) + 1] = 0
-                    name = f"{part}/{alphabet}/character{character:02d}/{character:04d}_{drawer:02d}.png"
-                    files[name] = encoded(pixels, "PNG", mode="1")
-    return files
-
-
-def tiny_files(train=20, val=2) -> dict[str, bytes]:
-    """Original layout; images are bright in the first class, dark in the second; each class has one in greyscale."""
-    files = {"wnids.txt": "\n".join(WNIDS).encode(), "words.txt": b""}
-    lines = []
-    for label, wnid in enumerate(WNIDS):
-        for k in range(train):
-            pixels = np.full((64, 64) if k == 0 else (64, 64, 3), 200 - 150 * label + k, dtype=np.uint8)
-            files[f"train/{wnid}/images/{wnid}_{k}.JPEG"] = encoded(pixels, "JPEG")
-        files[f"train/{wnid}/{wnid}_boxes.txt"] = b""
-        for k in range(val):
-            pixels = np.full((64, 64, 3), (200 - 150 * label, 100, 30), dtype=np.uint8)
-            files[f"val/images/val_{k * 2 + label}.JPEG"] = encoded(pixels, "JPEG")
-            lines.append(f"val_{k * 2 + label}.JPEG\t{wnid}\t0\t0\t63\t63")
-    files["val/val_annotations.txt"] = "\n".join(sorted(lines)).encode()
-    files["test/images/test_0.JPEG"] = b"not looked at"
-    return {f"tiny-imagenet-200/{name}": data for name, data in files.items()}
-
-
-def write_folder(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def write_zip(path: Path, files: dict[str, bytes]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-def parts(files: dict[str, bytes], part: str) -> dict[str, bytes]:
-    return {name: data for name, data in files.items() if name.startswith(part)}
-
-
-def splits(dataset):
-    return dataset.train, dataset.validation, dataset.test
-
-
-def load_omniglot(root, image_size=28):
-    return load_dataset("omniglot", root, image_size=image_size)
 
 
 # --- Omniglot
@@ -248,156 +188,9 @@ def test_tinyimagenet_whose_validation_images_were_sorted_into_folders_is_refuse
         check_source("tinyimagenet", write_zip(tmp_path / "t.zip", files))
 
 
-# --- the cache
-
-
 @pytest.fixture
 def archive(tmp_path):
     return write_zip(tmp_path / "omniglot.zip", omniglot_files())
-
-
-@pytest.fixture
-def decoded(monkeypatch):
-    """The names of the images decoded so far."""
-    names = []
-    decode = source.decode_image
-    monkeypatch.setattr(omniglot, "decode_image", lambda *args: names.append(1) or decode(*args))
-    return names
-
-
-def test_a_second_load_maps_the_arrays_of_the_first(archive, decoded):
-    first = load_omniglot(archive)
-    assert len(decoded) == 40
-    second = load_omniglot(archive)
-    assert len(decoded) == 40
-    for a, b in zip(splits(first), splits(second), strict=True):
-        assert isinstance(b.images, np.memmap) and not b.images.flags.writeable
-        np.testing.assert_array_equal(a.images, b.images)
-        np.testing.assert_array_equal(a.labels, b.labels)
-        assert b.labels.dtype == np.int64 and a.class_names == b.class_names
-
-
-def test_the_cache_follows_content_and_size_not_the_path(archive, decoded, tmp_path):
-    load_omniglot(archive)
-    load_omniglot(shutil.copy(archive, tmp_path / "elsewhere.zip"))
-    assert len(decoded) == 40
-    assert load_omniglot(archive, image_size=14).train.images.shape[2:] == (14, 14)
-    assert len(decoded) == 80
-    write_zip(archive, omniglot_files(images=5))
-    assert len(load_omniglot(archive).train.images) == 25
-    assert len(decoded) == 130
-
-
-def test_the_cache_of_a_directory_follows_changed_files(tmp_path, decoded):
-    folder = write_folder(tmp_path / "data", omniglot_files())
-    before = load_omniglot(folder).train.images[0].copy()
-    path = folder / "images_background/Greek/character01/0001_01.png"
-    path.write_bytes(encoded(np.full((105, 105), 255, dtype=np.uint8), "PNG"))
-    after = load_omniglot(folder).train.images[0]
-    assert before.any() and not after.any()
-
-
-@pytest.mark.parametrize("damage", ["truncated", "no meta", "half a meta", "no labels", "labels of another split"])
-def test_a_damaged_entry_is_made_again(archive, decoded, damage):
-    expected = load_omniglot(archive).test.images.copy()
-    entry = cache.entry(omniglot.recipe([archive]), 28)
-    meta, images, labels = entry / "meta.json", entry / "test_images.npy", entry / "test_labels.npy"
-    match damage:
-        case "truncated":
-            os.truncate(images, images.stat().st_size - 1)
-        case "no meta":
-            meta.unlink()
-        case "half a meta":
-            os.truncate(meta, meta.stat().st_size // 2)
-        case "no labels":
-            labels.unlink()
-        case "labels of another split":
-            shutil.copy(entry / "train_labels.npy", labels)
-    np.testing.assert_array_equal(load_omniglot(archive).test.images, expected)
-    assert len(decoded) == 80
-    load_omniglot(archive)
-    assert len(decoded) == 80
-
-
-def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(archive, monkeypatch):
-    entry = cache.entry(omniglot.recipe([archive]), 28)
-    write_folder(entry.with_name(entry.name + ".partial"), {"test_images.npy": b"half"})
-    monkeypatch.setattr(omniglot, "decode_image", lambda *args: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        load_omniglot(archive)
-    assert [path.suffix for path in entry.parent.iterdir()] == [".lock"]
-    monkeypatch.undo()
-    monkeypatch.setenv("TUNE_CD_CACHE", str(entry.parent.parent))
-    load_omniglot(archive)
-    assert entry.is_dir() and not entry.with_name(entry.name + ".partial").exists()
-
-
-def test_simultaneous_loads_decode_once(archive, decoded):
-    recipe = omniglot.recipe([archive])
-    plans = []
-    counting = replace(recipe, plan=lambda: plans.append(1) or recipe.plan())
-    loaded = []
-    threads = [threading.Thread(target=lambda: loaded.append(cache.load(counting, 28))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(loaded) == 4 and len(plans) == 1 and len(decoded) == 40
-
-
-# --- bad files
-
-
-def many_files():
-    """120 images, so that one of them is less than 1 %."""
-    return omniglot_files(images=12)
-
-
-@pytest.mark.parametrize("bad", [b"", b"not an image", None], ids=["empty", "text", "truncated"])
-def test_one_bad_image_is_left_out_and_named_at_every_load(tmp_path, bad):
-    files = many_files()
-    name = "images_background/Greek/character02/0002_05.png"
-    files[name] = files[name][:60] if bad is None else bad
-    path = write_zip(tmp_path / "omniglot.zip", files)
-    for _ in range(2):
-        with pytest.warns(UserWarning, match=f"1 images do not decode and are left out: {name}"):
-            dataset = load_omniglot(path)
-        assert np.bincount(dataset.train.labels).tolist() == [12, 11, 12, 12, 12]
-        assert len(dataset.train.images) == 59 and len(dataset.test.images) == 36
-    ink = dataset.train.images.mean(axis=(1, 2, 3))
-    assert (np.diff(ink)[:-1] >= 0).all(), "the images after the gap have moved up"
-
-
-def test_more_than_one_percent_of_bad_images_is_an_error(tmp_path):
-    files = many_files()
-    for k in (5, 7):
-        files[f"images_background/Greek/character02/0002_{k:02d}.png"] = b"?"
-    with pytest.raises(ValueError, match=r"2 of 120 images do not decode, at most 1 % may: .*0002_05\.png \("):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
-
-
-def test_a_damaged_archive_member_counts_as_a_bad_image(tmp_path):
-    path = write_zip(tmp_path / "omniglot.zip", many_files())
-    data = bytearray(path.read_bytes())
-    at = data.index(b"0002_05.png") + 60  # stored, not compressed: behind the name is the image
-    data[at] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.warns(UserWarning, match="0002_05.png"):
-        load_omniglot(path)
-
-
-def test_a_class_that_loses_its_images_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_UNDECODABLE", 0.5)
-    files = omniglot_files(images=2)
-    files["images_background/Greek/character02/0002_01.png"] = b"?"
-    with pytest.raises(ValueError, match=r"Greek/character02 \(1\)"):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
-
-
-def test_an_image_that_claims_too_many_pixels_is_not_decoded(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "MAX_PIXELS", 100 * 100)
-    with pytest.raises(ValueError, match="40 of 40 images do not decode.*105 x 105 pixels"):
-        load_omniglot(write_zip(tmp_path / "omniglot.zip", omniglot_files()))
 
 
 # --- bad archives, missing data, bad arguments
@@ -426,7 +219,8 @@ def test_large_members_are_refused(archive, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "origin"), [("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu")]
+    ("name", "origin"), [("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
+    ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com")]
 )
 def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypatch, name, origin):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -434,10 +228,90 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
     for ask in (lambda: check_source(name), lambda: load_dataset(name, image_size=28)):
         with pytest.raises(FileNotFoundError) as error:
             ask()
-        for expected in (str(tmp_path / "shelf"), str(tmp_path / "home/.cache/tune_cd"), "Expected: ", origin):
+        for expected in (str(tmp_path / "shelf"), str(tmp_path / "home/.cache/tune_cd"), "Expected: ", origin, "or add --download"):
             assert expected in str(error.value)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         check_source(name, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("glyphs", "ssl"), ("omniglot", "ssl"), ("sop", "ssl"), ("landmarks", "ssl"), ("tinyimagenet", "dml"), ("sop", "")],
+)
+def test_a_task_that_the_dataset_does_not_allow_is_refused(tmp_path, name, task):
+    allowed = "ssl" if name == "tinyimagenet" else "dml"
+    for ask in (
+        lambda: check_source(name, tmp_path, task=task),
+        lambda: load_dataset(name, tmp_path, image_size=28, task=task),
+    ):
+        with pytest.raises(ValueError, match=f"task='{task}' is not possible with dataset '{name}', allowed is {allowed}"):
+            ask()
+
+
+def test_the_allowed_task_and_none_are_the_same(archive):
+    assert check_source("omniglot", archive, task="dml") == check_source("omniglot", archive)
+    tiny = write_zip(archive.with_name("tiny.zip"), tiny_files())
+    assert check_source("tinyimagenet", tiny, task="ssl") == check_source("tinyimagenet", tiny)
+    assert check_source("tinyimagenet", tiny).channels == 3
+
+
+# --- download
+
+
+@pytest.fixture
+def fetched(monkeypatch):
+    """The roots into which Omniglot was "downloaded"."""
+    roots = []
+    monkeypatch.setitem(DOWNLOADS, "omniglot", lambda root: (roots.append(root), write_zip(root / "omniglot.zip", omniglot_files())))
+    return roots
+
+
+def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeypatch, fetched):
+    for k in range(2):
+        assert check_source("omniglot", tmp_path / "new", download=True).name == "omniglot-10"
+    assert fetched == [tmp_path / "new"]
+    monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert len(load_dataset("omniglot", image_size=28, download=True).train.images) == 20
+    assert fetched[1:] == [tmp_path / "shelf"], "into the first of the roots"
+
+
+def test_damaged_data_is_not_downloaded_over(tmp_path, fetched):
+    (tmp_path / "omniglot.zip").write_bytes(b"half")
+    with pytest.raises(ValueError, match="not a complete zip archive"):
+        check_source("omniglot", tmp_path, download=True)
+    assert not fetched
+
+
+def test_a_dataset_without_a_public_archive_has_no_download():
+    with pytest.raises(ValueError, match="no public archive of dataset 'glyphs' to download, only of omniglot, sop"):
+        check_source("glyphs", download=True)
+    assert DOWNLOADS.keys() <= DATASETS.keys()
+
+
+def test_omniglot_fetches_the_part_that_is_missing_beside_the_other(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(omniglot, "fetch", lambda url, path, md5: asked.append((url.rsplit("/", 1)[1], path, md5)))
+    omniglot.download(tmp_path / "new")
+    assert [path for _, path, _ in asked] == [tmp_path / f"new/omniglot/{part}.zip" for part in omniglot.PARTS]
+    write_folder(tmp_path / "half" / "omniglot-py", parts(omniglot_files(), "images_background"))
+    omniglot.download(tmp_path / "half")
+    name = "images_evaluation.zip"
+    assert asked[2:] == [(name, tmp_path / "half" / "omniglot-py" / name, omniglot.MD5["images_evaluation"])]
+
+
+def test_omniglot_checksums_are_those_of_torchvision():
+    torchvision = pytest.importorskip("torchvision")
+    assert torchvision.datasets.Omniglot.zips_md5 == omniglot.MD5
+    assert torchvision.datasets.Omniglot.download_url_prefix + "/" == omniglot.URL
+
+
+def test_what_a_recipe_leaves_out_is_warned_of_at_every_load(archive, monkeypatch):
+    recipe = replace(omniglot.recipe([archive]), left_out="3 images are missing")
+    monkeypatch.setitem(DATASETS, "omniglot", lambda roots, task: recipe)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="omniglot.zip: 3 images are missing"):
+            load_omniglot(archive)
 
 
 def test_data_roots(monkeypatch, tmp_path):
@@ -452,7 +326,7 @@ def test_data_roots(monkeypatch, tmp_path):
 
 
 def test_unknown_names_and_sizes_are_refused(archive):
-    with pytest.raises(ValueError, match="'mnist' is not known.*glyphs, omniglot, tinyimagenet"):
+    with pytest.raises(ValueError, match="'mnist' is not known.*glyphs, omniglot, sop"):
         load_dataset("mnist", image_size=28)
     for size in (0, 7, 28.5, 2000, True, "28"):
         with pytest.raises(ValueError, match="image_size="):
@@ -463,7 +337,7 @@ def test_check_source_decodes_nothing_and_writes_nothing(tmp_path):
     path = write_zip(tmp_path / "omniglot.zip", dict.fromkeys(omniglot_files(), b"not an image"))
     summary = check_source("omniglot", path)
     assert (summary.name, summary.training_classes, summary.location) == ("omniglot-10", 5, str(path))
-    assert summary.training_images == 20
+    assert summary.training_images == 20 and summary.channels == 1
     assert not cache.cache_root().exists()
 
 

@@ -1,6 +1,6 @@
 """Decoding happens once: arrays on disk, memory-mapped by every process of a machine.
 
-<cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation,test}_{images,labels}.npy and meta.json, where
+<cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
 the source, so an entry never goes stale. Shapes, types and file lengths are checked at every load, the pixels are not.
 """
@@ -18,11 +18,12 @@ import numpy as np
 from filelock import FileLock
 from numpy.lib.format import open_memmap
 
-from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, preview
+from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, in_order, preview
 
 FORMAT = 1  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
-SPLITS = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")  # of which "test" may be absent
+AHEAD = 4  # decoded images a thread that may wait for an earlier one, at most 3 MB each at 1024 px
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ def _read(folder: Path, image_size: int) -> Dataset | None:
         return None
     try:
         meta = json.loads((folder / "meta.json").read_text())
-        splits = {split: _read_split(folder, split, meta, image_size) for split in SPLITS}
-        return Dataset(meta["name"], **splits)
+        splits = {split: _read_split(folder, split, meta, image_size) for split in SPLITS if split in meta["class_names"]}
+        return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"))
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         log.warning("%s is damaged (%s), it is made again", folder, error)
         return None
@@ -79,8 +80,9 @@ def _read(folder: Path, image_size: int) -> Dataset | None:
 
 def _read_split(folder: Path, split: str, meta: dict, image_size: int) -> Split:
     names = tuple(meta["class_names"][split])
-    images = np.load(folder / f"{split}_images.npy", mmap_mode="r")
-    labels = np.load(folder / f"{split}_labels.npy", mmap_mode="r")
+    # Copy-on-write: torch.from_numpy takes writeable arrays as they are, and no write reaches the file.
+    images = np.load(folder / f"{split}_images.npy", mmap_mode="c")
+    labels = np.load(folder / f"{split}_labels.npy", mmap_mode="c")
     if images.dtype != np.uint8 or images.shape != (len(labels), meta["channels"], image_size, image_size):
         raise ValueError(f"{split}_images.npy is {images.dtype} {images.shape}")
     if labels.dtype != np.int64 or labels.ndim != 1 or not np.array_equal(np.unique(labels), np.arange(len(names))):
@@ -130,22 +132,32 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
 def _decode_images(
     items: tuple[Any, ...], shape: tuple[int, int, int, int], render: Render, path: Path
 ) -> tuple[list[int], dict[str, str]]:
-    """Write the images (uint8, shape [n, c, s, s]) to the path.
+    """Write the images (uint8, shape [n, c, s, s]) to the path, decoded by a thread a processor.
 
+    Threads, as Pillow and zlib work without Python's lock. The result does not depend on how many there are.
     Returns the indices of the items that decode, whose images are in the file, and the reasons of the others.
     """
     images = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
     good: list[int] = []
     undecodable: dict[str, str] = {}
-    for index, item in enumerate(items):
-        try:
-            images[len(good)] = render(item)
+    threads = os.cpu_count() or 1
+    outcomes = in_order(lambda item: _attempt(render, item), items, threads, AHEAD * threads)
+    for index, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
+        if isinstance(outcome, UndecodableImage):
+            undecodable[str(item)] = str(outcome)
+        else:
+            images[len(good)] = outcome
             good.append(index)
-        except UndecodableImage as error:
-            undecodable[str(item)] = str(error)
     images.flush()
     if undecodable:  # rare, so copying costs less than decoding everything twice to learn the length
         shorter = path.with_suffix(".shorter.npy")
         np.save(shorter, images[: len(good)])
         os.replace(shorter, path)
     return good, undecodable
+
+
+def _attempt(render: Render, item: Any) -> np.ndarray | UndecodableImage:
+    try:
+        return render(item)
+    except UndecodableImage as error:
+        return error

@@ -5,6 +5,7 @@ ink = 255 on 0. The classes of the three splits are disjoint.
 """
 
 import importlib.util
+import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
 
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order, published_name
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order, published_name
 
 PUBLISHED_CLASSES = 1226  # with DejaVu 2.37, the last release (2016), which matplotlib has shipped ever since
 SPLIT_FRACTIONS = {"train": 0.60, "validation": 0.15, "test": 0.25}
@@ -30,8 +31,10 @@ CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lo", "Nd"})
 FONT_SIZE = 20 / 28
 
 
-def recipe(roots: list[Path]) -> Recipe:
-    """The recipe for glyphs; `roots` is not looked at. Raises FileNotFoundError without matplotlib or its fonts."""
+def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+    """The recipe for glyphs; `roots` is not looked at. Raises FileNotFoundError without matplotlib or its fonts,
+    ValueError for another task than dml."""
+    allowed_task("glyphs", task, ("dml",))
     folder = _font_folder()
 
     @contextmanager
@@ -39,7 +42,13 @@ def recipe(roots: list[Path]) -> Recipe:
         size = round(FONT_SIZE * image_size)
         # the basic layout: raqm, where a machine has it, would place marks differently
         fonts = {face: ImageFont.truetype(folder / face, size, layout_engine=ImageFont.Layout.BASIC) for face in FACES}
-        yield lambda item: draw_glyph(fonts[item[1]], item[0], image_size)
+        one_at_a_time = threading.Lock()  # FreeType's faces have a state; drawing keeps Python's lock anyway
+
+        def render(item: tuple[str, str]) -> np.ndarray:
+            with one_at_a_time:
+                return draw_glyph(fonts[item[1]], item[0], image_size)
+
+        yield render
 
     return Recipe("glyphs", str(folder), _identity(folder), lambda: _plan(folder), renderer)
 

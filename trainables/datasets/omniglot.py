@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from trainables.datasets.download import fetch
 from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, published_name
+from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, published_name
 
 # 148 of the 964 background classes (15 %), of different families of scripts. Of these omniglot-small.zip
 # has Balinese alone, which leaves 131 of its 155 background classes for training: enough for batches of 256 in pairs.
@@ -26,6 +27,11 @@ LAYOUT = (
     "or as images_background.zip and images_evaluation.zip, directly there, in omniglot/ or in omniglot-py/ "
     "(torchvision's place), or both in omniglot.zip"
 )
+URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python/"
+MD5 = {  # as in torchvision's datasets/omniglot.py
+    "images_background": "68d2efa1b9178cc56df9314c21c6e718",
+    "images_evaluation": "6b91aef0f799c5bb55b94e3f2daec811",
+}
 ORIGIN = "https://github.com/brendenlake/omniglot (python/images_background.zip and python/images_evaluation.zip)"
 
 _IMAGE = re.compile(
@@ -33,8 +39,9 @@ _IMAGE = re.compile(
 )
 
 
-def recipe(roots: list[Path]) -> Recipe:
+def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Omniglot below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
+    allowed_task("omniglot", task, ("dml",))
     source = Source(tuple(_find(roots)), _IMAGE)
 
     @contextmanager
@@ -45,31 +52,38 @@ def recipe(roots: list[Path]) -> Recipe:
     return Recipe("omniglot", source.location, source.identity(), lambda: _plan(source), renderer)
 
 
+def download(root: Path) -> None:
+    """Fetch those of the two archives (9.5 and 6.5 MB) that are not below the root. Raises as `fetch` does."""
+    place = next((place for place in _places(root) if any(_part(place, part) for part in PARTS)), root / "omniglot")
+    for part in PARTS:
+        if _part(place, part) is None:
+            fetch(f"{URL}{part}.zip", place / f"{part}.zip", md5=MD5[part])
+
+
+def _places(root: Path) -> list[Path]:
+    below = ("", "omniglot-py", "omniglot", "omniglot/omniglot-py", "omniglot/python")
+    return [root / folder for folder in below]
+
+
 def _find(roots: list[Path]) -> list[Path]:
     """The archive, or the two parts (each a directory or an archive), of the first place that has any."""
     tried = []
     for root in roots:
         if root.is_file():
             return [root]
-        for place in (
-            root,
-            root / "omniglot-py",
-            root / "omniglot",
-            root / "omniglot" / "omniglot-py",
-            root / "omniglot" / "python",
-        ):
+        for place in _places(root):
             found = [_part(place, part) for part in PARTS]
             if all(found):
                 return found
             if any(found):
                 missing = PARTS[found.index(None)]
-                raise missing_data(f"complete omniglot (no {missing})", [place], LAYOUT, ORIGIN)
+                raise missing_data(f"complete omniglot (no {missing})", [place], LAYOUT, ORIGIN, download=True)
         tried += [root / PARTS[0], root / "omniglot-py", root / "omniglot"]
         for archive in (root / "omniglot.zip", root / "omniglot-small.zip"):
             if archive.is_file():
                 return [archive]
             tried.append(archive)
-    raise missing_data("omniglot", tried, LAYOUT, ORIGIN)
+    raise missing_data("omniglot", tried, LAYOUT, ORIGIN, download=True)
 
 
 def _part(place: Path, part: str) -> Path | None:

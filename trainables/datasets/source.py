@@ -20,10 +20,11 @@ from PIL import Image, ImageOps
 
 from trainables.datasets.structure import UndecodableImage
 
-MAX_MEMBER_BYTES = 16 * 2**20  # the largest file of the supported datasets has 35 kB (val_annotations.txt: 300 kB)
-MAX_PIXELS = 4096 * 4096  # a file of 35 kB can claim gigapixels; ours have 105 x 105
+# Photographs from the web (Landmarks, a user's folder) come from cameras of up to 50 Mpx; the other datasets stay below
+# 1 Mpx and 1 MB. Limits all the same: a file of a few kB can claim gigapixels, and every thread decodes one in memory.
+MAX_MEMBER_BYTES = 64 * 2**20
+MAX_PIXELS = 64 * 10**6  # 192 MB as RGB
 
-_PILLOW_ERRORS = (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError)  # on damaged files
 _NOT_PLAIN = re.compile(r"^/|^[A-Za-z]:|\\|(^|/)\.\.(/|$)")
 
 
@@ -88,7 +89,11 @@ class Source:
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[str], bytes]]:
-        """Yields name -> bytes, which raises UndecodableImage for a damaged archive member."""
+        """Yields name -> bytes, for use by many threads, which raises UndecodableImage for a damaged archive member.
+
+        All threads share one handle of an archive: ZipFile locks it for a member's raw bytes only, and inflates and
+        checks them outside of the lock. Handles of their own would cost each thread a listing of the archive.
+        """
         with ExitStack() as stack:
             archives = {root: stack.enter_context(_open_zip(root)) for root in self.roots if root.is_file()}
 
@@ -113,16 +118,20 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise UndecodableImage(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
+                raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
             return ImageOps.fit(image.convert(mode), (size, size), Image.Resampling.BILINEAR)
-    except _PILLOW_ERRORS as error:
+    except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
+        # All of these Pillow raises on damaged files: SyntaxError ("broken PNG file"), for one, is no mistake here.
         raise UndecodableImage(str(error)) from error
 
 
-def missing_data(dataset: str, tried: Iterable[Path], layout: str, origin: str) -> FileNotFoundError:
-    """The error for data that is nowhere: paths tried, layout expected, where to get it."""
+def missing_data(
+    dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
+) -> FileNotFoundError:
+    """The error for data that is nowhere: paths tried, layout expected, where to get it (download: --download can)."""
+    hint = ", or add --download" if download else ""
     paths = "".join(f"\n  {path}" for path in tried)
-    return FileNotFoundError(f"no {dataset} data found. Tried:{paths}\nExpected: {layout}\nGet it from: {origin}")
+    return FileNotFoundError(f"no {dataset} data found. Tried:{paths}\nExpected: {layout}\nGet it from: {origin}{hint}")
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:

@@ -1,7 +1,8 @@
 """What a dataset is: arrays (`Split`, `Dataset`), and before decoding a plan (`Recipe`, `Plan`, `SplitPlan`)."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Render = Callable[[Any], np.ndarray]  # item -> uint8 [c, s, s]; raises UndecodableImage
+Render = Callable[[Any], np.ndarray]  # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
 
 
 class UndecodableImage(ValueError):
@@ -20,7 +21,7 @@ class UndecodableImage(ValueError):
 class Split:
     """One part of a dataset.
 
-    images: uint8 [n, c, h, w], 0..255, usually a read-only memory map (copy before writing to it).
+    images: uint8 [n, c, h, w], 0..255, usually a memory map; what is written to it stays in this process (copy-on-write).
     labels: int64 [n], 0..n_classes-1, every class present.
     class_names: the name of each label.
     """
@@ -32,12 +33,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Three splits, and the name that results may carry: the published one only for the published number of classes."""
+    """Its splits, and the name that results may carry: the published one only for the published number of classes.
+
+    test: None where the dataset has none of its own and is tested on another one (landmarks).
+    """
 
     name: str
     train: Split
     validation: Split
-    test: Split
+    test: Split | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding: its name, the channels (1 or 3), and {"train", "validation", "test"} -> SplitPlan."""
+    """A dataset before decoding: its name, the channels (1 or 3), and {"train", "validation", "test"} -> SplitPlan; "test" may be absent."""
 
     name: str
     channels: int
@@ -100,7 +104,9 @@ class Recipe:
     dataset: the name it is asked for by.  location: where the data is, for messages.
     identity: a digest that changes with the data's content.
     plan(): lists and checks the layout; ValueError where it is wrong.
-    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size].
+    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for use by many threads.
+    left_out: what of the published data is missing here, in words, if anything; every load warns of it.
+    incomplete: whether a download could still add to what is here.
     """
 
     dataset: str
@@ -108,6 +114,8 @@ class Recipe:
     identity: str
     plan: Callable[[], Plan]
     renderer: Callable[[int], AbstractContextManager[Render]]
+    left_out: str = ""
+    incomplete: bool = False
 
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
@@ -119,6 +127,15 @@ def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
     return sorted(names, key=lambda name: blake2b(f"{purpose}:{name}".encode(), digest_size=16).digest())
 
 
+def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:
+    """The task ("dml" | "ssl"), for None the dataset's usual one, which is the first allowed; ValueError for another."""
+    if task is None:
+        return allowed[0]
+    if task not in allowed:
+        raise ValueError(f"task={task!r} is not possible with dataset {dataset!r}, allowed is {' or '.join(allowed)}")
+    return task
+
+
 def published_name(dataset: str, classes: int, is_published: bool) -> str:
     """`dataset` for the complete published data, else `dataset-<classes found>`."""
     return dataset if is_published else f"{dataset}-{classes}"
@@ -128,3 +145,22 @@ def preview(names: Iterable[str], most: int = 5) -> str:
     """The first few names for a message."""
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def in_order(function: Callable[[Any], Any], items: Iterable[Any], threads: int, ahead: int) -> Iterator[Any]:
+    """function(item) for every item, by that many threads; the results come in the order of the items.
+
+    ahead: how many results may wait for an earlier one, which bounds the memory. What the function raises is raised
+    here, and what has not begun by then is never begun.
+    """
+    pool = ThreadPoolExecutor(threads)
+    waiting: deque[Future] = deque()
+    try:
+        for item in items:
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(function, item))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -12,8 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from trainables.datasets.download import fetch
 from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, fixed_order, preview, published_name
+from trainables.datasets.structure import (
+    Plan,
+    Recipe,
+    Render,
+    SplitPlan,
+    allowed_task,
+    fixed_order,
+    preview,
+    published_name,
+)
 
 PUBLISHED_CLASSES = 200
 VALIDATION_FRACTION = 0.1
@@ -23,14 +33,17 @@ LAYOUT = (
     "directory or as the original tiny-imagenet-200.zip (images of val/ not sorted into folders)"
 )
 ORIGIN = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+# Stanford publishes none; this is the one that the loaders of several libraries (Avalanche's among them) pin.
+MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
 
 _WANTED = re.compile(
     r"^(?P<prefix>.*/)?(train/(?P<wnid>n\d+)/images/[^/]+\.JPEG|val/images/(?P<test>[^/]+\.JPEG)|val/val_annotations\.txt|wnids\.txt)$"
 )
 
 
-def recipe(roots: list[Path]) -> Recipe:
+def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
+    allowed_task("tinyimagenet", task, ("ssl",))
     source = Source((_find(roots),), _WANTED)
 
     @contextmanager
@@ -39,6 +52,11 @@ def recipe(roots: list[Path]) -> Recipe:
             yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
 
     return Recipe("tinyimagenet", source.location, source.identity(), lambda: _plan(source), renderer)
+
+
+def download(root: Path) -> None:
+    """Fetch the archive (248 MB) into the root. Raises as `fetch` does."""
+    fetch(ORIGIN, root / "tiny-imagenet-200.zip", md5=MD5)
 
 
 def _find(roots: list[Path]) -> Path:
@@ -54,7 +72,7 @@ def _find(roots: list[Path]) -> Path:
             if archive.is_file():
                 return archive
             tried.append(archive)
-    raise missing_data("tinyimagenet", tried, LAYOUT, ORIGIN)
+    raise missing_data("tinyimagenet", tried, LAYOUT, ORIGIN, download=True)
 
 
 def _plan(source: Source) -> Plan:

@@ -1,0 +1,79 @@
+"""Small data in the original layouts of the datasets, for the tests of datasets; no test in here."""
+
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from trainables.datasets import load_dataset
+
+BACKGROUND = {"Balinese": 2, "Greek": 3, "Latin": 2}
+EVALUATION = {"Tengwar": 3}
+WNIDS = ("n01443537", "n02132136")
+
+
+def encoded(pixels: np.ndarray, kind: str, mode: str | None = None) -> bytes:
+    image, file = Image.fromarray(pixels), BytesIO()
+    (image.convert(mode) if mode else image).save(file, kind, **({"quality": 95} if kind == "JPEG" else {}))
+    return file.getvalue()
+
+
+def omniglot_files(background=BACKGROUND, evaluation=EVALUATION, images=4) -> dict[str, bytes]:
+    """Original layout; the n-th image of the data has its first n rows in ink."""
+    files = {}
+    for part, alphabets in (("images_background", background), ("images_evaluation", evaluation)):
+        for alphabet, characters in alphabets.items():
+            for character in range(1, characters + 1):
+                for drawer in range(1, images + 1):
+                    pixels = np.full((105, 105), 255, dtype=np.uint8)
+                    pixels[: len(files) + 1] = 0
+                    name = f"{part}/{alphabet}/character{character:02d}/{character:04d}_{drawer:02d}.png"
+                    files[name] = encoded(pixels, "PNG", mode="1")
+    return files
+
+
+def tiny_files(train=20, val=2) -> dict[str, bytes]:
+    """Original layout; images are bright in the first class, dark in the second; each class has one in greyscale."""
+    files = {"wnids.txt": "\n".join(WNIDS).encode(), "words.txt": b""}
+    lines = []
+    for label, wnid in enumerate(WNIDS):
+        for k in range(train):
+            pixels = np.full((64, 64) if k == 0 else (64, 64, 3), 200 - 150 * label + k, dtype=np.uint8)
+            files[f"train/{wnid}/images/{wnid}_{k}.JPEG"] = encoded(pixels, "JPEG")
+        files[f"train/{wnid}/{wnid}_boxes.txt"] = b""
+        for k in range(val):
+            pixels = np.full((64, 64, 3), (200 - 150 * label, 100, 30), dtype=np.uint8)
+            files[f"val/images/val_{k * 2 + label}.JPEG"] = encoded(pixels, "JPEG")
+            lines.append(f"val_{k * 2 + label}.JPEG\t{wnid}\t0\t0\t63\t63")
+    files["val/val_annotations.txt"] = "\n".join(sorted(lines)).encode()
+    files["test/images/test_0.JPEG"] = b"not looked at"
+    return {f"tiny-imagenet-200/{name}": data for name, data in files.items()}
+
+
+def write_folder(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def write_zip(path: Path, files: dict[str, bytes]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def parts(files: dict[str, bytes], part: str) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name.startswith(part)}
+
+
+def splits(dataset):
+    return dataset.train, dataset.validation, dataset.test
+
+
+def load_omniglot(root, image_size=28):
+    return load_dataset("omniglot", root, image_size=image_size)

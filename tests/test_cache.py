@@ -1,0 +1,255 @@
+"""The cache of decoded arrays: what it follows, what it repairs, and images that do not decode."""
+
+import os
+import shutil
+import threading
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from datafiles import encoded, load_omniglot, omniglot_files, splits, write_folder, write_zip
+
+from trainables.datasets import cache, omniglot, source
+from trainables.datasets.structure import in_order
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+
+
+# --- the cache
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return write_zip(tmp_path / "omniglot.zip", omniglot_files())
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The names of the images decoded so far."""
+    names = []
+    decode = source.decode_image
+    monkeypatch.setattr(omniglot, "decode_image", lambda *args: names.append(1) or decode(*args))
+    return names
+
+
+def test_a_second_load_maps_the_arrays_of_the_first(archive, decoded):
+    first = load_omniglot(archive)
+    assert len(decoded) == 40
+    second = load_omniglot(archive)
+    assert len(decoded) == 40
+    for a, b in zip(splits(first), splits(second), strict=True):
+        assert isinstance(b.images, np.memmap) and isinstance(b.labels, np.memmap)
+        np.testing.assert_array_equal(a.images, b.images)
+        np.testing.assert_array_equal(a.labels, b.labels)
+        assert b.labels.dtype == np.int64 and a.class_names == b.class_names
+
+
+def test_a_write_does_not_reach_the_file_and_torch_takes_the_arrays_as_they_are(archive):
+    torch = pytest.importorskip("torch")
+    split = load_omniglot(archive).train
+    expected = split.images.copy(), split.labels.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns of arrays that are not writeable
+        images, labels = torch.from_numpy(split.images), torch.from_numpy(split.labels)
+    assert images.data_ptr() == split.images.ctypes.data, "nothing is copied"
+    images += 1
+    labels += 1
+    assert (split.images != expected[0]).all()
+    again = load_omniglot(archive).train
+    np.testing.assert_array_equal(again.images, expected[0])
+    np.testing.assert_array_equal(again.labels, expected[1])
+
+
+@pytest.mark.parametrize("processors", [1, 3, 32, None])
+def test_the_arrays_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, processors):
+    """Pixels, order and what is left out, with images that take unequal time."""
+    decode, running, together = source.decode_image, [], []
+
+    def unequal(data, mode, size):
+        running.append(data)
+        together.append(len(running))
+        time.sleep(0.001 * (len(data) % 3))
+        try:
+            return decode(data, mode, size)
+        finally:
+            running.pop()
+
+    files = many_files()
+    files["images_background/Greek/character02/0002_05.png"] = b"not an image"
+    plain = write_zip(tmp_path / "omniglot.zip", files)
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(omniglot, "decode_image", unequal)
+    with pytest.warns(UserWarning, match="0002_05"):
+        dataset = load_omniglot(plain)
+    assert len(together) == 120 and max(together) <= (processors or 1)
+    assert (max(together) > 1) == (processors in (3, 32))
+    one_by_one = [
+        255 - np.asarray(decode(data, "L", 28))
+        for name, data in sorted(files.items())
+        if name.startswith(("images_background/Greek", "images_background/Latin")) and data != b"not an image"
+    ]
+    np.testing.assert_array_equal(dataset.train.images[:, 0], one_by_one)
+
+
+def test_a_slow_image_does_not_make_the_others_pile_up():
+    """At most `ahead` results are waiting, whatever their order."""
+    first_may_go, begun = threading.Event(), []
+
+    def work(k):
+        begun.append(k)
+        if k == 0:
+            assert first_may_go.wait(10)
+        return -k
+
+    results = in_order(work, iter(range(50)), threads=4, ahead=8)
+    threading.Timer(0.2, lambda: (begun_early.extend(begun), first_may_go.set())).start()
+    begun_early = []
+    assert list(results) == [-k for k in range(50)]
+    assert sorted(begun_early) == list(range(8))
+
+
+def test_nothing_is_begun_after_an_error():
+    begun = []
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(lambda k: begun.append(k) or 1 // (k - 3), range(1000), threads=2, ahead=4))
+    assert len(begun) < 12
+
+
+def test_a_dataset_without_a_test_split(archive):
+    recipe = omniglot.recipe([archive])
+    plan = recipe.plan()
+    two = {split: plan.splits[split] for split in ("train", "validation")}
+    without = replace(recipe, identity="two splits", plan=lambda: replace(plan, splits=two))
+    for _ in range(2):
+        dataset = cache.load(without, 28)
+        assert dataset.test is None and len(dataset.train.images) == 20 and len(dataset.validation.images) == 8
+    assert len(list(cache.entry(without, 28).iterdir())) == 5
+
+
+def test_the_cache_follows_content_and_size_not_the_path(archive, decoded, tmp_path):
+    load_omniglot(archive)
+    load_omniglot(shutil.copy(archive, tmp_path / "elsewhere.zip"))
+    assert len(decoded) == 40
+    assert load_omniglot(archive, image_size=14).train.images.shape[2:] == (14, 14)
+    assert len(decoded) == 80
+    write_zip(archive, omniglot_files(images=5))
+    assert len(load_omniglot(archive).train.images) == 25
+    assert len(decoded) == 130
+
+
+def test_the_cache_of_a_directory_follows_changed_files(tmp_path, decoded):
+    folder = write_folder(tmp_path / "data", omniglot_files())
+    before = load_omniglot(folder).train.images[0].copy()
+    path = folder / "images_background/Greek/character01/0001_01.png"
+    path.write_bytes(encoded(np.full((105, 105), 255, dtype=np.uint8), "PNG"))
+    after = load_omniglot(folder).train.images[0]
+    assert before.any() and not after.any()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "no meta", "half a meta", "no labels", "labels of another split"])
+def test_a_damaged_entry_is_made_again(archive, decoded, damage):
+    expected = load_omniglot(archive).test.images.copy()
+    entry = cache.entry(omniglot.recipe([archive]), 28)
+    meta, images, labels = entry / "meta.json", entry / "test_images.npy", entry / "test_labels.npy"
+    match damage:
+        case "truncated":
+            os.truncate(images, images.stat().st_size - 1)
+        case "no meta":
+            meta.unlink()
+        case "half a meta":
+            os.truncate(meta, meta.stat().st_size // 2)
+        case "no labels":
+            labels.unlink()
+        case "labels of another split":
+            shutil.copy(entry / "train_labels.npy", labels)
+    np.testing.assert_array_equal(load_omniglot(archive).test.images, expected)
+    assert len(decoded) == 80
+    load_omniglot(archive)
+    assert len(decoded) == 80
+
+
+def test_what_a_killed_process_left_is_removed_and_a_failure_leaves_nothing(archive, monkeypatch):
+    entry = cache.entry(omniglot.recipe([archive]), 28)
+    write_folder(entry.with_name(entry.name + ".partial"), {"test_images.npy": b"half"})
+    monkeypatch.setattr(omniglot, "decode_image", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        load_omniglot(archive)
+    assert [path.suffix for path in entry.parent.iterdir()] == [".lock"]
+    monkeypatch.undo()
+    monkeypatch.setenv("TUNE_CD_CACHE", str(entry.parent.parent))
+    load_omniglot(archive)
+    assert entry.is_dir() and not entry.with_name(entry.name + ".partial").exists()
+
+
+def test_simultaneous_loads_decode_once(archive, decoded):
+    recipe = omniglot.recipe([archive])
+    plans = []
+    counting = replace(recipe, plan=lambda: plans.append(1) or recipe.plan())
+    loaded = []
+    threads = [threading.Thread(target=lambda: loaded.append(cache.load(counting, 28))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loaded) == 4 and len(plans) == 1 and len(decoded) == 40
+
+
+# --- bad files
+
+
+def many_files():
+    """120 images, so that one of them is less than 1 %."""
+    return omniglot_files(images=12)
+
+
+@pytest.mark.parametrize("bad", [b"", b"not an image", None], ids=["empty", "text", "truncated"])
+def test_one_bad_image_is_left_out_and_named_at_every_load(tmp_path, bad):
+    files = many_files()
+    name = "images_background/Greek/character02/0002_05.png"
+    files[name] = files[name][:60] if bad is None else bad
+    path = write_zip(tmp_path / "omniglot.zip", files)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=f"1 images do not decode and are left out: {name}"):
+            dataset = load_omniglot(path)
+        assert np.bincount(dataset.train.labels).tolist() == [12, 11, 12, 12, 12]
+        assert len(dataset.train.images) == 59 and len(dataset.test.images) == 36
+    ink = dataset.train.images.mean(axis=(1, 2, 3))
+    assert (np.diff(ink)[:-1] >= 0).all(), "the images after the gap have moved up"
+
+
+def test_more_than_one_percent_of_bad_images_is_an_error(tmp_path):
+    files = many_files()
+    for k in (5, 7):
+        files[f"images_background/Greek/character02/0002_{k:02d}.png"] = b"?"
+    with pytest.raises(ValueError, match=r"2 of 120 images do not decode, at most 1 % may: .*0002_05\.png \("):
+        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
+
+
+def test_a_damaged_archive_member_counts_as_a_bad_image(tmp_path):
+    path = write_zip(tmp_path / "omniglot.zip", many_files())
+    data = bytearray(path.read_bytes())
+    at = data.index(b"0002_05.png") + 60  # stored, not compressed: behind the name is the image
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.warns(UserWarning, match="0002_05.png"):
+        load_omniglot(path)
+
+
+def test_a_class_that_loses_its_images_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_UNDECODABLE", 0.5)
+    files = omniglot_files(images=2)
+    files["images_background/Greek/character02/0002_01.png"] = b"?"
+    with pytest.raises(ValueError, match=r"Greek/character02 \(1\)"):
+        load_omniglot(write_zip(tmp_path / "omniglot.zip", files))
+
+
+def test_an_image_that_claims_too_many_pixels_is_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "MAX_PIXELS", 100 * 100)
+    with pytest.raises(ValueError, match="40 of 40 images do not decode.*105 x 105 pixels"):
+        load_omniglot(write_zip(tmp_path / "omniglot.zip", omniglot_files()))

@@ -1,0 +1,214 @@
+"""A user's own images: layouts, splits for both tasks, and what is refused."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainables.datasets import cache
+from trainables.datasets.folder import recipe
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+
+
+def encoded(value: int, kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.full((10, 14, 3), (value % 256, 100, 30), dtype=np.uint8)).save(file, kind)
+    return file.getvalue()
+
+
+def files(classes=20, images=10, below="") -> dict[str, bytes]:
+    """Images of a class lie at two depths and in three formats; the class's number is their red."""
+    kinds = (("{}.png", "PNG"), ("{}.JPG", "JPEG"), ("more/deep/{}.jpeg", "JPEG"))
+    made = {}
+    for label in range(classes):
+        for number in range(images):
+            name, kind = kinds[number % 3]
+            made[f"{below}class {label:02d}/{name.format(number)}"] = encoded(10 * label, kind)
+    return made
+
+
+def write(folder: Path, content: dict[str, bytes]) -> Path:
+    for name, data in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def write_zip(path: Path, content: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return path
+
+
+def plan_of(root: Path, task: str = "dml"):
+    return recipe([root], task).plan()
+
+
+def relative(split, root: str = "") -> set[str]:
+    return {item.removeprefix(root) for item in split.items}
+
+
+@pytest.mark.parametrize("images", [2, 10])
+@pytest.mark.parametrize("classes", [6, 7, 20, 41])
+def test_dml_splits_the_classes(tmp_path, classes, images):
+    content = files(classes, images)
+    plan = plan_of(write(tmp_path / "birds", content))
+    assert (plan.name, plan.channels, list(plan.splits)) == ("folder-birds", 3, ["train", "validation", "test"])
+    names = [set(split.class_names) for split in plan.splits.values()]
+    assert sum(map(len, names)) == len(set.union(*names)) == classes  # disjoint, and none is lost
+    for found, fraction in zip(names, (0.6, 0.15, 0.25), strict=True):
+        assert len(found) >= 2 and (abs(len(found) - fraction * classes) <= 1 or classes < 10)
+    assert set.union(*(relative(split, "birds/") for split in plan.splits.values())) == set(content)
+    for split in plan.splits.values():
+        for item, label in zip(split.items, split.labels, strict=True):
+            assert item.split("/")[1] == split.class_names[label]
+
+
+@pytest.mark.parametrize("images", [3, 10, 50])
+def test_ssl_splits_the_images_of_every_class(tmp_path, images):
+    content = files(3, images)
+    plan = plan_of(write(tmp_path / "birds", content), "ssl")
+    parts = [relative(split, "birds/") for split in plan.splits.values()]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == len(content) and set.union(*parts) == set(content)
+    for split, count in zip(plan.splits.values(), (images - 2 * max(1, images // 10), *[max(1, images // 10)] * 2), strict=True):
+        assert split.class_names == ("class 00", "class 01", "class 02")
+        assert np.bincount(split.labels).tolist() == [count] * 3
+
+
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_directory_and_archives_are_split_alike(tmp_path, task):
+    content = files()
+    folder = plan_of(write(tmp_path / "birds", content), task)
+    archive = plan_of(write_zip(tmp_path / "birds.zip", content), task)
+    wrapped = {f"wrapper/{name}": data for name, data in content.items()} | {"__MACOSX/wrapper/._0.png": b"", "wrapper/readme.txt": b""}
+    inside = plan_of(write_zip(tmp_path / "other birds!.zip", wrapped), task)
+    assert (archive.name, inside.name) == ("folder-birds", "folder-other_birds_")
+    for split, expected in folder.splits.items():
+        assert relative(archive.splits[split]) == relative(inside.splits[split], "wrapper/") == relative(expected, "birds/")
+        assert archive.splits[split].labels == inside.splits[split].labels == expected.labels
+
+
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_images_are_loaded_in_colour_with_their_labels(tmp_path, task):
+    root = write(tmp_path / "birds", files())
+    dataset = cache.load(recipe([root], task), 8)
+    assert dataset.name == "folder-birds"
+    for split in (dataset.train, dataset.validation, dataset.test):
+        assert split.images.shape == (len(split.labels), 3, 8, 8)
+        numbers = np.array([int(name.split()[1]) for name in split.class_names])
+        assert np.abs(split.images[:, 0].mean((1, 2)) - 10 * numbers[split.labels]).max() < 3
+        assert np.abs(split.images[:, 1].mean((1, 2)) - 100.0).max() < 3
+
+
+def test_tasks_names_and_contents_are_cached_apart(tmp_path):
+    root = write(tmp_path / "birds", files())
+    archive, again = (write_zip(tmp_path / name, files()) for name in ("a.zip", "b.zip"))
+    identities = {recipe([place], task).identity for place in (root, archive, again) for task in ("dml", "ssl")}
+    assert len(identities) == 6
+    assert recipe([root], "dml").identity in identities
+    write(root, {"class 00/new.png": encoded(1)})
+    assert recipe([root], "dml").identity not in identities
+
+
+# --- the user's own split
+
+
+def own_split(parts, classes=10, images=10):
+    return {name: data for part in parts for name, data in files(classes, images, f"{part}/").items()}
+
+
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+@pytest.mark.parametrize("validation", ["val", "validation"])
+def test_an_own_split_is_used_as_it_is(tmp_path, task, validation):
+    root = write(tmp_path / "data", own_split(["train", "test", validation]))
+    plan = plan_of(root, task)
+    for split, part in (("train", "train"), ("validation", validation), ("test", "test")):
+        assert relative(plan.splits[split], "data/") == set(own_split([part]))
+        assert plan.splits[split].class_names == tuple(f"class {label:02d}" for label in range(10))
+
+
+def test_validation_classes_come_out_of_train_for_dml(tmp_path):
+    plan = plan_of(write(tmp_path / "data", own_split(["train", "test"])))
+    train, validation, test = (plan.splits[split] for split in ("train", "validation", "test"))
+    assert (len(train.class_names), len(validation.class_names), len(test.class_names)) == (8, 2, 10)
+    assert relative(train, "data/") | relative(validation, "data/") == set(own_split(["train"]))
+    assert not set(train.class_names) & set(validation.class_names)
+
+
+def test_validation_images_come_out_of_train_for_ssl(tmp_path):
+    plan = plan_of(write_zip(tmp_path / "data.zip", own_split(["train", "test"], images=18)), "ssl")
+    train, validation, test = (plan.splits[split] for split in ("train", "validation", "test"))
+    assert np.bincount(train.labels).tolist() == [16] * 10 and np.bincount(validation.labels).tolist() == [2] * 10
+    assert relative(train) | relative(validation) == set(own_split(["train"], images=18))
+    assert relative(test) == set(own_split(["test"], images=18))
+
+
+def test_other_folders_beside_train_and_test_are_classes(tmp_path):
+    content = own_split(["train", "test"]) | files(6)
+    plan = plan_of(write(tmp_path / "stations", content))
+    classes = {name for split in plan.splits.values() for name in split.class_names}
+    assert classes == {"train", "test", *(f"class {label:02d}" for label in range(6))}
+
+
+# --- refused
+
+
+def without(content, start):
+    return {name: data for name, data in content.items() if not name.startswith(start)}
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "message"),
+    [
+        ("dml", {"readme.txt": b""}, "no images found. Expected: a directory or a zip archive with one sub-folder a class"),
+        ("dml", files() | {"a.png": b"", "b.JPG": b""}, "images directly at the top: a.png, b.JPG. Expected: .* sub-folder a class"),
+        ("dml", files(5), "1 classes for train, at least 2 are needed"),
+        ("dml", files(1), "0 classes for train"),
+        ("ssl", files(1), "1 classes for .*, at least 2 are needed"),
+        ("ssl", files() | files(2, 2, "few "), r"at least 3 images, but 2 have fewer: few class 00 \(2\), few class 01 \(2\)"),
+        ("dml", files() | files(1, 1, "few "), r"at least 2 images, but 1 have fewer: few class 00 \(1\)"),
+        ("ssl", without(own_split(["train", "test"]), "test/class 03"), "every class must be in .* these are not: class 03"),
+        ("ssl", without(own_split(["train", "val", "test"]), "val/class 03"), "these are not: class 03"),
+        ("ssl", without(own_split(["train", "test"]), "train/class 03"), "these are not: class 03"),
+        ("ssl", own_split(["train"], images=1) | own_split(["test"]), "at least 2 images to share with validation: class 00"),
+        ("dml", own_split(["train", "val", "validation", "test"]), "both val and validation are there"),
+        ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "train/x.png lies in no class folder"),
+        ("dml", own_split(["train"]) | own_split(["test"], classes=1), "1 classes for test"),
+        ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes for train"),
+    ],
+)
+def test_what_cannot_be_split_is_named(tmp_path, task, content, message):
+    root = tmp_path / "birds"
+    root.mkdir()
+    with pytest.raises(ValueError, match=message):
+        plan_of(write(root, content), task)
+
+
+def test_places_and_tasks_are_checked(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder data found(.|\n)*nowhere(.|\n)*one sub-folder a class"):
+        recipe([tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="one place that you name as data root; here are 2"):
+        recipe([tmp_path, tmp_path])
+    with pytest.raises(ValueError, match="task='both' is not possible"):
+        recipe([tmp_path], "both")
+
+
+def test_an_archive_with_images_at_the_top_is_named(tmp_path):
+    with pytest.raises(ValueError, match="images directly at the top: a.png"):
+        plan_of(write_zip(tmp_path / "x.zip", {"wrapper/a.png": b"", "wrapper/b.png": b""}))
+
+
+def test_the_splits_of_given_names_never_change(tmp_path):
+    root = write(tmp_path / "birds", files(8, 10))
+    classes, images = plan_of(root).splits, plan_of(root, "ssl").splits
+    assert [[int(name[-2:]) for name in classes[split].class_names] for split in ("validation", "test")] == [[2, 3], [1, 7]]
+    first = [[item for item in images[split].items if "class 00" in item][0] for split in ("validation", "test")]
+    assert first == ["birds/class 00/7.JPG", "birds/class 00/4.JPG"]

@@ -1,0 +1,275 @@
+"""Landmarks-clean: lists, photos fetched by their links from a server on this machine, what is missing."""
+
+import logging
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from datafiles import encoded
+from webserver import Page, serve
+
+from trainables.datasets import check_source, landmarks, load_dataset
+from trainables.datasets.landmarks import IncompleteData, read_dead
+
+CLASSES, TRAINING, VALIDATION = 4, 5, 3  # classes, images of each
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+
+
+@pytest.fixture
+def server():
+    with serve() as server:
+        yield server
+
+
+def photo(label: int, k: int) -> bytes:
+    return encoded(np.full((10, 14, 3), (60 * label, 10 * k, 0), dtype=np.uint8), "PNG" if k else "JPEG")
+
+
+@pytest.fixture
+def folder(tmp_path, server):
+    """The lists, all of whose photos the server has; red tells the class, in which photo 0 is a JPEG."""
+    folder = tmp_path / "data" / "landmarks"
+    folder.mkdir(parents=True)
+    for file, first, count in (("annotation_clean_train.txt", 0, TRAINING), ("annotation_clean_val.txt", 10, VALIDATION)):
+        lines = []
+        for label in range(CLASSES):
+            for k in range(first, first + count):
+                server.pages[f"/{label}/{k}.jpg"] = Page(photo(label, k), kind="image/jpeg")
+                lines.append(f"{server.url}/{label}/{k}.jpg {label} 1 9 2.5 8")
+        (folder / file).write_text("\n".join(lines) + "\n")
+    return folder
+
+
+TOTAL = CLASSES * (TRAINING + VALIDATION)
+
+
+def files(folder):
+    """Everything below the folder but the locks and the photos' names."""
+    return sorted(p.name for p in folder.rglob("*") if p.is_file() and p.suffix not in (".lock", ".jpg"))
+
+
+LISTS = ["annotation_clean_train.txt", "annotation_clean_val.txt"]
+
+
+def test_download_and_load(tmp_path, server, folder):
+    assert len(server.asked) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            dataset = load_dataset("landmarks", tmp_path / "data", image_size=8, task="dml", download=True)
+    assert len(server.asked) == TOTAL and dataset.name == "landmarks-4" and dataset.test is None
+    assert files(folder) == [*LISTS, "dead.txt"] and len(list((folder / "images").iterdir())) == TOTAL
+    for split, count in ((dataset.train, TRAINING), (dataset.validation, VALIDATION)):
+        assert split.images.shape == (CLASSES * count, 3, 8, 8) and split.class_names == ("0", "1", "2", "3")
+        np.testing.assert_array_equal(split.labels, np.repeat(np.arange(CLASSES), count))
+        np.testing.assert_allclose(split.images[:, 0].mean(axis=(1, 2)), 60 * split.labels, atol=2)
+
+
+def test_the_published_name_and_places(tmp_path, folder, monkeypatch):
+    landmarks.download(folder)
+    summary = check_source("landmarks", folder)
+    assert (summary.name, summary.training_classes, summary.training_images, summary.channels) == ("landmarks-4", 4, 20, 3)
+    monkeypatch.setattr(landmarks, "PUBLISHED_CLASSES", 4)
+    folder.rename(folder.with_name("landmarks-clean"))
+    assert check_source("landmarks", tmp_path / "data").name == "landmarks"
+
+
+def test_dead_links_are_listed_and_not_asked_again(folder, server, caplog):
+    caplog.set_level(logging.INFO)
+    del server.pages["/0/0.jpg"]
+    server.pages["/0/1.jpg"] = Page(b"<html>moved</html>", kind="text/html")
+    server.pages["/1/0.jpg"] = Page(photo(1, 0)[:200])
+    server.pages["/1/1.jpg"] = Page(to="/photo_unavailable.png")
+    server.pages["/photo_unavailable.png"] = Page(photo(1, 1))
+    server.pages["/2/0.jpg"] = Page(hang=20)
+    server.pages["/2/1.jpg"] = Page(photo(2, 1), drip=0.05)
+    server.pages["/3/0.jpg"] = Page(photo(3, 0), cut=50)
+    landmarks.download(folder, timeout=0.3)
+    reasons = {url.removeprefix(server.url): reason for url, reason in read_dead(folder).items()}
+    expected = {
+        "/0/0.jpg": "HTTP 404", "/0/1.jpg": "no PNG or JPEG that decodes (Content-Type: text/html)", "/1/0.jpg": "no PNG or JPEG",
+        "/1/1.jpg": "redirected to", "/2/0.jpg": "timed out", "/2/1.jpg": "not complete after 0.3 s", "/3/0.jpg": "broken off after 50",
+    }
+    assert reasons.keys() == expected.keys()
+    for url, reason in expected.items():
+        assert reason in reasons[url]
+    assert f"{TOTAL - 7} of {TOTAL} images, 7 dead links (list in {folder}/dead.txt)" in caplog.text
+    assert [path for path, _ in server.asked].count("/2/0.jpg") == 2, "one retry"
+    asked = len(server.asked)
+    landmarks.download(folder)
+    assert len(server.asked) == asked
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=f"7 of {TOTAL} images are missing") as caught:
+            dataset = load_dataset("landmarks", folder, image_size=8, download=True)
+        assert len(caught) == 1 and np.bincount(dataset.train.labels).tolist() == [3, 3, 3, 4]
+    (folder / "dead.txt").unlink()
+    server.pages["/0/0.jpg"] = Page(photo(0, 0))
+    landmarks.download(folder, timeout=0.3)
+    assert len(read_dead(folder)) == 6
+
+
+def test_a_photo_above_the_limit_is_dead(folder, server, monkeypatch):
+    monkeypatch.setattr(landmarks, "MAX_MEMBER_BYTES", 5_000)
+    server.pages["/0/0.jpg"] = Page(photo(0, 0) + bytes(5_000))
+    landmarks.download(folder)
+    assert list(read_dead(folder).values()) == ["more than 5,000 bytes"]
+
+
+def test_an_interrupted_download_goes_on_where_it_was(tmp_path, folder, server, monkeypatch):
+    """Cut off in writing; what is there stays, and --download goes on though more than half is there."""
+    write, written, enough = landmarks.Path.write_bytes, [], 28
+
+    def full(path, data):
+        written.append(path)
+        if len(written) > enough:
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(landmarks.Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        landmarks.download(folder, threads=2)
+    monkeypatch.undo()
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+    there = list((folder / "images").glob("*.jpg"))
+    assert len(there) == enough
+    (folder / "images" / "0.jpg.part").write_bytes(b"of a killed process")
+    stamps = {path: path.stat().st_mtime_ns for path in there}
+    with pytest.warns(UserWarning, match=f"4 of {TOTAL} images are missing; 1 classes"):
+        check_source("landmarks", folder)
+    server.asked.clear()
+    assert check_source("landmarks", folder, download=True).training_images == CLASSES * TRAINING
+    assert len(server.asked) == 4 and files(folder) == [*LISTS, "dead.txt"]
+    assert stamps == {path: path.stat().st_mtime_ns for path in there}
+
+
+def test_a_list_of_which_nothing_is_there_is_incomplete(folder, server):
+    landmarks.download(folder)
+    delete(folder, server, *(f"/{label}/{k}.jpg" for label in range(CLASSES) for k in (10, 11)))
+    with pytest.raises(IncompleteData, match="no class of annotation_clean_val.txt has 2 images"):
+        check_source("landmarks", folder)
+
+
+def test_offline_is_an_error_and_no_link_counts_as_dead(tmp_path, folder, server):
+    for file in LISTS:
+        path = folder / file
+        path.write_text(path.read_text().replace(server.url, "http://127.0.0.1:1"))
+    with pytest.raises(ConnectionError, match=f"none of {TOTAL} images could be fetched; http://127.0.0.1:1/0/0.jpg: .*refused"):
+        check_source("landmarks", tmp_path / "data", download=True)
+    assert read_dead(folder) == {} and not list((folder / "images").iterdir())
+
+
+def test_a_network_that_goes_down_midway_kills_no_links(folder, server, caplog):
+    """Links without an answer count as dead once a later one is answered; those at the end do not, if they are many."""
+    path = folder / LISTS[0]
+    lines = path.read_text().splitlines()
+    silent = [line.replace(server.url, "http://127.0.0.1:1") for line in lines]
+    path.write_text("\n".join([*lines[:9], silent[9], *lines[10:]]))
+    path = folder / LISTS[1]
+    path.write_text(path.read_text().replace(server.url, "http://127.0.0.1:1"))
+    landmarks.download(folder, threads=4)
+    assert list(read_dead(folder)) == [silent[9].split()[0]]
+    assert "12 links gave no answer" in caplog.text
+    with pytest.raises(IncompleteData):
+        check_source("landmarks", folder)
+    path.write_text(path.read_text().replace("http://127.0.0.1:1", server.url))  # the network is there again
+    with pytest.warns(UserWarning, match=f"1 of {TOTAL} images are missing"):
+        assert check_source("landmarks", folder, download=True).training_images == CLASSES * TRAINING - 1
+
+
+def test_busy_servers_are_temporary(folder, server):
+    server.pages["/0/0.jpg"].codes = [503]
+    landmarks.download(folder)
+    assert read_dead(folder) == {}
+    assert [path for path, _ in server.asked].count("/0/0.jpg") == 2
+
+
+def test_photos_are_fetched_side_by_side(folder, server):
+    for page in server.pages.values():
+        page.hang = 0.1
+    start = time.monotonic()
+    landmarks.download(folder)
+    assert time.monotonic() - start < 0.5 * 0.1 * TOTAL, "half of what one after the other takes"
+    assert threading.active_count() < 40
+
+
+def delete(folder, server, *paths):
+    """Remove the photos of these paths, and call them dead."""
+    with (folder / "dead.txt").open("a") as file:
+        for path in paths:
+            landmarks._image(folder, server.url + path).unlink()
+            file.write(f"{server.url}{path}\tHTTP 404\n")
+
+
+def test_missing_photos_and_small_classes_are_left_out_and_counted(folder, server):
+    landmarks.download(folder)
+    delete(folder, server, *(f"/2/{k}.jpg" for k in range(4)), "/1/11.jpg", "/1/12.jpg")
+    message = rf"6 of {TOTAL} images are missing; 2 classes have fewer than 2 images and are left out: train 2, validation 1"
+    with pytest.warns(UserWarning, match=message) as caught:
+        dataset = load_dataset("landmarks", folder, image_size=8)
+    assert len(caught) == 1
+    assert dataset.name == "landmarks-3" and dataset.train.class_names == ("0", "1", "3")
+    assert dataset.validation.class_names == ("0", "2", "3")
+    np.testing.assert_array_equal(np.unique(dataset.train.images[:, 0, 4, 4] // 58), [0, 1, 3])
+
+
+def test_photos_that_nobody_fetched_are_an_error_and_dead_links_are_not(folder, server):
+    with pytest.raises(ValueError, match=f"{TOTAL} of {TOTAL} images are missing, {TOTAL} of them not known to be dead.*--download") as error:
+        check_source("landmarks", folder)
+    assert isinstance(error.value, IncompleteData) and isinstance(error.value, FileNotFoundError)
+    for path in list(server.pages)[: TOTAL // 2 + 1]:
+        del server.pages[path]
+    with pytest.warns(UserWarning, match=f"{TOTAL // 2 + 1} of {TOTAL} images are missing"):
+        assert check_source("landmarks", folder, download=True).name == "landmarks-1"
+
+
+@pytest.mark.parametrize("file", LISTS)
+@pytest.mark.parametrize(
+    "line", ["http://host/a.jpg 3 1 2 3", "a.jpg 3 1 2 3 4", "ftp://host/a.jpg 3 1 2 3 4", "file:///etc/passwd 3 1 2 3 4"]
+)
+def test_malformed_lines_are_named(folder, file, line):
+    path = folder / file
+    path.write_text("\n\n" + path.read_text() + line)
+    number = len(path.read_text().splitlines())
+    for ask in (lambda: check_source("landmarks", folder), lambda: landmarks.download(folder)):
+        with pytest.raises(ValueError, match=f"{file}, line {number}: '{line}' is not `URL class"):
+            ask()
+
+
+def test_an_empty_list_is_refused(folder):
+    (folder / LISTS[1]).write_text("\n")
+    with pytest.raises(ValueError, match="annotation_clean_val.txt lists no image"):
+        check_source("landmarks", folder)
+
+
+def test_the_lists_are_needed_and_it_is_said_where_they_are(tmp_path, folder):
+    (folder / LISTS[1]).unlink()
+    for options in ({}, {"download": True}):
+        with pytest.raises(FileNotFoundError, match=r"landmarks/annotation_clean_val.txt(.|\n)*annotation lists from http") as error:
+            check_source("landmarks", tmp_path / "data", **options)
+        assert f"landmarks/{LISTS[0]}\n" not in str(error.value)
+
+
+def test_a_link_that_two_classes_share_counts_once(folder, server):
+    path = folder / LISTS[1]
+    path.write_text(path.read_text() + f"{server.url}/0/0.jpg 0 1 2 3 4\n{server.url}/0/10.jpg 3 1 2 3 4\n")
+    landmarks.download(folder)
+    plan = landmarks.recipe([folder]).plan()
+    items = [item for split in plan.splits.values() for item in split.items]
+    assert len(items) == len(set(items)) == TOTAL
+
+
+def test_links_with_odd_characters(folder, server):
+    path = folder / LISTS[0]
+    urls = (f"{server.url}/Köln dom (1).jpg", f"{server.url}/a%20b.jpg", "http://[bad/c.jpg")
+    path.write_text(path.read_text() + "".join(f"{url} 0 1 2 3 4\n" for url in urls), encoding="utf-8")
+    server.pages["/K%C3%B6ln%20dom%20(1).jpg"] = Page(photo(0, 7))
+    server.pages["/a%20b.jpg"] = Page(photo(0, 8))
+    landmarks.download(folder)
+    assert list(read_dead(folder)) == ["http://[bad/c.jpg"]

@@ -1,0 +1,153 @@
+"""Stanford Online Products: layouts, splits, what is refused. Small data in the original layout."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datafiles import encoded, splits, write_folder, write_zip
+from webserver import Page, serve
+
+from trainables.datasets import check_source, download, load_dataset, sop
+
+HEADER = b"image_id class_id super_class_id path\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+
+
+def sop_files(training=20, test=3, images=2, shape=(12, 16)) -> dict[str, bytes]:
+    """Original layout; the red of a photo is 5 x its class, its blue marks the left and right quarter (cropped away)."""
+    files, lists, number = {}, {"train": [], "test": []}, 0
+    for label in range(1, training + test + 1):
+        split = "train" if label <= training else "test"
+        for k in range(images):
+            number += 1
+            pixels = np.zeros((*shape, 3), dtype=np.uint8)
+            pixels[..., 0] = 5 * label
+            margin = (shape[1] - shape[0]) // 2
+            pixels[:, :margin, 2] = pixels[:, shape[1] - margin :, 2] = 255
+            name = f"{('bicycle', 'chair')[label % 2]}_final/{1000 + label}_{k}.JPG"
+            files[name] = encoded(pixels, "PNG" if margin else "JPEG")  # lossless where the border matters
+            lists[split].append(f"{number} {label} {1 + label % 2} {name}")
+    for split, lines in lists.items():
+        files[f"Ebay_{split}.txt"] = HEADER + "\n".join(lines).encode() + b"\n"
+    files["Ebay_info.txt"] = b"not looked at"
+    return {f"Stanford_Online_Products/{name}": data for name, data in files.items()}
+
+
+LAYOUTS = {
+    "folder": lambda root: write_folder(root, sop_files()),
+    "the folder itself": lambda root: write_folder(root, sop_files()) / "Stanford_Online_Products",
+    "zip": lambda root: write_zip(root / "Stanford_Online_Products.zip", sop_files()).parent,
+    "the zip itself": lambda root: write_zip(root / "other.zip", sop_files()),
+    "zip with litter": lambda root: write_zip(
+        root / "s.zip", sop_files() | {"__MACOSX/Stanford_Online_Products/._Ebay_train.txt": b"", "Stanford_Online_Products/chair_final/._a.JPG": b""}
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sop_is_the_same_in_every_layout(tmp_path, layout):
+    root = LAYOUTS[layout](tmp_path / "data")
+    dataset = load_dataset("sop", root, image_size=8)
+    assert dataset.name == "sop-23" and dataset.test.class_names == ("21", "22", "23")
+    assert [len(split.class_names) for split in splits(dataset)] == [18, 2, 3]
+    for split in splits(dataset):
+        assert split.images.shape == (2 * len(split.class_names), 3, 8, 8)
+        np.testing.assert_array_equal(split.labels, np.repeat(np.arange(len(split.class_names)), 2))
+        expected = 5 * np.array([int(name) for name in split.class_names])[split.labels]
+        np.testing.assert_array_equal(split.images[:, 0].max(axis=(1, 2)), expected)
+        np.testing.assert_array_equal(split.images[:, 0].min(axis=(1, 2)), expected)
+        assert split.images[:, 2, :, 1:-1].max() == 0, "the middle square is kept"
+
+
+def test_validation_classes_do_not_change_and_are_nobody_elses(tmp_path):
+    """Pinned, as results depend on them: a tenth by the class numbers, wherever the data lies."""
+    plan = sop.recipe([write_zip(tmp_path / "s.zip", sop_files())]).plan()
+    names = {split: set(chosen.class_names) for split, chosen in plan.splits.items()}
+    assert names["validation"] == {"3", "13"}
+    assert names["train"] | names["validation"] == {str(k) for k in range(1, 21)}
+    assert sum(map(len, names.values())) == 23
+
+
+def test_the_published_name_needs_the_published_number_of_classes(tmp_path, monkeypatch):
+    path = write_zip(tmp_path / "s.zip", sop_files())
+    summary = check_source("sop", path, task="dml")
+    assert (summary.name, summary.training_classes, summary.training_images, summary.channels) == ("sop-23", 18, 36, 3)
+    monkeypatch.setattr(sop, "PUBLISHED_CLASSES", (20, 3))
+    assert check_source("sop", path).name == "sop"
+
+
+def without(pattern):
+    return {name: data for name, data in sop_files().items() if pattern not in name}
+
+
+def listed(text: bytes, file="Ebay_test.txt"):
+    return {name: text if name.endswith(file) else data for name, data in sop_files().items()}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (without("/1002_"), r"2 of the 46 images of the lists are not there: .*bicycle_final/1002_0\.JPG, "),
+        (without("_final/"), "46 of the 46 images .* and 41 more"),
+        (without("Ebay_test"), "not one of each list .*Ebay_train.*Expected: Ebay_train.txt, Ebay_test.txt"),
+        (sop_files() | {f"copy/{name}": data for name, data in sop_files().items()}, "not one of each list"),
+        (listed(b""), "Ebay_test.txt, line 1: '' is not the header"),
+        (listed(b"1 2 3 a.JPG\n"), "line 1: '1 2 3 a.JPG' is not the header 'image_id class_id"),
+        (listed(HEADER), "Ebay_test.txt lists no image"),
+        (listed(HEADER + b"\n1 2 bicycle_final/1002_0.JPG\n"), "Ebay_test.txt, line 3: '1 2 bicycle_final"),
+        (listed(HEADER + b"1 x 3 bicycle_final/1002_0.JPG\n"), "Ebay_test.txt, line 2: '1 x 3 bic"),
+        (listed(HEADER + 2 * b"1 99 3 bicycle_final/1002_0.JPG\n"), "line 3: .*with three numbers and a new path"),
+        (listed(HEADER + b"1 2 1 bicycle_final/1002_0.JPG\n"), "classes both in Ebay_train.txt and in Ebay_test.txt: 2"),
+        (sop_files(images=1), r"at least 2 images, but 18 have fewer: \d+ \(1\)"),
+    ],
+)
+def test_sop_refuses_wrong_layouts(tmp_path, files, message):
+    path = write_zip(tmp_path / "s.zip", files)
+    with pytest.raises(ValueError, match=message):
+        check_source("sop", path)
+    assert [p.name for p in tmp_path.iterdir()] == ["s.zip"]
+
+
+def test_a_folder_with_one_list_is_not_taken_for_absent(tmp_path):
+    write_folder(tmp_path, without("Ebay_train"))
+    with pytest.raises(ValueError, match="not one of each list"):
+        check_source("sop", tmp_path)
+
+
+def test_photos_that_do_not_decode(tmp_path):
+    """1 of 240 is left out, 3 are an error that leaves nothing behind."""
+    files = sop_files(training=20, test=20, images=6, shape=(8, 8))
+    bad = [name for name in files if name.endswith("_3.JPG")]
+    files[bad[0]] = files[bad[0]][:80]
+    with pytest.warns(UserWarning, match="1 images do not decode and are left out: Stanford_Online_Products/chair_final/1001_3"):
+        dataset = load_dataset("sop", write_zip(tmp_path / "s.zip", files), image_size=8)
+    assert sum(len(split.images) for split in splits(dataset)) == 239
+    files |= dict.fromkeys(bad[1:3], b"<html>")
+    before = {path.name for path in (tmp_path / "cache/arrays").iterdir()}
+    with pytest.raises(ValueError, match="3 of 240 images do not decode, at most 1 % may"):
+        load_dataset("sop", write_zip(tmp_path / "s.zip", files), image_size=8)
+    new = {path.name for path in (tmp_path / "cache/arrays").iterdir()} - before
+    assert len(new) == 1 and new.pop().endswith(".lock")
+
+
+def test_download(tmp_path, monkeypatch):
+    """The published checksum guards the file; with the one of what is served, the archive is used in place."""
+    monkeypatch.setattr(download.time, "sleep", lambda delay: None)
+    data = write_zip(tmp_path / "made.zip", sop_files()).read_bytes()
+    with serve() as server:
+        server.pages["/s.zip"] = Page(data, cut=len(data) // 2, cuts=1)
+        monkeypatch.setattr(sop, "URLS", (f"{server.url}/gone.zip", f"{server.url}/s.zip"))
+        with pytest.raises(ValueError, match=f"expected {sop.SHA256}"):
+            check_source("sop", tmp_path / "data", download=True)
+        assert [p.suffix for p in (tmp_path / "data").iterdir()] == [".lock"]
+        monkeypatch.setattr(sop, "SHA256", hashlib.sha256(data).hexdigest())
+        for _ in range(2):
+            summary = check_source("sop", tmp_path / "data", download=True)
+        assert summary.location == str(Path(tmp_path / "data/Stanford_Online_Products.zip"))
+        assert len(server.asked) == 5

@@ -1,0 +1,109 @@
+"""A web server on this machine that misbehaves on request, for the tests of downloads; no test in here."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Page:
+    """What is served under one path.
+
+    cut: break the connection after so many bytes of an answer, for the first `cuts` answers.
+    ranges: whether Range is obeyed.  etag, modified: stamps of the content.  hang: s before the answer.
+    drip: s between the bytes of the body.  codes: states of the first answers, before it works.  to: a redirect.
+    """
+
+    data: bytes = b""
+    cut: int | None = None
+    cuts: int = 10**9
+    ranges: bool = True
+    etag: str | None = '"one"'
+    modified: str | None = None
+    hang: float = 0.0
+    drip: float = 0.0
+    codes: list[int] = field(default_factory=list)
+    to: str | None = None
+    kind: str = "application/octet-stream"
+
+
+class Server:
+    """pages: {path: Page}, 404 for others.  asked: (path, Range header or None) of every request."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.pages: dict[str, Page] = {}
+        self.asked: list[tuple[str, str | None]] = []
+        self.closing = threading.Event()
+
+
+@contextmanager
+def serve():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer(server, self)
+
+        def log_message(self, *args):
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64  # with the usual 5, some of many simultaneous clients wait a second
+
+        def handle_error(self, request, client_address):
+            """Clients that go away are what the tests are about."""
+
+    with Quiet(("127.0.0.1", 0), Handler) as httpd:
+        server = Server(f"http://127.0.0.1:{httpd.server_port}")
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            httpd.shutdown()
+            thread.join()
+
+
+def answer(server: Server, handler: BaseHTTPRequestHandler) -> None:
+    wanted = handler.headers["Range"]
+    server.asked.append((handler.path, wanted))
+    page = server.pages.get(handler.path)
+    if page is None:
+        return handler.send_error(404)
+    if page.to:
+        handler.send_response(302)
+        handler.send_header("Location", page.to)
+        return handler.end_headers()
+    if page.codes:
+        return handler.send_error(page.codes.pop(0))
+    server.closing.wait(page.hang)
+    start = 0
+    if wanted and page.ranges and handler.headers["If-Range"] in (None, page.etag or page.modified):
+        start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+    if start and start >= len(page.data):
+        handler.send_response(416)
+        handler.send_header("Content-Range", f"bytes */{len(page.data)}")
+        return handler.end_headers()
+    handler.send_response(206 if start else 200)
+    if start:
+        handler.send_header("Content-Range", f"bytes {start}-{len(page.data) - 1}/{len(page.data)}")
+    for name, value in (("ETag", page.etag), ("Last-Modified", page.modified), ("Content-Type", page.kind)):
+        if value:
+            handler.send_header(name, value)
+    body = page.data[start:]
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    if page.cut is not None and page.cuts > 0:
+        page.cuts -= 1
+        body = body[: page.cut]
+    if not page.drip:
+        handler.wfile.write(body)
+        return None
+    for k in range(len(body)):
+        handler.wfile.write(body[k : k + 1])
+        handler.wfile.flush()
+        if server.closing.wait(page.drip):
+            return None
+    return None

@@ -1,0 +1,132 @@
+"""Stanford Online Products (Song et al., CVPR 2016): photographs of products from eBay, RGB, split by product.
+
+Test = Ebay_test.txt; validation = a tenth of the classes of Ebay_train.txt, chosen once and for all; training = the rest.
+The classes of the three splits are disjoint.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from trainables.datasets.download import fetch_any
+from trainables.datasets.source import Source, decode_image, missing_data
+from trainables.datasets.structure import (
+    Plan,
+    Recipe,
+    Render,
+    SplitPlan,
+    allowed_task,
+    fixed_order,
+    preview,
+    published_name,
+)
+
+PUBLISHED_CLASSES = (11_318, 11_316)  # Ebay_train.txt (59,551 images), Ebay_test.txt (60,502)
+VALIDATION_FRACTION = 0.1
+
+FOLDER = "Stanford_Online_Products"
+LISTS = ("Ebay_train.txt", "Ebay_test.txt")
+HEADER = "image_id class_id super_class_id path"
+LAYOUT = f"Ebay_train.txt, Ebay_test.txt and */*.JPG in {FOLDER}/, as a directory or as the original {FOLDER}.zip"
+ORIGIN = "https://github.com/rksltnl/Deep-Metric-Learning-CVPR16"
+URLS = (  # Stanford's server, which announces the file by ftp:// but has it by http:// as well; the authors' second place
+    "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
+    "https://drive.usercontent.google.com/download?id=1TclrpQOF_ullUP99wk_gjGN8pKvtErG8&export=download&authuser=0&confirm=t",
+)
+# tensorflow_datasets/url_checksums/stanford_online_products.txt, for 3,083,860,082 bytes of the ftp:// place
+SHA256 = "b04fa78210e69fab050ce73939550e1cd0f96890bdd98ec9fee732c3b756ef48"
+
+_WANTED = re.compile(r"^(?P<prefix>.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\.(?i:jpe?g|png))$")
+
+
+def recipe(roots: list[Path], task: str | None = None) -> Recipe:
+    """Find SOP below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
+    allowed_task("sop", task, ("dml",))
+    source = Source((_find(roots),), _WANTED)
+
+    @contextmanager
+    def renderer(image_size: int) -> Iterator[Render]:
+        with source.reader() as read:
+            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
+
+    return Recipe("sop", source.location, source.identity(), lambda: _plan(source), renderer)
+
+
+def download(root: Path) -> None:
+    """Fetch the archive (3.1 GB) into the root. Raises as `fetch` does."""
+    fetch_any(URLS, root / f"{FOLDER}.zip", sha256=SHA256)
+
+
+def _find(roots: list[Path]) -> Path:
+    tried = []
+    for root in roots:
+        if root.is_file():
+            return root
+        for place in (root, root / FOLDER):
+            if any((place / file).is_file() for file in LISTS):
+                return place
+            tried.append(place / LISTS[0])
+        archive = root / f"{FOLDER}.zip"
+        if archive.is_file():
+            return archive
+        tried.append(archive)
+    raise missing_data("sop", tried, LAYOUT, ORIGIN, download=True)
+
+
+def _plan(source: Source) -> Plan:
+    prefix = _prefix(source)
+    with source.reader() as read:
+        training, test = (_read_list(source, prefix, file, read(prefix + file)) for file in LISTS)
+    images = [name for classes in (training, test) for names in classes.values() for name in names]
+    if both := sorted(training.keys() & test.keys()):
+        raise ValueError(f"{source.location}: classes both in {LISTS[0]} and in {LISTS[1]}: {preview(both)}")
+    if missing := [name for name in images if name not in source.members]:
+        raise ValueError(
+            f"{source.location}: {len(missing):,} of the {len(images):,} images of the lists are not there: {preview(missing)}"
+        )
+    held_out = set(fixed_order(training, "sop validation")[: max(1, round(VALIDATION_FRACTION * len(training)))])
+    splits = {
+        "train": {name: found for name, found in training.items() if name not in held_out},
+        "validation": {name: found for name, found in training.items() if name in held_out},
+        "test": test,
+    }
+    count = (len(training), len(test))
+    return Plan(
+        name=published_name("sop", sum(count), count == PUBLISHED_CLASSES),
+        channels=3,
+        splits={split: SplitPlan.of(found, images_per_class=2) for split, found in splits.items()},
+    )
+
+
+def _prefix(source: Source) -> str:
+    """What stands before the lists' names; ValueError unless there is one of each, side by side."""
+    lists = [name for name in source.members if name.endswith(LISTS)]
+    prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in lists})
+    if len(prefixes) != 1 or len(lists) != len(LISTS):
+        raise ValueError(f"{source.location}: not one of each list (found: {lists}). Expected: {LAYOUT}")
+    return prefixes[0]
+
+
+def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str, list[str]]:
+    """{class_id: member names}, by class number; ValueError naming the line that is not `HEADER`'s four columns."""
+    header, *lines = data.decode(errors="replace").splitlines() or [""]
+    if header.split() != HEADER.split():
+        raise ValueError(f"{source.location}: {file}, line 1: {header!r} is not the header {HEADER!r}")
+    images: dict[str, list[str]] = {}
+    seen = set()
+    for number, line in enumerate(lines, start=2):
+        fields = line.split(maxsplit=3)  # image_id, class_id, super_class_id, path
+        if not fields:
+            continue
+        if len(fields) != 4 or not all(field.isdecimal() for field in fields[:3]) or fields[3] in seen:
+            raise ValueError(
+                f"{source.location}: {file}, line {number}: {line!r} is not '{HEADER}' with three numbers and a new path"
+            )
+        seen.add(fields[3])
+        images.setdefault(fields[1], []).append(prefix + fields[3].rstrip())
+    if not images:
+        raise ValueError(f"{source.location}: {file} lists no image")
+    return dict(sorted(images.items(), key=lambda item: int(item[0])))

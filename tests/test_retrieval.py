@@ -10,7 +10,8 @@ from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainables.retrieval import SCORES, retrieval_scores, scores_per_query
+from trainables import retrieval
+from trainables.retrieval import SCORES, retrieval_scores, revisited_map, scores_per_query
 
 
 def noisy_classes(sizes, seed=0, dtype=torch.float64, dimensions=6, noise=1.0):
@@ -187,3 +188,125 @@ def test_bad_arguments_are_named(embeddings, labels, block_bytes, message):
 def test_the_gpu_gives_the_same_scores():
     embeddings, labels = noisy_classes(UNEVEN)
     assert retrieval_scores(embeddings.cuda(), labels) == pytest.approx(retrieval_scores(embeddings, labels))
+
+
+# --- recall at k
+
+
+@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes):
+    embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
+    depths = [1, 2, 10, len(labels) - 1]
+    scores = retrieval_scores(embeddings, labels, recall_at=depths, block_bytes=block_bytes)
+    expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert scores["recall_at_1"] == scores["precision_at_1"] < scores["recall_at_10"] <= scores[f"recall_at_{depths[-1]}"] == 1
+    plain = retrieval_scores(embeddings, labels)
+    assert {name: scores[name] for name in SCORES} == pytest.approx(plain, rel=1e-12)
+    assert list(scores) == [*SCORES, *expected]
+
+
+def test_recall_equals_pytorch_metric_learning_nearest_neighbours():
+    embeddings, labels = noisy_classes([6] * 10, seed=8, noise=2.0)
+    for k in (1, 3, 7):
+        _, nearest = CustomKNN(CosineSimilarity())(embeddings, k, embeddings, True)
+        foreign = (labels[nearest] == labels[:, None]).any(1).double().mean()
+        assert retrieval_scores(embeddings, labels, recall_at=[k])[f"recall_at_{k}"] == pytest.approx(float(foreign))
+
+
+@pytest.mark.parametrize("k", [0, -1, 4, 2.0, True])
+def test_depths_of_recall_are_checked(k):
+    with pytest.raises(ValueError, match=rf"recall_at has {k}; integers from 1 to 3 are allowed"):
+        retrieval_scores(torch.eye(4), [0, 0, 1, 1], recall_at=[1, k])
+
+
+# --- revisited Oxford and Paris
+
+LEVELS = ("easy_map", "medium_map", "hard_map")
+
+
+def similarities_of(rankings):
+    """[queries, database] similarities whose order is the rankings'."""
+    return torch.tensor([[-float(ranking.index(i)) for i in range(len(ranking))] for ranking in rankings])
+
+
+def random_ground_truth(queries=6, images=30, seed=0, ties=False):
+    """Similarities and lists of random lengths, some empty."""
+    generator = torch.Generator().manual_seed(seed)
+    similarities = torch.randn(queries, images, generator=generator, dtype=torch.float64)
+    if ties:
+        similarities = similarities.round()
+    truth = []
+    for query in range(queries):
+        kinds = torch.randint(query % 2, 5, (images,), generator=generator)  # every other query has no easy image
+        truth.append({name: (kinds == kind).nonzero()[:, 0].numpy() for kind, name in enumerate(("easy", "hard", "junk"))})
+    return similarities, truth
+
+
+@pytest.mark.parametrize(("ranks", "score"), [([0, 2], 0.7916666666666667), ([1], 0.25), ([0], 1.0), ([0, 1, 2], 1.0)])
+def test_golden_values_of_revisited_ap(ranks, score):
+    truth = {"easy": ranks, "hard": [], "junk": []}
+    hard = {"easy": [], "hard": ranks, "junk": []}
+    expected = pytest.approx(dict.fromkeys(LEVELS, score))
+    assert revisited_map(similarities_of([[0, 1, 2, 3]] * 2), [truth, hard]) == expected
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_revisited_map_is_the_loop(seed, ties, monkeypatch):
+    similarities, truth = random_ground_truth(seed=seed, ties=ties)
+    expected = reference.revisited_map(similarities.tolist(), truth)
+    assert revisited_map(similarities, truth) == pytest.approx(expected, rel=1e-12)
+    monkeypatch.setattr(retrieval, "RANKED_AT_ONCE", 60)  # two queries at a time
+    assert revisited_map(similarities, truth) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_of_junk_do_not_matter(seed):
+    similarities, truth = random_ground_truth(seed=seed)
+    expected = revisited_map(similarities, truth, precision_at=[1, 5])
+    for value in (-9.0, 9.0):
+        moved = similarities.clone()
+        for row, lists in zip(moved, truth, strict=True):
+            row[lists["junk"]] = value
+        assert revisited_map(moved, truth, precision_at=[1, 5]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_positives_first_are_perfect_and_last_are_worse_than_anything():
+    similarities, truth = random_ground_truth()
+    between = revisited_map(similarities, truth)
+    for sign, holds in ((1, lambda name, value: value == 1), (-1, lambda name, value: value < between[name])):
+        row_kinds = similarities.clone()
+        for row, lists in zip(row_kinds, truth, strict=True):
+            row[lists["easy"]] += 100 * sign
+            row[lists["hard"]] += 100 * sign
+        assert all(holds(name, value) for name, value in revisited_map(row_kinds, truth).items())
+
+
+def test_precision_ends_at_the_last_positive():
+    """Hits at ranks 1 and 3 (from 1): as the authors' code has it, precision at 10 looks at three ranks."""
+    scores = revisited_map(
+        similarities_of([[0, 1, 2, 3, 4]]), [{"easy": [0, 2], "hard": [4], "junk": []}], precision_at=[1, 2, 5]
+    )
+    assert [scores[f"easy_precision_at_{k}"] for k in (1, 2, 5)] == pytest.approx([1, 1 / 2, 2 / 3])
+    assert scores["medium_precision_at_5"] == pytest.approx(3 / 5)  # 0, 2 and 4 of five
+    assert scores["hard_precision_at_1"] == 0  # behind 1 and 3, as 0 and 2 are junk at this level
+
+
+@pytest.mark.parametrize(
+    ("similarities", "lists", "message"),
+    [
+        (torch.ones(4), ([0], [], []), r"shape \(4,\).*\[1 queries, database\]"),
+        (torch.ones(2, 4), ([0], [], []), r"shape \(2, 4\)"),
+        (torch.ones(1, 4).long(), ([0], [], []), "similarities are torch.int64"),
+        (torch.full((1, 4), float("nan")), ([0], [], []), "similarities are not finite"),
+        (torch.ones(1, 4), ([4], [], []), "query 0: easy has a position that is not an integer of 0 to 3"),
+        (torch.ones(1, 4), ([0], [0.5], []), "query 0: hard has a position"),
+        (torch.ones(1, 4), ([0], [], [1, 0]), "query 0: an image is in two of the lists"),
+        (torch.ones(1, 4), ([0], [], [1]), "no query has a positive at the level 'hard'"),
+    ],
+)
+def test_bad_arguments_of_revisited_map_are_named(similarities, lists, message):
+    with pytest.raises(ValueError, match=message):
+        revisited_map(similarities, [dict(zip(("easy", "hard", "junk"), lists, strict=True))])

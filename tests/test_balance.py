@@ -31,3 +31,34 @@ def test_off_diagonal_is_zero_on_it_and_counts_octaves():
 def test_impossible_recipes(arguments):
     with pytest.raises(ValueError):
         balance.from_recipe(*arguments)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [("lr=0.1,average=global,b=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
+     ("lr=0.1, average=separate", {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}),
+     ("average=global,lr=2,b=32,k=4", balance.from_recipe(2.0, "global", 32, 4) | {"batch_size": 32}),
+     ("lr=0.01,lambda_p=3,lambda_e=60", {"Lambda_p": 0.03, "Lambda_e": 0.6, "batch_size": 64})],
+)  # fmt: skip
+def test_recipes_in_words(text, expected):
+    assert balance.parse_recipe(text) == pytest.approx(expected)
+
+
+def test_the_xbm_authors_balance_is_the_global_averages():
+    """Per anchor sums over pairs weigh the terms (k-1, b-k): 3 to 60 at b = 64 with 4 per class (sec:xbm)."""
+    published = balance.parse_recipe("lr=0.1,lambda_p=3,lambda_e=60,b=64,k=4")
+    assert balance.off_diagonal(published, "global", 64, 4) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("text", ["", "lr=0.1", "lr=x,average=global", "lr=0.1,average=mean", "lr=0.1,lambda_p=1", "lr=0.1,average=global,lambda_p=1", "lr=0.1,average=global,b=64.5",
+                                  "lr=0.1,lr=0.2,average=global", "lr=0.1,average=global,momentum=0.9", "lr=0.1,lambda_p=0,lambda_e=1", "lr=0.1,average=global,b=63"])  # fmt: skip
+def test_recipes_that_do_not_fit(text):
+    with pytest.raises(ValueError):
+        balance.parse_recipe(text)
+
+
+def test_the_command_says_where_a_recipe_lies(capsys):
+    assert balance.main(["lr=0.1,average=separate,b=64"]) == 0
+    said = capsys.readouterr().out
+    assert "Lambda_p=0.1,Lambda_e=0.1,batch_size=64" in said and "+0.00 from separate" in said and "-5.95 from global" in said
+    assert balance.main(["lr=0.1"]) == 2 and "lr=0.1" in capsys.readouterr().err

@@ -8,8 +8,9 @@ import pytest
 from tune_cd import results
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import main
-from tune_cd.run.options import parse, searches_of, space_of
+from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_resources, check_study, node_resources, store
+from tune_cd.run.searches import searches_of
 from trainables.tasks import find_setup
 
 
@@ -35,6 +36,37 @@ def test_infonce_has_one_conventional_balance(tmp_path):
 def test_starts(tmp_path, text, expected):
     start = study(tmp_path, "--start", text).searches[0].start
     assert start is expected if expected is None else {name: start[name] for name in expected} == expected
+
+
+def test_the_papers_best_is_a_start(tmp_path, test_data):
+    made = study(tmp_path, "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip"), "--start", "paper")
+    assert made.searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
+
+
+def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
+    made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
+    assert made.options.batch_size == 128 and made.searches[0].start == pytest.approx({"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127})
+    searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
+    assert searched.searches[0].start["batch_size"] == 128 and searched.options.batch_size == 64
+    with pytest.raises(ValueError, match="two batch sizes"):
+        study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--batch-size", "64")
+
+
+def test_the_xbm_experiment_has_a_search_for_each_row_of_the_table(tmp_path):
+    made = study(tmp_path, "--experiment", "xbm", "--num-samples", "12")
+    assert {search.name: (search.setup.memory, search.num_samples) for search in made.searches} == {
+        "S3": ("fixed", 12), "without-tuned": ("none", 12), "without": ("none", 5), "S1": ("variable", 5), "S2": ("fixed", 5),
+    }  # fmt: skip
+    assert {(search.setup.k, search.setup.embedding, search.setup.loss_distance) for search in made.searches} == {(4, 128, "cosine")}
+    for search in made.searches:
+        assert search.start["Lambda_e"] / search.start["Lambda_p"] == pytest.approx(20), "the XBM authors' 3 to 60"
+    with pytest.raises(ValueError, match="memory of size 32 does not hold a batch of 64"):
+        study(tmp_path, "--experiment", "xbm", "--set", "memory_size=32")
+
+
+def test_weights_reach_the_set_up_and_are_checked(tmp_path):
+    with pytest.raises((ValueError, OSError), match="absent.pt"):
+        study(tmp_path, "--weights", str(tmp_path / "absent.pt"))
 
 
 def test_three_parameters(tmp_path):

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from trainables import train, training
+from trainables.data import DeviceData, room_on, take
 from trainables.evaluation import Diverged, evaluate, spread
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
-from trainables.training import DeviceData, Training, loss_terms
+from trainables.training import Training, decay, loss_terms
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
@@ -45,7 +46,7 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
     positive, entropy = margin_terms(reference.model.train()(images), labels)
     gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters()))
     training.model.train()
-    terms = training._step()
+    terms, _, _ = training._step()
     assert torch.allclose(terms, torch.stack((positive, entropy)))
     for moved, before, gradient in zip(training.model.parameters(), reference.model.parameters(), gradients, strict=True):
         assert torch.allclose(moved, before - gradient, atol=1e-6)
@@ -81,7 +82,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
     scripted = iter([0.2, 0.9, 0.5, 0.4])
     weights = []
 
-    def scored(model, setup, train_split, split):
+    def scored(model, setup, train_split, split, **_):
         if split is DATA.validation:
             weights.append([p.clone() for p in model.parameters()])
             return {"r_map": next(scripted), "spread": 0.5}
@@ -166,3 +167,82 @@ def test_the_command_trains_and_refuses(capsys):
     for wrong, message in ((["--set", "images=3"], "images"), (["--batch-size", "63"], "63"), (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere")):
         assert train.main([*wrong, "--device", "cpu"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
+    run = finished()
+    first, last = run.curve[0].scores, run.curve[-1].scores
+    logged = {f"train_{name}" for name in ("positive_term", "entropy_term", "positive_similarity", "negative_similarity", "positive_pairs", "negative_pairs")}
+    assert logged <= set(first) and logged <= set(run.outcome().scores)
+    assert first["train_positive_pairs"] == 32 and first["train_negative_pairs"] == 32 * 30
+    assert last["train_positive_term"] < first["train_positive_term"], "classes draw together"
+
+
+def test_the_logged_terms_are_the_means_over_the_interval():
+    run, twin = (Training(SETUP, DATA, H, seed=2, device=CPU) for _ in range(2))
+    twin.model.train()
+    terms = []
+    for _ in range(5):
+        terms.append(twin._step()[0])
+        twin.iteration += 1
+    scores = run.advance().scores
+    assert torch.stack(terms).mean(0).tolist() == pytest.approx([scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["variable", "fixed"])
+def test_the_memory_joins_the_loss_after_its_start(mode):
+    """Before memory_start the training is the one without; at it, the step is SGD on the sum of both weighted losses."""
+    setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
+    run, without = Training(setup, DATA, H, seed=3, device=CPU), Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU)
+    for training in (run, without):
+        training.model.train()
+        for _ in range(2):
+            training._step()
+            training.iteration += 1
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters())) and int(run.memory.enqueued) == 0
+    images, labels = without._batch()
+    z = without.model(images)
+    positive, entropy = margin_terms(z, labels, distance="cosine")
+    # the memory now holds this batch alone, detached: its terms' gradient reaches one side of each pair, so half of the batch's
+    remembered = torch.relu(0.5 - (1 - z @ z.detach().T)), 1 - z @ z.detach().T
+    same = labels[:, None] == labels[None, :]
+    others = same & ~torch.eye(32, dtype=torch.bool)
+    of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
+    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 for a memory of one batch
+    gradients = torch.autograd.grad(loss, list(without.model.parameters()))
+    before = [p.clone() for p in run.model.parameters()]
+    run._step()
+    assert int(run.memory.enqueued) == 32
+    for moved, at, gradient in zip(run.model.parameters(), before, gradients, strict=True):
+        assert torch.allclose(moved, at - gradient, atol=2e-6)
+
+
+def test_schedules():
+    assert [decay("cosine", x) for x in (0, 0.5)] == pytest.approx([1, 0.5]) and decay("cosine", 0.999) < 1e-5
+    assert [decay("step", x) for x in (0, 0.59, 0.6, 0.79, 0.8, 0.99)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
+    assert decay("constant", 0.9) == 1
+    run, constant = (Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU) for name in ("cosine", "constant"))
+    run.advance(), constant.advance()
+    assert run.optimiser.param_groups[0]["lr"] == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
+
+
+def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():
+    adam = replace(SETUP, optimizer="adam", learning_rate=1e-3, images_seen=160)
+    doubled = {name: 2 * value for name, value in H.items() if name != "batch_size"} | {"batch_size": 32}
+    one, two = finished(adam).outcome(), finished(adam, h=doubled).outcome()
+    assert one.val_score == pytest.approx(two.val_score, abs=0.02)
+    weights = [finished(replace(SETUP, images_seen=160), h=h).model.trunk[0].weight for h in (H, doubled)]
+    assert (weights[0] - weights[1]).abs().max() > 1e-3
+
+
+def test_bfloat16_trains_to_about_the_same(monkeypatch):
+    setup = replace(SETUP, images_seen=1600)
+    exact, rounded = finished(setup).outcome(), finished(replace(setup, precision="bfloat16")).outcome()
+    assert rounded.status == "completed" and rounded.scores != exact.scores
+    assert rounded.val_score == pytest.approx(exact.val_score, abs=0.1)
+
+
+def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
+    indices = torch.tensor([3, 1, 3])
+    assert torch.equal(take(DATA.train[0], indices), DATA.train[0][indices])
+    assert room_on(CPU) == 0

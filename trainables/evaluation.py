@@ -12,7 +12,9 @@ from trainables.retrieval import retrieval_scores
 from trainables.tasks import Setup
 from trainables.views import normalise
 
-BATCH = 512  # images a forward pass
+BATCH = 512  # images a forward pass, fewer of large ones
+BATCH_PIXELS = 512 * 64 * 64
+RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; those that a split is large enough for
 COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
 
 
@@ -21,27 +23,32 @@ class Diverged(Exception):
 
 
 @torch.no_grad()
-def apply(function: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """function over uint8 images [n, c, h, w] in batches, un-augmented: [n, d] in float32."""
-    batches = (normalise(batch).contiguous(memory_format=torch.channels_last) for batch in images.split(BATCH))
+def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
+    """function over uint8 images [n, c, h, w] in batches, un-augmented: [n, d] in float32 on the device."""
+    size = max(1, min(BATCH, BATCH_PIXELS // (images.shape[2] * images.shape[3])))
+    batches = (normalise(batch.to(device)).contiguous(memory_format=torch.channels_last) for batch in images.split(size))
     return torch.cat([function(batch).float() for batch in batches])
 
 
-def evaluate(model: Embedder, setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor]) -> dict[str, float]:
+def evaluate(
+    model: Embedder, setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor], *, whole: bool = False
+) -> dict[str, float]:
     """Scores of the model on a split, by the set-up's task; `setup.metric` names the one that counts.
 
     train, split: (images uint8 [n, c, h, w], labels int64 [n]); train is where the probe's classifier learns.
+    whole: recall at RECALL_AT besides.
     "spread" among the scores is `spread`; below COLLAPSED the others are rounding errors.
     Raises Diverged where the model's output is not finite.
     """
     model.eval()
-    images, labels = split
+    (images, labels), device = split, next(model.parameters()).device
     if setup.task == "dml":
-        embeddings = apply(model, images)
-        return {"spread": spread(embeddings)} | retrieval_scores(embeddings, labels)
-    features = apply(model.features, images)
+        embeddings = apply(model, images, device)
+        recall_at = [k for k in RECALL_AT if whole and k < len(images)]
+        return {"spread": spread(embeddings)} | retrieval_scores(embeddings, labels, recall_at=recall_at)
+    features = apply(model.features, images, device)
     measured = {"spread": spread(features)}
-    accuracy = linear_probe(apply(model.features, train[0]), train[1], features, labels, epochs=setup.probe_epochs)
+    accuracy = linear_probe(apply(model.features, train[0], device), train[1], features, labels, epochs=setup.probe_epochs)
     return measured | {"probe_accuracy": accuracy}
 
 

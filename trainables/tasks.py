@@ -1,7 +1,10 @@
-"""The paper's set-up as data (`sec:exps`): one entry a dataset, each with a `paper` and a `small` form.
+"""The paper's set-up as data (`sec:exps`): one entry a dataset and task, each with a `paper` and a `small` form.
 
 `paper` is what the paper trained, `small` what makes sense on two CPU cores. Every field can be overridden by name
 (`--set FIELD=VALUE`), and the whole of it is stored with each trial.
+
+Where the paper is silent (image sizes, augmentation in metric learning, the share held out for validation, the number of
+looks at it) the entries say what was decided.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -11,6 +14,18 @@ from typing import get_args
 TASKS = ("dml", "ssl")
 LOSSES = ("margin", "infonce")
 DISTANCES = ("euclidean", "cosine")
+AUGMENTATIONS = ("none", "crop", "simclr")
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine", "step")
+PRECISIONS = ("float32", "bfloat16")
+MEMORIES = ("none", "variable", "fixed")
+TESTS = ("split", "roxford5k", "rparis6k")
+
+ALLOWED = {
+    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES, "precision": (None, *PRECISIONS), "memory": MEMORIES, "test": TESTS,
+}  # fmt: skip
+POSITIVE = ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature", "test_image_size")
 
 
 @dataclass(frozen=True)
@@ -23,28 +38,42 @@ class Setup:
     dataset: str
     task: str  # dml: labelled classes, disjoint between splits; ssl: two augmented views, evaluated by a linear probe
     loss: str
-    network: str
+    network: str  # one of `models.NETWORKS`, or the user's own as module:function
     image_size: int  # pixels
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
     evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
-    learning_rate: float  # the conventional recipe's, at equal weights
+    learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
     k: int = 2  # items per class (views per image) in a batch
     margin: float = 0.5  # m of eq:contrastive
     temperature: float = 0.1  # tau of eq:infoNCE_onepair
     distance: str | None = None  # None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100
+    weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
+    embedding: int = 0  # dimension of a linear head (dml) or of the projection's output (ssl); 0: no head, or the usual one
+    augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
+    optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
+    schedule: str = "constant"  # of the learning rate: cosine to 0, or step: a tenth from 60 %, a hundredth from 80 % on
+    precision: str | None = None  # of the forward pass in training; None: bfloat16 on a GPU, float32 on a CPU
+    memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
+    memory_size: int = 55_000  # embeddings kept, first in, first out
+    memory_start: int = 1000  # iterations before the memory is used
+    test: str = "split"  # the dataset's own test split, or a revisited benchmark
+    test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
 
     def __post_init__(self):
-        allowed = {"task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2)}
-        for name, values in allowed.items():
+        for name, values in ALLOWED.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
-        for name in ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature"):
+        for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0")
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
+        if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
+            raise ValueError(f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = {self.memory_size}: at least 0, 0 and 1")
+        if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
+            raise ValueError(f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has 'none', 'split' and an augmentation")
 
     @property
     def loss_distance(self) -> str:
@@ -52,25 +81,84 @@ class Setup:
         return self.distance or {"margin": "euclidean", "infonce": "cosine"}[self.loss]
 
     @property
+    def views(self) -> str:
+        """The augmentation in effect."""
+        return self.augmentation or {"dml": "none", "ssl": "simclr"}[self.task]
+
+    @property
     def metric(self) -> str:
-        """The score that selects weights and drives the search."""
+        """The validation score that selects weights and drives the search."""
         return {"dml": "r_map", "ssl": "probe_accuracy"}[self.task]
 
+    @property
+    def test_metric(self) -> str:
+        """The score reported for the test: the same, or `medium` mAP on a revisited benchmark."""
+        return self.metric if self.test == "split" else f"{self.test}_medium_map"
 
-SETUPS: dict[str, dict[str, Setup]] = {
-    "glyphs": {  # not in the paper: fonts as a stand-in for Omniglot that needs no download
-        "paper": Setup("glyphs", "dml", "margin", "resnet18_gem", 64, 3_000_000, 30, learning_rate=0.1),
-        "small": Setup("glyphs", "dml", "margin", "small_conv", 28, 25_600, 4, learning_rate=0.1),
+
+DML = {"task": "dml", "loss": "margin"}
+SSL = {"task": "ssl", "loss": "infonce"}
+PRETRAINED = {"network": "resnet18_gem", "weights": "imagenet"}  # "fine-tuning of a pretrained model", ssec:best_hp_values
+SMALL = {"network": "small_conv", "image_size": 28}
+PHOTOS = {"network": "small_conv", "image_size": 32}
+
+SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
+    "glyphs": {  # not in the paper: fonts as a stand-in for Omniglot that needs no download, hence from scratch
+        "dml": {
+            "paper": Setup("glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=4),
+        }
     },
     "omniglot": {
-        "paper": Setup("omniglot", "dml", "margin", "resnet18_gem", 64, 3_000_000, 30, learning_rate=0.1),
-        "small": Setup("omniglot", "dml", "margin", "small_conv", 28, 32_000, 5, learning_rate=0.1),
+        "dml": {
+            "paper": Setup("omniglot", **DML, **PRETRAINED, image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("omniglot", **DML, **SMALL, images_seen=32_000, evaluations=5),
+        }
+    },
+    "sop": {
+        "dml": {
+            "paper": Setup("sop", **DML, **PRETRAINED, image_size=224, images_seen=2_000_000, evaluations=20, augmentation="crop"),
+            "small": Setup("sop", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+        }
+    },
+    "landmarks": {
+        "dml": {
+            "paper": Setup("landmarks", **DML, **PRETRAINED, image_size=448, images_seen=1_000_000, evaluations=20, augmentation="crop", test="roxford5k"),
+            "small": Setup("landmarks", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop", test="roxford5k", test_image_size=96),
+        }
     },
     "tinyimagenet": {
-        "paper": Setup("tinyimagenet", "ssl", "infonce", "resnet32", 64, 36_000_000, 36, learning_rate=0.1),
-        "small": Setup("tinyimagenet", "ssl", "infonce", "small_conv", 32, 32_000, 4, learning_rate=0.1, probe_epochs=30),
+        "ssl": {
+            "paper": Setup("tinyimagenet", **SSL, network="resnet32", image_size=64, images_seen=36_000_000, evaluations=36),
+            "small": Setup("tinyimagenet", **SSL, **PHOTOS, images_seen=32_000, evaluations=4, probe_epochs=30),
+        }
+    },
+    "folder": {  # the user's own images, one sub-folder a class
+        "dml": {
+            "paper": Setup("folder", **DML, **PRETRAINED, image_size=224, images_seen=1_000_000, evaluations=20, augmentation="crop"),
+            "small": Setup("folder", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+        },
+        "ssl": {
+            "paper": Setup("folder", **SSL, network="resnet32", image_size=64, images_seen=36_000_000, evaluations=36),
+            "small": Setup("folder", **SSL, **PHOTOS, images_seen=32_000, evaluations=4, probe_epochs=30),
+        },
     },
 }
+
+XBM = {
+    "paper": {"network": "resnet50", "embedding": 128, "k": 4, "distance": "cosine", "images_seen": 70_000 * 64},
+    "small": {"embedding": 128, "k": 4, "distance": "cosine", "memory_size": 2_000, "memory_start": 50},
+}
+"""What the experiment of `table:xbm` changes in a metric learning set-up; its batch size is 64."""
+
+PUBLISHED_BEST = {
+    ("omniglot", "margin"): (8e-3, 2.0),
+    ("sop", "margin"): (1e-2, 4.0),
+    ("landmarks", "margin"): (4e-3, 5e-1),
+    ("tinyimagenet", "margin"): (1.0, 8.0),
+    ("tinyimagenet", "infonce"): (1.0, 2.0),
+}
+"""(dataset, loss) -> (Lambda_p, Lambda_e) at b = 64, `ssec:best_hp_values`."""
 
 SEARCH_RANGE = (1e-6, 17.0)
 """Lambda_p and Lambda_e, "HPO ranges" in `sec:exps`."""
@@ -79,15 +167,28 @@ BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """The table's entry, with another task or loss where given (`ssec:switching`). Raises ValueError naming what exists."""
+    """The table's entry, with another loss where given (`ssec:switching`); task None: the dataset's first.
+
+    Raises ValueError naming what exists.
+    """
     if dataset not in SETUPS:
         raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
-    if form not in SETUPS[dataset]:
-        raise ValueError(f"setup {form!r}: one of {sorted(SETUPS[dataset])}")
-    setup = SETUPS[dataset][form]
-    if task is not None and task != setup.task:
-        raise ValueError(f"task {task!r}: {dataset} is split for {setup.task!r}")
+    tasks = SETUPS[dataset]
+    task = next(iter(tasks)) if task is None else task
+    if task not in tasks:
+        raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
+    if form not in tasks[task]:
+        raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
+    setup = tasks[task][form]
     return replace(setup, loss=loss) if loss is not None else setup
+
+
+def published_best(setup: Setup) -> dict[str, float]:
+    """The paper's best {"Lambda_p", "Lambda_e"} for the dataset and loss. Raises ValueError naming those it has."""
+    if (setup.dataset, setup.loss) not in PUBLISHED_BEST:
+        known = ", ".join(f"{dataset} with {loss}" for dataset, loss in PUBLISHED_BEST)
+        raise ValueError(f"the paper has no best balance for {setup.dataset} with {setup.loss}; it has for {known}")
+    return dict(zip(("Lambda_p", "Lambda_e"), PUBLISHED_BEST[setup.dataset, setup.loss]))
 
 
 def override(setup: Setup, assignments: list[str]) -> Setup:

@@ -7,12 +7,17 @@ its imports stay loaded, and only the network is made anew.
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from ray import tune
 
+from trainables import checkpoint
+from trainables.data import DeviceData
 from trainables.tasks import Setup
-from trainables.training import DeviceData, Outcome, Training
+from trainables.training import Outcome, Training
+
+CHECKPOINT = "training.pt"
 
 RecordOutcome = Callable[[dict, Outcome, dict], None]
 """(config, outcome, {"started_at", "device"}) -> None: stores a finished trial before it reports done."""
@@ -23,12 +28,13 @@ class TrainTrial(tune.Trainable):
 
     config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds.
     Parameters (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads
-    the training may use; record, called once with the outcome.
+    the training may use; record, called once with the outcome; download, whether a node fetches data it lacks.
     """
 
-    def setup(self, config: dict, setup_fields: dict, data_root: str | None, threads: int, record: RecordOutcome) -> None:
+    def setup(self, config: dict, setup_fields: dict, data_root: str | None, threads: int, record: RecordOutcome, download: bool = False) -> None:
         torch.set_num_threads(threads)
-        self._task, self._data_root, self._record = Setup(**setup_fields), data_root, record
+        self._task, self._record = Setup(**setup_fields), record
+        self._source = (data_root, download)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._begin(config)
 
@@ -43,6 +49,7 @@ class TrainTrial(tune.Trainable):
             "val_score": self._training.best_score,
             "images_seen": evaluation.images_seen,
             "status": "running",
+            **{name: value for name, value in evaluation.scores.items() if name.startswith("train_")},
         }
         if self._training.done:
             outcome = self._training.outcome()
@@ -50,19 +57,25 @@ class TrainTrial(tune.Trainable):
             report |= {"status": outcome.status, "test_score": outcome.test_score, tune.result.DONE: True}
         return report
 
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        checkpoint.save(self._training, Path(checkpoint_dir) / CHECKPOINT)
+
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        checkpoint.load(self._training, Path(checkpoint_dir) / CHECKPOINT)
+
     def cleanup(self) -> None:
         del self._training
 
     def _begin(self, config: dict) -> None:
         self._config, self._started_at = config, datetime.now(UTC)
-        data = _resident_data(self._task, self._data_root, self._device)
+        data = _resident_data(self._task, *self._source, self._device)
         self._training = Training(self._task, data, config, seed=config["seed"], device=self._device)
 
 
 @lru_cache(maxsize=2)
-def _resident_data(setup: Setup, data_root: str | None, device: torch.device) -> DeviceData:
+def _resident_data(setup: Setup, data_root: str | None, download: bool, device: torch.device) -> DeviceData:
     """The process's copy of a dataset, kept from trial to trial."""
-    return DeviceData.load(setup, data_root, device)
+    return DeviceData.load(setup, data_root, device, download)
 
 
 def device_name(device: torch.device) -> str:

@@ -1,12 +1,16 @@
 """Conventional recipes and the balance they amount to (`ssec:ctrm_norm`).
 
+    python -m tune_cd.balance lr=0.1,average=global,b=128        where a recipe lies on the map
+
 A recipe is a learning rate α and a way to average pairs in the loss, λ_p and λ_e. The small λ occur here only;
 everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate (`eq:contrastive_decomposition_update`).
 """
 
+import sys
 from math import isfinite, log2
 
 AVERAGES = ("separate", "global")
+RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
 
 
 def average_weights(average: str, batch_size: int, k: int = 2) -> tuple[float, float]:
@@ -40,3 +44,56 @@ def off_diagonal(h: dict, average: str, batch_size: int, k: int = 2) -> float:
     """
     positive, entropy = average_weights(average, batch_size, k)
     return log2(h["Lambda_e"] / h["Lambda_p"]) - log2(entropy / positive)
+
+
+def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:
+    """{"Lambda_p", "Lambda_e", "batch_size"} of a recipe in words, such as "lr=0.1,average=global,b=128".
+
+    The average may be replaced by the two terms' own weights, lambda_p=...,lambda_e=...; b and k (items per class) are
+    batch_size and k where they are left out. Raises ValueError naming what is wrong and the form that is allowed.
+    """
+    recipe = {"b": batch_size, "k": k} | _assignments(text)
+    if "average" in recipe:
+        h = from_recipe(recipe["lr"], recipe["average"], recipe["b"], recipe["k"])
+    else:
+        h = {"Lambda_p": recipe["lr"] * recipe["lambda_p"], "Lambda_e": recipe["lr"] * recipe["lambda_e"]}
+    if not all(isfinite(value) and value > 0 for value in h.values()):
+        raise ValueError(f"recipe {text!r}: learning rate and weights are finite numbers > 0")
+    return h | {"batch_size": recipe["b"]}
+
+
+READ = {"lr": float, "average": str, "lambda_p": float, "lambda_e": float, "b": int, "k": int}
+
+
+def _assignments(text: str) -> dict:
+    """What a recipe in words says, as values; it has a learning rate and either an average or both weights."""
+    given = {}
+    for assignment in text.split(","):
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals or name in given or name not in READ:
+            raise ValueError(f"recipe {text!r}: {assignment!r} does not fit {RECIPE}")
+        try:
+            given[name] = READ[name](value)
+        except ValueError:
+            raise ValueError(f"recipe {text!r}: {value!r} is not a number; {RECIPE}") from None
+    if set(given) - {"b", "k"} not in ({"lr", "average"}, {"lr", "lambda_p", "lambda_e"}):
+        raise ValueError(f"recipe {text!r}: {RECIPE}")
+    return given
+
+
+def main(argv: list[str]) -> int:
+    """Print where a recipe lies, and how far from what each average reaches by its learning rate alone."""
+    text = ",".join(argv)
+    try:
+        h, k = parse_recipe(text), _assignments(text).get("k", 2)
+        away = [f"{off_diagonal(h, average, h['batch_size'], k):+.2f} from {average}" for average in AVERAGES]
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"Lambda_p={h['Lambda_p']:.4g},Lambda_e={h['Lambda_e']:.4g},batch_size={h['batch_size']}")
+    print(f"weight of the entropy term, in octaves: {', '.join(away)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -10,8 +10,8 @@ from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial
 
 DIAGONAL_STYLES = {"separate": ("--", "#b8860b"), "global": (":", "#444444")}
-MARKERS = {"separate": "s", "global": "D"}  # a search's own marker; the descent has circles
-COLOURS = {"separate": "#b8860b", "global": "#444444"}
+MARKERS = {"separate": "s", "global": "D", "without": "s", "S1": "^", "S2": "D", "without-tuned": "v"}  # a search's own; the descent has circles
+COLOURS = {"separate": "#b8860b", "global": "#444444", "without": "#b8860b", "S1": "#c23b22", "S2": "#444444", "without-tuned": "#56b4e9"}
 DESCENT_COLOUR = "#1f5fa8"
 
 

@@ -83,7 +83,8 @@ def _announce(study, resources) -> None:
     setup = study.setup
     trials = " + ".join(f"{search.num_samples} {search.name}" for search in study.searches)
     print(
-        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px, "
+        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
+        f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
         f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images, {resources.cpus} CPU and {resources.gpus:g} GPU each, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}; {study.space}; results in {study.results}",
         flush=True,

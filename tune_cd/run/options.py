@@ -1,22 +1,15 @@
 """The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
-from tune_cd import balance
 from tune_cd.baselines import OPTIMISERS
-from tune_cd.baselines.listed import grid_cells
-from tune_cd.descent import CoordinateDescent
-from tune_cd.optimiser import Optimiser
+from tune_cd.run.searches import BASELINE_TRIALS, DEFAULT_TRIALS
 from tune_cd.schema import check_name
 from tune_cd.space import Space
 from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
 
-DEFAULT_TRIALS = 20
-BASELINE_TRIALS = 5
+EXPERIMENTS = ("balance", "xbm")
 
 ORIGIN = "origin"
 """The config key under which a trial finds where the search took it from."""
@@ -25,6 +18,8 @@ EPILOG = """\
 examples:
   python -m tune_cd.run                                                      the default: glyphs, 20 trials, two baselines
   python -m tune_cd.run --dataset omniglot --data-root PATH/TO/omniglot.zip --start Lambda_p=0.25,Lambda_e=0.25
+  python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128    from where you are today
+  python -m tune_cd.run --dataset sop --download --experiment xbm            with and without cross-batch memory, table:xbm
   python -m tune_cd.run --study mine --num-samples 30 --resume               ten more trials for a study of 20
 """
 
@@ -44,13 +39,16 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
     what.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
+    what.add_argument("--weights", metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
+    what.add_argument("--experiment", choices=EXPERIMENTS, default="balance", help="balance: the set-up as it is (the default); xbm: with and without cross-batch memory in its balance modes S1, S2 and S3")
     what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
     what.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
     how = top.add_argument_group("how it is searched")
     how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
     how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
     how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
-    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), or Lambda_p=...,Lambda_e=...[,batch_size=...]")
+    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")
     how.add_argument("--range", type=_range, default=list(SEARCH_RANGE), metavar="LO,HI", help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}")
     how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
@@ -72,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 EXTENSIBLE = ("num_samples", "baseline")
 """What a resumed study may be given anew, and keeps otherwise."""
 
-SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "workers", "dry_run")
+SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "workers", "dry_run", "download")
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
 
@@ -96,16 +94,6 @@ def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> ar
     return argparse.Namespace(**{**vars(options), **kept})
 
 
-@dataclass(frozen=True)
-class Search:
-    """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
-
-    name: str  # the results table's `search`
-    num_samples: int
-    make: Callable[..., Optimiser]  # (space, start=...)
-    start: dict | None
-
-
 def study_name(options: argparse.Namespace, setup: Setup) -> str:
     """The given name, checked, or one that no other run has."""
     if options.resume and options.study is None:
@@ -117,59 +105,6 @@ def space_of(options: argparse.Namespace) -> Space:
     """The searched box. Raises ValueError for an impossible one."""
     box = {"Lambda_p": tuple(options.range), "Lambda_e": tuple(options.range)}
     return Space(**box, batch_size=sorted(options.batch_sizes)) if options.tune_batch_size else Space(**box)
-
-
-def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
-    """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError
-    for a method that is not installed."""
-    make, samples = partial(OPTIMISERS[options.search], seed=options.seed), options.num_samples
-    if options.search == "grid":
-        make = partial(make, step=options.grid_step)
-        samples = sum(1 for _ in grid_cells(space, options.grid_step)) if samples is None else samples
-    samples = DEFAULT_TRIALS if samples is None else samples
-    if samples < 1:
-        raise ValueError(f"--num-samples {samples}: at least 1")
-    start = None if options.search == "grid" else _start(options, setup, space)
-    searches = [Search(options.search, samples, make, start)]
-    if options.baseline:
-        searches += [_baseline(average, options, setup, space) for average in averages_of(setup)]
-    for search in searches:
-        search.make(space, start=search.start)  # refuses what does not fit, now
-    return searches
-
-
-def averages_of(setup: Setup) -> tuple[str, ...]:
-    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
-    return balance.AVERAGES if setup.loss == "margin" else ("separate",)
-
-
-def _baseline(average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone: one golden-section line search along the joint direction, on the recipe's diagonal."""
-    start = space.check(_recipe(average, options, setup))
-    joint = [[1.0, 1.0, 0.0][: len(space.names)]]
-    make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
-    return Search(average, BASELINE_TRIALS, make, start)
-
-
-def _start(options: argparse.Namespace, setup: Setup, space: Space) -> dict | None:
-    if options.start == "blind":
-        return None
-    if options.start == "conventional":
-        return space.check(_recipe("separate", options, setup))
-    start = {"batch_size": options.batch_size}
-    for assignment in options.start.split(","):
-        name, _, text = assignment.partition("=")
-        if name.strip() not in ("Lambda_p", "Lambda_e", "batch_size"):
-            raise ValueError(f"--start {options.start!r}: conventional, blind, or Lambda_p=...,Lambda_e=...[,batch_size=...]")
-        try:
-            start[name.strip()] = int(text) if name.strip() == "batch_size" else float(text)
-        except ValueError:
-            raise ValueError(f"--start {options.start!r}: {text!r} is not a number") from None
-    return space.check(start)
-
-
-def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:
-    return balance.from_recipe(setup.learning_rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}
 
 
 def _range(text: str) -> list[float]:

@@ -9,12 +9,12 @@ from pathlib import Path
 import yaml
 
 from tune_cd import results
-from tune_cd.run.options import Search, searches_of, space_of, study_name, with_stored
 from tune_cd.optimiser import check_workers
+from tune_cd.run.options import space_of, study_name, with_stored
+from tune_cd.run.searches import Search, searches_of, with_start_batch
 from tune_cd.space import Space
-from trainables.datasets import check_source
-from trainables.sampling import check_batch
-from trainables.tasks import Setup, find_setup, override
+from trainables.checks import check_training
+from trainables.tasks import XBM, Setup, find_setup, override
 
 STUDY_VERSION = 1
 RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
@@ -42,16 +42,12 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     stored = _stored(root, options)
     if stored is not None:
         options = with_stored(options, explicit, stored)
+    options = with_start_batch(options, explicit)
     setup = setup_of(options, options.setup or "small")
     name = study_name(options, setup)
     data_root = str(Path(options.data_root).expanduser().resolve()) if options.data_root else None
-    source = check_source(setup.dataset, data_root)
     space = space_of(options)
-    for batch_size in options.batch_sizes if options.tune_batch_size else [options.batch_size]:
-        if setup.task == "ssl":
-            check_batch(batch_size, setup.k, source.training_images, unit="training images")
-        else:
-            check_batch(batch_size, setup.k, source.training_classes)
+    source = check_training(setup, options.batch_sizes if options.tune_batch_size else [options.batch_size], data_root, options.download)
     searches = searches_of(options, setup, space)
     if options.workers is not None:
         check_workers(options.workers)
@@ -60,8 +56,12 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
 
 def setup_of(options: argparse.Namespace, form: str) -> Setup:
     """The set-up table's entry with everything the command line says of it."""
-    setup = override(find_setup(options.dataset, form, options.task, options.loss), options.assignments or [])
-    return replace(setup, images_seen=options.images_seen) if options.images_seen is not None else setup
+    setup = find_setup(options.dataset, form, options.task, options.loss)
+    if options.experiment == "xbm":
+        setup = replace(setup, **XBM[form], memory="fixed")
+    setup = override(setup, options.assignments or [])
+    given = {name: value for name in ("images_seen", "weights") if (value := getattr(options, name)) is not None}
+    return replace(setup, **given)
 
 
 def with_form(study: Study, form: str) -> Study:
@@ -70,6 +70,7 @@ def with_form(study: Study, form: str) -> Study:
         return study
     options = argparse.Namespace(**{**vars(study.options), "setup": form})
     setup = setup_of(options, form)
+    check_training(setup, [options.batch_size], study.data_root, options.download)
     return replace(study, options=options, setup=setup, searches=searches_of(options, setup, study.space))
 
 

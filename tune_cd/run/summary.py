@@ -7,27 +7,56 @@ import pandas as pd
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial
 from tune_cd.plots import search_figure
-from tune_cd.run.options import averages_of
 from tune_cd.run.preflight import Study
+from tune_cd.run.searches import averages_of
 
 ON_DIAGONAL = 1e-6  # octaves
 
 
 def summarise(study: Study) -> str:
-    """The best h, its test score beside each baseline's, and where table and picture are (the picture is drawn here)."""
+    """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
     table = results.read(study.results, study.name)
-    best = best_trial(table)
-    if best is None:
+    if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
-    baselines = {average: on_diagonal(table, average, study) for average in averages_of(study.setup)}
-    lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best_trial(table[table["search"] == study.options.search])))
-    for average, trial in baselines.items():
-        lines.append(_line(f"best with {average} average", trial))
-    lines.append(f"\nscores are {study.setup.metric}; {_counts(table)}")
+    lines = _memory_table(table) if study.options.experiment == "xbm" else _balance_table(table, study)
+    setup = study.setup
+    scores = setup.metric if setup.test_metric == setup.metric else f"{setup.metric} (validation) and {setup.test_metric} (test)"
+    lines.append(f"\nscores are {scores}; {_counts(table)}")
     lines.append(f"table:   {table_path(study)}")
     lines.append(f"picture: {draw(study, table)}")
     return "\n".join(lines)
+
+
+def _balance_table(table: pd.DataFrame, study: Study) -> list[str]:
+    """The best h and its test score, beside each baseline's."""
+    lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
+    lines.append(_line("best balance found", best_trial(table[table["search"] == study.options.search])))
+    for average in averages_of(study.setup):
+        lines.append(_line(f"best with {average} average", on_diagonal(table, average, study)))
+    return lines
+
+
+MEMORY_ROWS = {
+    "without memory, default balance": "without",
+    "with memory, S1: variable": "S1",
+    "with memory, S2: fixed, default": "S2",
+    "without memory, tuned balance": "without-tuned",
+    "with memory, S3: fixed, tuned": "S3",
+}
+"""The cells of `table:xbm` and the searches that fill them."""
+
+
+def _memory_table(table: pd.DataFrame) -> list[str]:
+    """`table:xbm`: each balance mode's best by validation, with its recall at 1 on the test split."""
+    lines = ["", f"{'':<34}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}"]
+    for label, search in MEMORY_ROWS.items():
+        trial = best_trial(table[table["search"] == search])
+        if trial is None:
+            lines.append(f"{label:<34}{'no completed trial':>40}")
+            continue
+        h = f"{trial['Lambda_p']:>10.4g}{trial['Lambda_e']:>10.4g}"
+        lines.append(f"{label:<34}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{trial['scores']['test_precision_at_1']:>8.4f}")
+    return lines
 
 
 def on_diagonal(table: pd.DataFrame, average: str, study: Study) -> pd.Series | None:

@@ -11,10 +11,11 @@ from ray import tune
 from tune_cd import results
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.provenance import software
-from tune_cd.run.options import ORIGIN, Search
+from tune_cd.adapter import OptimiserSearch
+from tune_cd.run.options import ORIGIN
 from tune_cd.run.preflight import Resources, Study
 from tune_cd.run.progress import Progress
-from tune_cd.adapter import OptimiserSearch
+from tune_cd.run.searches import Search
 from trainables.training import Outcome
 from trainables.trial import TrainTrial
 
@@ -24,10 +25,10 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 class Recorder:
     """Writes a finished trial's row and curve, in the trial's own process. Picklable; made once for a search."""
 
-    def __init__(self, study: Study, search: str, resources: Resources):
-        self._results, self._study, self._search = str(study.results), study.name, search
+    def __init__(self, study: Study, search: Search, resources: Resources):
+        self._results, self._study, self._search = str(study.results), study.name, search.name
         self._fields = fixed_fields(study, resources)
-        self._setup, self._searched = asdict(study.setup), study.space.names
+        self._setup, self._searched = asdict(search.setup), study.space.names
 
     def __call__(self, config: dict, outcome: Outcome, where: dict) -> None:
         origin = config[ORIGIN]
@@ -81,7 +82,8 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
     searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
     own = table[table["search"] == search.name]
     searcher.recall(own)
-    searcher.reuse(table[table["search"] != search.name])
+    alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
+    searcher.reuse(table[table["search"].isin(alike)])
     done = len(own)
     if done >= search.num_samples:
         print(f"[{search.name}]  all {done} trials are in the table already")
@@ -134,10 +136,11 @@ def trainable(study: Study, search: Search, resources: Resources):
     """The trainable class with its fixed parameters and resources bound."""
     bound = tune.with_parameters(
         TrainTrial,
-        setup_fields=asdict(study.setup),
+        setup_fields=asdict(search.setup),
         data_root=study.data_root,
         threads=resources.cpus,
-        record=Recorder(study, search.name, resources),
+        record=Recorder(study, search, resources),
+        download=study.options.download,
     )
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
 

@@ -1,0 +1,103 @@
+"""A training that is resumed ends as the uninterrupted one, to the bit, on the CPU; damaged and foreign files are refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, finished
+from trainables import checkpoint, train
+from trainables.training import Training
+
+KINDS = {
+    "margin": (SETUP, DATA),
+    "infonce, a head, crops, cosine schedule": (replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"), DATA),
+    "memory, variable": (replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"), DATA),
+    "memory, fixed, Adam": (replace(SETUP, memory="fixed", memory_size=100, memory_start=7, optimizer="adam", learning_rate=1e-3, schedule="step"), DATA),
+    "self-supervised": (SSL_SETUP, SSL_DATA),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cut", [1, 2])
+def test_resumed_equals_never_stopped(tmp_path, kind, cut):
+    setup, data = KINDS[kind]
+    if cut >= setup.evaluations:
+        cut = 1
+    whole = finished(setup, data)
+    first = Training(setup, data, H, seed=0, device=CPU)
+    for _ in range(cut):
+        first.advance()
+    checkpoint.save(first, tmp_path / "training.pt")
+    first.advance()  # what happens after the checkpoint does not matter
+    second = Training(setup, data, H, seed=0, device=CPU)
+    torch.rand(3)
+    checkpoint.load(second, tmp_path / "training.pt")
+    assert second.iteration == whole.iteration * cut // setup.evaluations and not second.done
+    while not second.done:
+        second.advance()
+    assert all(torch.equal(a, b) for a, b in zip(second.model.state_dict().values(), whole.model.state_dict().values(), strict=True))
+    if setup.memory != "none":
+        assert all(torch.equal(a, b) for a, b in zip(second.memory.buffers(), whole.memory.buffers(), strict=True))
+    ours, expected = second.outcome(), whole.outcome()
+    assert [e.scores for e in ours.curve] == [e.scores for e in expected.curve]
+    assert (ours.val_score, ours.test_score, ours.best_at, ours.scores) == (expected.val_score, expected.test_score, expected.best_at, expected.scores)
+
+
+def test_the_state_of_another_training_is_refused(tmp_path):
+    checkpoint.save(Training(SETUP, DATA, H, seed=0, device=CPU), tmp_path / "training.pt")
+    for other, said in (
+        (Training(SETUP, DATA, H, seed=1, device=CPU), "seed 0, not 1"),
+        (Training(SETUP, DATA, H | {"Lambda_p": 0.4}, seed=0, device=CPU), "'Lambda_p': 0.3"),
+        (Training(replace(SETUP, margin=0.4), DATA, H, seed=0, device=CPU), "'margin': 0.5"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            checkpoint.load(other, tmp_path / "training.pt")
+
+
+class Executes:
+    def __reduce__(self):
+        return print, ("executed",)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "code", "tensor"])
+def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
+    path, training = tmp_path / "training.pt", Training(SETUP, DATA, H, seed=0, device=CPU)
+    checkpoint.save(training, path)
+    match damage:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:-100])
+        case "text":
+            path.write_text("no checkpoint")
+        case "code":
+            torch.save(Executes(), path)
+        case "tensor":
+            torch.save(torch.zeros(3), path)
+    with pytest.raises(ValueError, match="training.pt"):
+        checkpoint.load(training, path)
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
+    command = ["--set", "images_seen=640", "evaluations=4", "--device", "cpu", "--checkpoint", str(tmp_path / "run.pt")]
+    assert train.main(command) == 0
+    whole = capsys.readouterr().out
+    (tmp_path / "run.pt").unlink()
+    advance = Training.advance
+
+    def interrupted(self):
+        if self.iteration:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    monkeypatch.setattr(Training, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train.main(command)
+    monkeypatch.undo()
+    capsys.readouterr()
+    assert train.main(command) == 0
+    resumed = capsys.readouterr().out
+    assert resumed.count("validation r_map") == 3 and whole.count("validation r_map") == 4
+    without_time = lambda text: [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]  # noqa: E731
+    assert without_time(resumed) == without_time(whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.pt"]

@@ -1,0 +1,113 @@
+"""The searches of a study: the one asked for and the baselines beside it, or those of an experiment."""
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tune_cd import balance
+from tune_cd.baselines import OPTIMISERS
+from tune_cd.baselines.listed import grid_cells
+from tune_cd.descent import CoordinateDescent
+from tune_cd.optimiser import Optimiser
+from tune_cd.space import Space
+from trainables.tasks import Setup, published_best
+
+DEFAULT_TRIALS = 20
+BASELINE_TRIALS = 5
+
+STARTS = "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
+
+    name: str  # the results table's `search`
+    num_samples: int
+    make: Callable[..., Optimiser]  # (space, start=...)
+    start: dict | None
+    setup: Setup  # what its trials train
+
+
+def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
+    """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError
+    for a method that is not installed."""
+    make, samples = partial(OPTIMISERS[options.search], seed=options.seed), options.num_samples
+    if options.search == "grid":
+        make = partial(make, step=options.grid_step)
+        samples = sum(1 for _ in grid_cells(space, options.grid_step)) if samples is None else samples
+    samples = DEFAULT_TRIALS if samples is None else samples
+    if samples < 1:
+        raise ValueError(f"--num-samples {samples}: at least 1")
+    start = None if options.search == "grid" else start_of(options, setup, space)
+    asked = Search(options.search, samples, make, start, setup)
+    searches = _xbm(asked, options, space) if options.experiment == "xbm" else [asked, *_baselines(options, setup, space)]
+    for search in searches:
+        search.make(space, start=search.start)  # refuses what does not fit, now
+    return searches
+
+
+def averages_of(setup: Setup) -> tuple[str, ...]:
+    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
+    return balance.AVERAGES if setup.loss == "margin" else ("separate",)
+
+
+def start_of(options: argparse.Namespace, setup: Setup, space: Space) -> dict | None:
+    """The first configuration, None for blind. Raises ValueError naming what `--start` may be, or what is out of the box."""
+    if options.start == "blind":
+        return None
+    if options.start == "conventional":
+        return space.check(_recipe("global" if options.experiment == "xbm" else "separate", options, setup))
+    if options.start == "paper":
+        return space.check(published_best(setup) | {"batch_size": options.batch_size})
+    if options.start.startswith("lr="):
+        return space.check(balance.parse_recipe(options.start, options.batch_size, setup.k))
+    start = {"batch_size": options.batch_size}
+    for assignment in options.start.split(","):
+        name, _, text = (part.strip() for part in assignment.partition("="))
+        if name not in ("Lambda_p", "Lambda_e", "batch_size"):
+            raise ValueError(f"--start {options.start!r}: {STARTS}")
+        try:
+            start[name] = int(text) if name == "batch_size" else float(text)
+        except ValueError:
+            raise ValueError(f"--start {options.start!r}: {text!r} is not a number") from None
+    return space.check(start)
+
+
+def with_start_batch(options: argparse.Namespace, explicit: dict) -> argparse.Namespace:
+    """A batch size named in `--start` is the study's, where it is not searched. Raises ValueError where both differ."""
+    named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", options.start)
+    if named is None or options.tune_batch_size or int(named[1]) == options.batch_size:
+        return options
+    if "batch_size" in explicit:
+        raise ValueError(f"--start {options.start!r} and --batch-size {options.batch_size} name two batch sizes; --tune-batch-size searches over them")
+    return argparse.Namespace(**{**vars(options), "batch_size": int(named[1])})
+
+
+def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
+    return [_line(average, average, options, setup, space) for average in averages_of(setup)] if options.baseline else []
+
+
+def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
+    """Tune the learning rate alone: one golden-section line search along the joint direction, on the recipe's diagonal."""
+    start = space.check(_recipe(average, options, setup))
+    joint = [[1.0, 1.0, 0.0][: len(space.names)]]
+    make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
+    return Search(name, BASELINE_TRIALS, make, start, setup)
+
+
+def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:
+    """The rows of `table:xbm`. The XBM authors' balance is the global average's, k-1 to b-k: on it the learning rate alone
+    is tuned (S1, S2 and the loss without memory); S3 and its counterpart without memory have the whole plane."""
+    without, variable, fixed = (replace(asked.setup, memory=memory) for memory in ("none", "variable", "fixed"))
+    tuned = [replace(asked, name="S3", setup=fixed), replace(asked, name="without-tuned", setup=without)]
+    if not options.baseline:
+        return tuned
+    lines = {"without": without, "S1": variable, "S2": fixed}
+    return tuned + [_line(name, "global", options, setup, space) for name, setup in lines.items()]
+
+
+def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:
+    return balance.from_recipe(setup.learning_rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}

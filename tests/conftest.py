@@ -28,3 +28,10 @@ def test_data() -> Path:
     if not folder:
         pytest.skip("TUNE_CD_TEST_DATA is not set: no real data here")
     return Path(folder)
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """Decoded images of this test alone, and no data but those it names."""
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TUNE_CD_DATA", raising=False)

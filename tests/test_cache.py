@@ -15,10 +15,7 @@ from trainables.datasets import cache, omniglot, source
 from trainables.datasets.structure import in_order
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # --- the cache

@@ -1,20 +1,18 @@
 """A user's own images: layouts, splits for both tasks, and what is refused."""
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from datafiles import write_folder, write_zip
 from PIL import Image
 
 from trainables.datasets import cache
 from trainables.datasets.folder import recipe
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def encoded(value: int, kind: str = "PNG") -> bytes:
@@ -34,20 +32,6 @@ def files(classes=20, images=10, below="") -> dict[str, bytes]:
     return made
 
 
-def write(folder: Path, content: dict[str, bytes]) -> Path:
-    for name, data in content.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def write_zip(path: Path, content: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-    return path
-
-
 def plan_of(root: Path, task: str = "dml"):
     return recipe([root], task).plan()
 
@@ -60,7 +44,7 @@ def relative(split, root: str = "") -> set[str]:
 @pytest.mark.parametrize("classes", [6, 7, 20, 41])
 def test_dml_splits_the_classes(tmp_path, classes, images):
     content = files(classes, images)
-    plan = plan_of(write(tmp_path / "birds", content))
+    plan = plan_of(write_folder(tmp_path / "birds", content))
     assert (plan.name, plan.channels, list(plan.splits)) == ("folder-birds", 3, ["train", "validation", "test"])
     names = [set(split.class_names) for split in plan.splits.values()]
     assert sum(map(len, names)) == len(set.union(*names)) == classes  # disjoint, and none is lost
@@ -75,7 +59,7 @@ def test_dml_splits_the_classes(tmp_path, classes, images):
 @pytest.mark.parametrize("images", [3, 10, 50])
 def test_ssl_splits_the_images_of_every_class(tmp_path, images):
     content = files(3, images)
-    plan = plan_of(write(tmp_path / "birds", content), "ssl")
+    plan = plan_of(write_folder(tmp_path / "birds", content), "ssl")
     parts = [relative(split, "birds/") for split in plan.splits.values()]
     assert sum(map(len, parts)) == len(set.union(*parts)) == len(content) and set.union(*parts) == set(content)
     for split, count in zip(plan.splits.values(), (images - 2 * max(1, images // 10), *[max(1, images // 10)] * 2), strict=True):
@@ -86,7 +70,7 @@ def test_ssl_splits_the_images_of_every_class(tmp_path, images):
 @pytest.mark.parametrize("task", ["dml", "ssl"])
 def test_directory_and_archives_are_split_alike(tmp_path, task):
     content = files()
-    folder = plan_of(write(tmp_path / "birds", content), task)
+    folder = plan_of(write_folder(tmp_path / "birds", content), task)
     archive = plan_of(write_zip(tmp_path / "birds.zip", content), task)
     wrapped = {f"wrapper/{name}": data for name, data in content.items()} | {"__MACOSX/wrapper/._0.png": b"", "wrapper/readme.txt": b""}
     inside = plan_of(write_zip(tmp_path / "other birds!.zip", wrapped), task)
@@ -98,7 +82,7 @@ def test_directory_and_archives_are_split_alike(tmp_path, task):
 
 @pytest.mark.parametrize("task", ["dml", "ssl"])
 def test_images_are_loaded_in_colour_with_their_labels(tmp_path, task):
-    root = write(tmp_path / "birds", files())
+    root = write_folder(tmp_path / "birds", files())
     dataset = cache.load(recipe([root], task), 8)
     assert dataset.name == "folder-birds"
     for split in (dataset.train, dataset.validation, dataset.test):
@@ -109,12 +93,12 @@ def test_images_are_loaded_in_colour_with_their_labels(tmp_path, task):
 
 
 def test_tasks_names_and_contents_are_cached_apart(tmp_path):
-    root = write(tmp_path / "birds", files())
+    root = write_folder(tmp_path / "birds", files())
     archive, again = (write_zip(tmp_path / name, files()) for name in ("a.zip", "b.zip"))
     identities = {recipe([place], task).identity for place in (root, archive, again) for task in ("dml", "ssl")}
     assert len(identities) == 6
     assert recipe([root], "dml").identity in identities
-    write(root, {"class 00/new.png": encoded(1)})
+    write_folder(root, {"class 00/new.png": encoded(1)})
     assert recipe([root], "dml").identity not in identities
 
 
@@ -128,7 +112,7 @@ def own_split(parts, classes=10, images=10):
 @pytest.mark.parametrize("task", ["dml", "ssl"])
 @pytest.mark.parametrize("validation", ["val", "validation"])
 def test_an_own_split_is_used_as_it_is(tmp_path, task, validation):
-    root = write(tmp_path / "data", own_split(["train", "test", validation]))
+    root = write_folder(tmp_path / "data", own_split(["train", "test", validation]))
     plan = plan_of(root, task)
     for split, part in (("train", "train"), ("validation", validation), ("test", "test")):
         assert relative(plan.splits[split], "data/") == set(own_split([part]))
@@ -136,7 +120,7 @@ def test_an_own_split_is_used_as_it_is(tmp_path, task, validation):
 
 
 def test_validation_classes_come_out_of_train_for_dml(tmp_path):
-    plan = plan_of(write(tmp_path / "data", own_split(["train", "test"])))
+    plan = plan_of(write_folder(tmp_path / "data", own_split(["train", "test"])))
     train, validation, test = (plan.splits[split] for split in ("train", "validation", "test"))
     assert (len(train.class_names), len(validation.class_names), len(test.class_names)) == (8, 2, 10)
     assert relative(train, "data/") | relative(validation, "data/") == set(own_split(["train"]))
@@ -153,7 +137,7 @@ def test_validation_images_come_out_of_train_for_ssl(tmp_path):
 
 def test_other_folders_beside_train_and_test_are_classes(tmp_path):
     content = own_split(["train", "test"]) | files(6)
-    plan = plan_of(write(tmp_path / "stations", content))
+    plan = plan_of(write_folder(tmp_path / "stations", content))
     classes = {name for split in plan.splits.values() for name in split.class_names}
     assert classes == {"train", "test", *(f"class {label:02d}" for label in range(6))}
 
@@ -189,7 +173,7 @@ def test_what_cannot_be_split_is_named(tmp_path, task, content, message):
     root = tmp_path / "birds"
     root.mkdir()
     with pytest.raises(ValueError, match=message):
-        plan_of(write(root, content), task)
+        plan_of(write_folder(root, content), task)
 
 
 def test_places_and_tasks_are_checked(tmp_path):
@@ -207,7 +191,7 @@ def test_an_archive_with_images_at_the_top_is_named(tmp_path):
 
 
 def test_the_splits_of_given_names_never_change(tmp_path):
-    root = write(tmp_path / "birds", files(8, 10))
+    root = write_folder(tmp_path / "birds", files(8, 10))
     classes, images = plan_of(root).splits, plan_of(root, "ssl").splits
     assert [[int(name[-2:]) for name in classes[split].class_names] for split in ("validation", "test")] == [[2, 3], [1, 7]]
     first = [[item for item in images[split].items if "class 00" in item][0] for split in ("validation", "test")]

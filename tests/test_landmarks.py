@@ -16,10 +16,7 @@ from trainables.datasets.landmarks import IncompleteData, read_dead
 CLASSES, TRAINING, VALIDATION = 4, 5, 3  # classes, images of each
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -27,10 +27,7 @@ SIZES = ((40, 30), (30, 44), (36, 36))  # width, height
 NAMES = [f"scene{colour}_{number:06d}" for colour in range(3) for number in range(4)]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def jpeg(pixels: np.ndarray) -> bytes:

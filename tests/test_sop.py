@@ -13,10 +13,7 @@ from trainables.datasets import check_source, download, load_dataset, sop
 HEADER = b"image_id class_id super_class_id path\n"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TUNE_CD_DATA", raising=False)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def sop_files(training=20, test=3, images=2, shape=(12, 16)) -> dict[str, bytes]:

@@ -1,11 +1,14 @@
 """Sampling: what every batch holds, that nothing is preferred, and what is refused."""
 
+import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytorch_metric_learning.samplers import MPerClassSampler
 from scipy.stats import chi2
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -139,3 +142,19 @@ def test_classes_that_are_too_small_are_named():
 def test_labels_of_another_kind_are_refused(labels):
     with pytest.raises(ValueError, match=r"integers of shape \[N\]"):
         KPerClass(labels, 4)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_batches_are_composed_as_pytorch_metric_learnings(k):
+    """MPerClassSampler at the same b and k: as many classes a batch, k items of each, all classes about equally often."""
+    labels, b, batches = torch.arange(24).repeat_interleave(6), 16, 600
+    torch.manual_seed(0)
+    np.random.seed(0)  # PML's sampler draws from numpy's global generator
+    theirs = torch.tensor(list(MPerClassSampler(labels.numpy(), m=k, batch_size=b, length_before_new_iter=b * batches))).reshape(batches, b)
+    sampler, generator = KPerClass(labels, b, k), seeded()
+    ours = torch.stack([sampler.draw(generator)[0] for _ in range(batches)])
+    for drawn in (ours, theirs):
+        counts = torch.nn.functional.one_hot(labels[drawn], 24).sum(1)  # [batches, classes]
+        assert set(counts.unique().tolist()) == {0, k} and (counts > 0).sum(1).unique().tolist() == [b // k]
+        expected = batches * b / 24
+        assert ((counts.sum(0) - expected).abs() < 6 * math.sqrt(expected * k)).all()

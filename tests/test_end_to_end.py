@@ -89,18 +89,23 @@ def test_another_search_method_through_the_same_door(tmp_path, search):
 
 
 def test_the_xbm_experiment_ends_in_its_table(tmp_path):
-    """S1 to S3 and the loss without memory in one study; a configuration is trained once a set-up, whoever asks for it."""
-    said = run(tmp_path, "--study", "xbm", "--experiment", "xbm", "--num-samples", "3", "--set", "memory_size=96", "memory_start=2").stdout
+    """S1 to S3 and the loss without memory in one study; nothing is trained twice, and a resumed study goes on."""
+    argv = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2"]
+    run(tmp_path, *argv, "--num-samples", "2")
+    said = run(tmp_path, *argv, "--num-samples", "4", "--resume").stdout
     table = results.read(tmp_path, "xbm")
-    assert table.groupby("search").size().to_dict() == {"S3": 3, "without-tuned": 3, "without": 5, "S1": 5, "S2": 5}
+    assert table.groupby("search").size().to_dict() == {"without": 5, "S1": 5, "S2": 5, "without-tuned": 4, "S3": 4}
     memory = table["config"].map(lambda config: json.loads(config)["memory"])
     assert dict(zip(table["search"], memory)) == {"S3": "fixed", "without-tuned": "none", "without": "none", "S1": "variable", "S2": "fixed"}
     assert not table.assign(memory=memory).duplicated(["memory", "Lambda_p", "Lambda_e"]).any()
     starts = table[(table["direction"] == "start")].set_index("search")["scores"]
-    assert set(starts.index) == {"S3", "without-tuned", "S1"}, "S2's and without's are S3's and without-tuned's"
+    assert set(starts.index) == {"without", "S1", "S2"}, "the tuned ones set out from the best of the lines"
     assert len({scores["test_r_map"] for scores in starts}) == 3, "the memory matters, and so does its balance"
     for row in ("without memory, default balance", "with memory, S1: variable", "with memory, S2: fixed, default", "without memory, tuned balance", "with memory, S3: fixed, tuned"):
         assert re.search(rf"^{row} +[\d.e-]+ +[\d.e-]+ +0\.\d+ +0\.\d+ +0\.\d+$", said, re.MULTILINE), row
+    steered = asked(tmp_path, "xbm", "S3")
+    run(tmp_path / "whole", *argv, "--num-samples", "4")
+    assert asked(tmp_path / "whole", "xbm", "S3") == steered, "resumed as never stopped"
 
 
 def test_more_trials_for_a_finished_study(uninterrupted, tmp_path):

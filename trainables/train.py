@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from trainables.training import Training
 def main(argv: list[str] | None = None) -> int:
     """Train one configuration and print its evaluations and its outcome; returns the exit status."""
     options = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and the decoding take their time
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
         form = options.setup or ("paper" if device.type == "cuda" else "small")

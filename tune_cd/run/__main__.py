@@ -1,5 +1,6 @@
 """`python -m tune_cd.run`: see `--help`."""
 
+import logging
 import os
 import signal
 import sys
@@ -16,6 +17,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 2 for bad input (no trial was started), 130 when interrupted."""
     options, explicit = parse(argv)
     from tune_cd.run import preflight
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
 
     try:
         study = preflight.check_study(options, explicit)
@@ -46,7 +50,7 @@ def _on_cluster(study) -> int:
     from tune_cd.run import preflight
 
     try:
-        resources = preflight.check_resources(study.options, *preflight.node_resources(), study.searches[0].num_samples)
+        resources = preflight.check_resources(study.options, *preflight.node_resources(), max(search.num_samples for search in study.searches))
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
     except ValueError as error:
         return _refuse(error)

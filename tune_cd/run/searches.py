@@ -29,6 +29,7 @@ class Search:
     make: Callable[..., Optimiser]  # (space, start=...)
     start: dict | None
     setup: Setup  # what its trials train
+    knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
 
 
 def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
@@ -100,13 +101,13 @@ def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, sp
 
 def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:
     """The rows of `table:xbm`. The XBM authors' balance is the global average's, k-1 to b-k: on it the learning rate alone
-    is tuned (S1, S2 and the loss without memory); S3 and its counterpart without memory have the whole plane."""
+    is tuned (S1, S2 and the loss without memory). Then S3 and its counterpart without memory have the whole plane."""
     without, variable, fixed = (replace(asked.setup, memory=memory) for memory in ("none", "variable", "fixed"))
-    tuned = [replace(asked, name="S3", setup=fixed), replace(asked, name="without-tuned", setup=without)]
     if not options.baseline:
-        return tuned
-    lines = {"without": without, "S1": variable, "S2": fixed}
-    return tuned + [_line(name, "global", options, setup, space) for name, setup in lines.items()]
+        return [replace(asked, name="without-tuned", setup=without), replace(asked, name="S3", setup=fixed)]
+    lines = [_line(name, "global", options, setup, space) for name, setup in {"without": without, "S1": variable, "S2": fixed}.items()]
+    tuned = {"without-tuned": ("without", without), "S3": ("S2", fixed)}
+    return lines + [replace(asked, name=name, setup=setup, start=None, knows=line) for name, (line, setup) in tuned.items()]
 
 
 def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:

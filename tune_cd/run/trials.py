@@ -81,6 +81,8 @@ def run_search(study: Study, search: Search, resources: Resources) -> None:
     table = results.read(study.results, study.name)
     searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
     own = table[table["search"] == search.name]
+    for told in results.history(table[table["search"] == search.knows]):
+        searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
     searcher.recall(own)
     alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
     searcher.reuse(table[table["search"].isin(alike)])

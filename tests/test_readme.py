@@ -18,7 +18,7 @@ COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.stri
 def arguments(module: str) -> list[list[str]]:
     """The arguments of every README command that runs `python -m module`."""
     found = [re.search(rf"-m {re.escape(module)}(?: (.*))?$", line) for line in COMMANDS]
-    return [shlex.split(match[1] or "") for match in found if match]
+    return [shlex.split(match[1] or "", comments=True) for match in found if match]
 
 
 def test_two_commands_do_everything():

@@ -3,15 +3,15 @@
 import io
 import os
 import pickle
-import shutil
-import sys
 import tarfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch.nn import functional as F
+from webserver import Page, serve
 
 import trainables.datasets.revisited as revisited
 from trainables.datasets.ground_truth import load_ground_truth
@@ -371,31 +371,30 @@ def test_a_cut_archive_is_refused(tmp_path):
 
 
 def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
-    """The network replaced by files: what is asked for, what is left, and that the benchmark is then the same."""
-    archive = write_tar(
-        tmp_path / "oxbuild_images-v1.tgz", [(f"{name}.jpg", data) for name, data in image_files().items()]
-    )
-    places = {
-        "http://cmp.felk.cvut.cz/revisitop/data/datasets/roxford5k/gnd_roxford5k.pkl": root / "roxford5k" / "gnd_roxford5k.pkl",
-        "https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz": archive,
-    }
-    asked = []
-
-    def fetch(url, path, *, sha256=None, md5=None):
-        asked.append(url)
-        shutil.copy(places[url], path)
-
-    module = type(revisited)("trainables.datasets.download")
-    module.fetch = fetch
-    monkeypatch.setitem(sys.modules, "trainables.datasets.download", module)
+    """From a server on this machine: what is asked for, what is left, and that the benchmark is then the same."""
+    assert revisited.ORIGIN == "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
+    assert revisited.BENCHMARKS["roxford5k"].archives == ("https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",)
+    archive = write_tar(tmp_path / "o.tgz", [(f"{name}.jpg", data) for name, data in image_files().items()])
     new = tmp_path / "new"
-    benchmark = load_benchmark("roxford5k", new, download=True)
-    assert asked == list(places)
+    with serve() as server:
+        server.pages["/gnd_roxford5k.pkl"] = Page((root / "roxford5k" / "gnd_roxford5k.pkl").read_bytes())
+        server.pages["/oxbuild_images-v1.tgz"] = Page(archive.read_bytes())
+        server.pages["/cut.tgz"] = Page(archive.read_bytes()[:-200])
+        monkeypatch.setattr(revisited, "ORIGIN", server.url + "/gnd_{name}.pkl")
+        damaged = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/cut.tgz",))
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="cut.tgz: what arrived .* is wrong and was deleted"):
+            patch.setitem(revisited.BENCHMARKS, "roxford5k", damaged)
+            load_benchmark("roxford5k", new, download=True)
+        assert sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock") == ["gnd_roxford5k.pkl"]
+        published = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/oxbuild_images-v1.tgz",))
+        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", published)
+        benchmark = load_benchmark("roxford5k", new, download=True)
+        asked = len(server.asked)
+        check_benchmark("roxford5k", new, download=True)
+        assert len(server.asked) == asked, "what is there is not fetched again"
     ours = load_benchmark("roxford5k", root)
     assert all(np.array_equal(a, b) for a, b in zip(benchmark.database, ours.database, strict=True))
     assert not list(new.rglob("*.tgz")) and len(list((new / "roxford5k" / "jpg").iterdir())) == 15
-    check_benchmark("roxford5k", new, download=True)
-    assert len(asked) == 2
 
 
 # --- a network's scores

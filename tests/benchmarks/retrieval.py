@@ -30,10 +30,12 @@ def measure(side: str, images: int, dimensions: int) -> None:
 
         score = lambda: {name: value for name, value in retrieval_scores(embeddings, labels).items() if name != "r_map"}  # noqa: E731
     else:
+        from pytorch_metric_learning.distances import CosineSimilarity
         from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+        from pytorch_metric_learning.utils.inference import CustomKNN
 
         names = ("mean_average_precision_at_r", "precision_at_1", "r_precision")
-        calculator = AccuracyCalculator(include=names, k="max_bin_count", device=torch.device("cpu"))
+        calculator = AccuracyCalculator(include=names, k="max_bin_count", device=torch.device("cpu"), knn_func=CustomKNN(CosineSimilarity(), batch_size=256))
         score = lambda: {"map_at_r" if name.startswith("mean") else name: value for name, value in calculator.get_accuracy(embeddings, labels).items()}  # noqa: E731
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before, begun = _megabytes("VmRSS"), time.perf_counter()

@@ -12,7 +12,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ def fetch(
     *,
     sha256: str | None = None,
     md5: str | None = None,
+    verify: Callable[[Path], object] | None = None,
     attempts: int = ATTEMPTS,
     backoff: float = BACKOFF,
     timeout: float = TIMEOUT,
@@ -47,32 +48,38 @@ def fetch(
     """The file at the path, fetched from the url (http or https) unless it is there already.
 
     sha256, md5: the published checksum, one of the two, as hexadecimal digits.  backoff, timeout: s.
+    verify: where none is published, what reads the whole file and raises ValueError unless it is what it should be.
     Raises ConnectionError where the url cannot be fetched (what has arrived stays and is continued next time), and
-    ValueError for a wrong checksum (what has arrived is deleted), for another kind of url and for no checksum.
+    ValueError for a wrong file (what has arrived is deleted), for another kind of url and for none of the three.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{url}: only http:// and https:// are fetched (ftp:// cannot be resumed here)")
-    if (sha256 is None) == (md5 is None):
-        raise ValueError(f"{url}: a download needs one published checksum, sha256 or md5, got {sha256=}, {md5=}")
+    if [sha256, md5, verify].count(None) != 2:
+        raise ValueError(f"{url}: a download needs one published checksum, sha256 or md5, or else verify; got {sha256=}, {md5=}, {verify=}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if path.exists():  # another process may have fetched it while we waited
             return path
         part = path.with_name(path.name + ".part")
         _fetch_part(url, part, attempts, backoff, timeout)
-        expected, kind = (sha256, "sha256") if sha256 else (md5, "md5")
-        with part.open("rb") as file:
-            found = hashlib.file_digest(file, kind).hexdigest()
         _stamp_file(part).unlink(missing_ok=True)
-        if found != expected.lower():
+        try:
+            _check(part, sha256, md5) if verify is None else verify(part)
+        except ValueError as error:
             size = part.stat().st_size
             part.unlink()
-            raise ValueError(
-                f"{url}: the {kind} of what arrived ({size:,} bytes) is wrong and it was deleted: expected {expected}, found {found}"
-            )
+            raise ValueError(f"{url}: what arrived ({size:,} bytes) is wrong and was deleted: {error}") from error
         part.rename(path)
     log.info("%s is complete", path)
     return path
+
+
+def _check(part: Path, sha256: str | None, md5: str | None) -> None:
+    expected, kind = (sha256, "sha256") if sha256 else (md5, "md5")
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, kind).hexdigest()
+    if found != expected.lower():
+        raise ValueError(f"{kind}: expected {expected}, found {found}")
 
 
 def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:

@@ -20,10 +20,11 @@ from filelock import FileLock
 from PIL import Image
 
 from trainables.datasets.cache import cache_root
+from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.source import MAX_PIXELS, missing_data
 from trainables.datasets.structure import preview, published_name
-from trainables.datasets.untar import extract
+from trainables.datasets.untar import check_complete, extract
 
 FORMAT = 1  # raise it when the same files would give other arrays
 DECODED_AT_ONCE = 64  # images in memory while the cache is made
@@ -133,24 +134,23 @@ def check_benchmark(
 def download(name: str, root: str | os.PathLike) -> Path:
     """Fetch ground truth and images into <root>/<name>, unless they are there; returns that folder.
 
-    No checksum of these files is published. So every image that the ground truth names must be in the archives
-    (ValueError otherwise), and nothing else of them is kept. An archive is removed once its images are extracted.
+    No checksum of these files is published. So they are read to their ends before they take their names, every image
+    that the ground truth names must be in the archives (ValueError otherwise), and nothing else of them is kept. An
+    archive is removed once its images are extracted.
     """
-    from trainables.datasets.download import fetch
-
     published = _known(name)
     folder = Path(root) / name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".download.lock"):
         truth_file = folder / f"gnd_{name}.pkl"
         if not truth_file.exists():
-            fetch(ORIGIN.format(name=name), truth_file)
+            fetch(ORIGIN.format(name=name), truth_file, verify=load_ground_truth)
         truth = load_ground_truth(truth_file)
         if not (folder / "jpg").exists():
             archives = [folder / url.rsplit("/", 1)[1] for url in published.archives]
             for url, archive in zip(published.archives, archives, strict=True):
                 if not archive.exists():
-                    fetch(url, archive)
+                    fetch(url, archive, verify=check_complete)
             extract(archives, folder / "jpg", {f"{image}.jpg" for image in (*truth.database, *truth.queries)})
             for archive in archives:
                 archive.unlink()

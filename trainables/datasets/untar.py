@@ -11,6 +11,16 @@ from trainables.datasets.source import MAX_MEMBER_BYTES
 from trainables.datasets.structure import preview
 
 
+def check_complete(archive: Path) -> None:
+    """Read a tar archive to its end. Raises ValueError for a damaged one."""
+    try:
+        with tarfile.open(archive) as tar:
+            for _ in tar:
+                pass
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise ValueError(f"{archive.name} is no complete tar archive: {error}") from error
+
+
 def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
     """Put the wanted files of tar archives side by side into the folder, which appears once it is complete.
 

@@ -1,12 +1,13 @@
 """A training that is resumed ends as the uninterrupted one, to the bit, on the CPU; damaged and foreign files are refused."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, finished
 from trainables import checkpoint, train
+from trainables.tasks import find_setup
 from trainables.training import Training
 
 KINDS = {
@@ -101,3 +102,30 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     without_time = lambda text: [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]  # noqa: E731
     assert without_time(resumed) == without_time(whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.pt"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_trial_saved_by_tune_goes_on_in_another_actor(ray_session, tmp_path):
+    from ray import tune
+
+    from trainables.trial import TrainTrial
+
+    setup = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4, memory="variable", memory_size=64, memory_start=1)
+    trainable = tune.with_parameters(
+        TrainTrial, setup_fields=asdict(setup), data_root=None, threads=1, record=lambda config, outcome, where: None
+    )
+    config = {"Lambda_p": 0.5, "Lambda_e": 4.0, "batch_size": 32, "seed": 0}
+    whole = trainable(config)
+    reports = [whole.train()]
+    whole.save(str(tmp_path / "saved"))
+    while not reports[-1]["done"]:
+        reports.append(whole.train())
+    other = trainable(config)
+    other.restore(str(tmp_path / "saved"))
+    resumed = [other.train() for _ in range(3)]
+    assert len(reports) == 4 and resumed[-1]["done"]
+    told = ("val_score", "test_score", "images_seen", "train_positive_term", "train_negative_similarity")
+    assert [[report.get(name) for name in told] for report in resumed] == [[report.get(name) for name in told] for report in reports[1:]]
+    for trial in (whole, other):
+        trial.stop()

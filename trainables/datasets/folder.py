@@ -9,15 +9,11 @@ ssl: every class is in every split, 80 % of its images for training, 10 % valida
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
-import numpy as np
-
-from trainables.datasets.source import Source, decode_image, missing_data
-from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order, preview
+from trainables.datasets.source import Source, missing_data
+from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview
 
 TASKS = ("dml", "ssl")
 CLASS_FRACTIONS = {"validation": 0.15, "test": 0.25}  # dml; the rest is for training
@@ -48,12 +44,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     # The task because the splits differ, the name because an archive's identity does not cover it.
     identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()
 
-    @contextmanager
-    def renderer(image_size: int) -> Iterator[Render]:
-        with source.reader() as read:
-            yield lambda item: np.asarray(decode_image(read(item), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
-
-    return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), renderer)
+    return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), source.photographs)
 
 
 def _cleaned(root: Path) -> str:

@@ -8,13 +8,11 @@ many of them dead by now; `download` fetches what is left. The landmark's box in
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 from filelock import FileLock
 
 from trainables.datasets.download import REPORT_EVERY, Interrupted, chunks, opened
@@ -22,7 +20,6 @@ from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, m
 from trainables.datasets.structure import (
     Plan,
     Recipe,
-    Render,
     SplitPlan,
     UndecodableImage,
     allowed_task,
@@ -70,11 +67,6 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     if len(untried) > MAX_UNTRIED * len(urls):
         raise IncompleteData(f"{folder}: {len(missing):,} of {len(urls):,} images are missing, {len(untried):,} of them not known to be dead links; fetch them with --download")
 
-    @contextmanager
-    def renderer(image_size: int) -> Iterator[Render]:
-        with source.reader() as read:
-            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
-
     classes, few = _classes(folder, lists, source)
     if empty := [LISTS[split] for split, found in classes.items() if not found]:
         raise IncompleteData(
@@ -88,7 +80,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
         source.location,
         source.identity(),
         lambda: _plan(classes),
-        renderer,
+        source.photographs,
         left_out="; ".join(notes),
         incomplete=bool(untried),
     )

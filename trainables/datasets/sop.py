@@ -5,18 +5,13 @@ The classes of the three splits are disjoint.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from trainables.datasets.download import fetch_any
-from trainables.datasets.source import Source, decode_image, missing_data
+from trainables.datasets.source import Source, missing_data
 from trainables.datasets.structure import (
     Plan,
     Recipe,
-    Render,
     SplitPlan,
     allowed_task,
     fixed_order,
@@ -47,12 +42,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     allowed_task("sop", task, ("dml",))
     source = Source((_find(roots),), _WANTED)
 
-    @contextmanager
-    def renderer(image_size: int) -> Iterator[Render]:
-        with source.reader() as read:
-            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)  # [3, s, s]
-
-    return Recipe("sop", source.location, source.identity(), lambda: _plan(source), renderer)
+    return Recipe("sop", source.location, source.identity(), lambda: _plan(source), source.photographs)
 
 
 def download(root: Path) -> None:

@@ -16,9 +16,10 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageOps
 
-from trainables.datasets.structure import UndecodableImage
+from trainables.datasets.structure import Render, UndecodableImage
 
 # Photographs from the web (Landmarks, a user's folder) come from cameras of up to 50 Mpx; the other datasets stay below
 # 1 Mpx and 1 MB. Limits all the same: a file of a few kB can claim gigapixels, and every thread decodes one in memory.
@@ -108,6 +109,12 @@ class Source:
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
 
             yield read
+
+    @contextmanager
+    def photographs(self, image_size: int) -> Iterator[Render]:
+        """Yields name -> uint8 [3, image_size, image_size] in RGB: a `Recipe`'s renderer. See `reader`, `decode_image`."""
+        with self.reader() as read:
+            yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
 
 
 def decode_image(data: bytes, mode: str, size: int) -> Image.Image:

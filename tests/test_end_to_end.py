@@ -108,6 +108,20 @@ def test_the_xbm_experiment_ends_in_its_table(tmp_path):
     assert asked(tmp_path / "whole", "xbm", "S3") == steered, "resumed as never stopped"
 
 
+def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path):
+    (tmp_path / "mynets.py").write_text(
+        "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 32))\n"
+    )
+    save = "import torch, mynets\ntorch.save(torch.nn.ModuleDict({'trunk': mynets.flat(1, 28)}).state_dict(), 'mine.pt')"
+    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, timeout=60)
+    command = [*COMMAND, "network=mynets:flat", "--weights", "mine.pt", "--results", "r", "--study", "own", "--num-samples", "2", "--no-baseline", "--address", "local"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    table = results.read(tmp_path / "r")
+    config = json.loads(table["config"].iloc[0])
+    assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
+
+
 def test_more_trials_for_a_finished_study(uninterrupted, tmp_path):
     run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
     run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")

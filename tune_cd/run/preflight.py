@@ -61,7 +61,10 @@ def setup_of(options: argparse.Namespace, form: str) -> Setup:
         setup = replace(setup, **XBM[form], memory="fixed")
     setup = override(setup, options.assignments or [])
     given = {name: value for name in ("images_seen", "weights") if (value := getattr(options, name)) is not None}
-    return replace(setup, **given)
+    setup = replace(setup, **given)
+    if setup.weights not in ("none", "imagenet"):  # trials run elsewhere
+        setup = replace(setup, weights=str(Path(setup.weights).expanduser().resolve()))
+    return setup
 
 
 def with_form(study: Study, form: str) -> Study:

@@ -56,6 +56,16 @@ def test_the_state_of_another_training_is_refused(tmp_path):
             checkpoint.load(other, tmp_path / "training.pt")
 
 
+def test_the_generator_of_another_kind_of_device_is_refused_before_anything_changes(tmp_path):
+    training, other = Training(SETUP, DATA, H, seed=0, device=CPU), Training(SETUP, DATA, H, seed=0, device=CPU)
+    training.advance()
+    torch.save(training.state() | {"generator": torch.zeros(16, dtype=torch.uint8)}, tmp_path / "training.pt")
+    before = [parameter.clone() for parameter in other.model.parameters()]
+    with pytest.raises(ValueError, match="training.pt"):
+        checkpoint.load(other, tmp_path / "training.pt")
+    assert other.iteration == 0 and all(torch.equal(a, b) for a, b in zip(other.model.parameters(), before))
+
+
 class Executes:
     def __reduce__(self):
         return print, ("executed",)
@@ -80,10 +90,10 @@ def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
 
 
 def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
-    command = ["--set", "images_seen=640", "evaluations=4", "--device", "cpu", "--checkpoint", str(tmp_path / "run.pt")]
+    command = ["--set", "images_seen=640", "evaluations=4", "--device", "cpu", "--checkpoint", str(tmp_path / "new" / "run.pt")]
     assert train.main(command) == 0
     whole = capsys.readouterr().out
-    (tmp_path / "run.pt").unlink()
+    (tmp_path / "new" / "run.pt").unlink()
     advance = Training.advance
 
     def interrupted(self):
@@ -101,7 +111,7 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     assert resumed.count("validation r_map") == 3 and whole.count("validation r_map") == 4
     without_time = lambda text: [line for line in text[text.index("{") :].splitlines() if "seconds" not in line]  # noqa: E731
     assert without_time(resumed) == without_time(whole)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.pt"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["run.pt"]
 
 
 @pytest.mark.ray

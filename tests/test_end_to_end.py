@@ -200,6 +200,7 @@ def test_a_trial_that_raises_is_a_failed_row_and_the_search_goes_on(tmp_path):
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     table = results.read(tmp_path, "broken")
     assert set(table["status"]) == {"failed"} and len(table) == 3, finished.stdout + finished.stderr
+    assert finished.returncode == 1
     assert "disk on fire" in table["error"].iloc[0] and table["val_score"].isna().all()
     assert "no trial of study broken has completed" in finished.stdout
 

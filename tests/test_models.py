@@ -260,3 +260,10 @@ def test_check_network_passes_and_refuses_as_build_network():
     check_network("small_conv", "none", channels=1, image_size=28, embedding=4, projection=True)
     with pytest.raises(ValueError, match="'vgg'.*resnet50.*module:function"):
         check_network("vgg", "imagenet", channels=3, image_size=64)
+
+
+def test_embeddings_are_unit_vectors_in_float32_under_autocast_too():
+    model = build_network("small_conv", channels=1, image_size=28, projection=False, seed=0, embedding=16).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        z = model(torch.rand(8, 1, 28, 28) * 2 - 1)
+    assert z.dtype == torch.float32 and (z.norm(dim=1) - 1).abs().max() < 1e-6

@@ -4,13 +4,15 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tune_cd import results
 from tune_cd.run import preflight
-from tune_cd.run.__main__ import main
+from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_resources, check_study, node_resources, store
 from tune_cd.run.searches import searches_of
+from trainables.models import build_network
 from trainables.tasks import find_setup
 
 
@@ -64,6 +66,58 @@ def test_the_xbm_experiment_has_a_search_for_each_row_of_the_table(tmp_path):
     assert [search.name for search in study(tmp_path, "--experiment", "xbm", "--no-baseline").searches] == ["without-tuned", "S3"]
     with pytest.raises(ValueError, match="memory of size 32 does not hold a batch of 64"):
         study(tmp_path, "--experiment", "xbm", "--set", "memory_size=32")
+
+
+def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path):
+    """Without --setup the form follows the cluster: weights that fit either form's network are not refused before."""
+    weights = build_network("resnet18_gem", channels=1, image_size=64, projection=False, seed=0).state_dict()
+    torch.save(weights, tmp_path / "w.pt")
+    made = study(tmp_path, "--weights", str(tmp_path / "w.pt"))
+    assert made.setup.network == "resnet18_gem" and made.options.setup is None
+    assert preflight.with_form(made, "paper").setup.weights == str(tmp_path / "w.pt")
+    for refused in (lambda: preflight.with_form(made, "small"), lambda: study(tmp_path, "--weights", str(tmp_path / "w.pt"), "--setup", "small")):
+        with pytest.raises(ValueError, match="w.pt"):
+            refused()
+
+
+def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options, _ = parse(["--data-root", "data", "--weights", "w.pt", "--set", "weights=v.pt", "margin=0.3"])
+    assert (options.data_root, options.weights) == (str(tmp_path / "data"), str(tmp_path / "w.pt"))
+    assert options.assignments == [f"weights={tmp_path / 'v.pt'}", "margin=0.3"]
+    assert parse(["--weights", "imagenet"])[0].weights == "imagenet"
+
+
+def test_a_memory_that_would_never_be_used_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="memory_start = 50: 640 images at batch_size 64 are only 10 iterations"):
+        study(tmp_path, "--experiment", "xbm", "--images-seen", "640")
+
+
+def test_a_start_of_ones_own_is_the_tuned_searches(tmp_path):
+    searches = study(tmp_path, "--experiment", "xbm", "--start", "Lambda_p=1,Lambda_e=5").searches
+    assert [search.start for search in searches[3:]] == [{"Lambda_p": 1.0, "Lambda_e": 5.0}] * 2
+    assert [search.start for search in study(tmp_path, "--experiment", "xbm").searches[3:]] == [None, None]
+
+
+def test_a_baseline_outside_of_the_range_is_named(tmp_path):
+    with pytest.raises(ValueError, match="'separate' starts at the usual learning rate: Lambda_p = 0.1 .*--no-baseline"):
+        study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5")
+    assert len(study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline").searches) == 1
+
+
+def test_adams_learning_rate_is_not_in_the_weights_as_well(tmp_path):
+    made = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4")
+    assert made.searches[0].start == {"Lambda_p": 1.0, "Lambda_e": 1.0}
+
+
+def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):
+    def gone(*arguments):
+        raise FileNotFoundError("no weights here")
+
+    monkeypatch.setattr(preflight, "node_resources", lambda: ([{"CPU": 4.0}], []))
+    monkeypatch.setattr(preflight, "with_form", gone)
+    made = study(tmp_path)
+    assert _on_cluster(made) == 2 and "no weights here" in capsys.readouterr().err
 
 
 def test_weights_reach_the_set_up_and_are_checked(tmp_path):

@@ -132,10 +132,23 @@ def test_batches_that_just_fit_are_drawn():
 
 
 def test_classes_that_are_too_small_are_named():
-    with pytest.raises(ValueError, match="2 of 4 classes have fewer than the 3 images .* class 7 with 1"):
+    with pytest.raises(ValueError, match="2 of 4 classes have fewer than 3 images.* class 7 with 1"):
         check_class_sizes([9, 9, 7, 8, 8, 8, 6, 6, 6], 3)
     with pytest.raises(ValueError, match="1 of 3 classes .* class 7 with 1"):
         KPerClass([9, 9, 7, 8, 8, 8], 4)
+
+
+def test_small_classes_give_all_their_images_and_some_again():
+    """As SOP with 4 per class, of whose classes many have 2 or 3 images; larger classes are drawn as before."""
+    labels = torch.tensor([0] * 2 + [1] * 3 + [2] * 6)
+    sampler, generator, repeated = KPerClass(labels, 12, 4), seeded(), Counter()
+    for _ in range(300):
+        indices, y = sampler.draw(generator)
+        assert torch.equal(labels[indices], y) and sorted(y.tolist()) == [0] * 4 + [1] * 4 + [2] * 4
+        drawn = {label: Counter(indices[y == label].tolist()) for label in range(3)}
+        assert drawn[0] == {0: 2, 1: 2} and sorted(drawn[1].values()) == [1, 1, 2] and set(drawn[2].values()) == {1}
+        repeated.update(image for image, count in drawn[1].items() if count == 2)
+    assert set(repeated) == {2, 3, 4} and min(repeated.values()) > 70, "none is preferred"
 
 
 @pytest.mark.parametrize("labels", [torch.zeros(4), torch.zeros(2, 2).long()])

@@ -56,7 +56,7 @@ def test_overrides_are_read_as_the_fields_type():
 
 
 @pytest.mark.parametrize("text, said", [("margin", "FIELD=VALUE"), ("margins=1", "margins"), ("k=2.5", "int"), ("k=1", "at least 2"),
-                                        ("margin=-1", "> 0"), ("memory=full", "full"), ("memory_size=0", "memory_size"), ("schedule=linear", "linear"), ("precision=float16", "float16"), ("loss=triplet", "triplet"), ("dataset=sop", "dataset"), ("q=3", "q = 3")])  # fmt: skip
+                                        ("margin=-1", "> 0"), ("memory=full", "full"), ("margin=3", "margin = 3"), ("margin=inf", "finite"), ("temperature=inf", "finite"), ("image_size=2000", "2000"), ("image_size=4", "from 8"), ("memory_size=0", "memory_size"), ("schedule=linear", "linear"), ("precision=float16", "float16"), ("loss=triplet", "triplet"), ("dataset=sop", "dataset"), ("q=3", "q = 3")])  # fmt: skip
 def test_overrides_that_do_not_fit(text, said):
     with pytest.raises(ValueError, match=said):
         override(find_setup("glyphs", "small"), [text])
@@ -73,3 +73,9 @@ def test_a_folder_has_both_tasks():
     assert find_setup("folder", "small", "ssl").metric == "probe_accuracy"
     with pytest.raises(ValueError, match="memory = 'fixed'"):
         override(find_setup("folder", "small", "ssl"), ["memory=fixed"])
+
+
+@pytest.mark.parametrize("fields", [{"k": 2.5}, {"images_seen": float("inf")}, {"evaluations": 1.5}, {"embedding": True}, {"memory_size": 10.0}])
+def test_numbers_of_things_are_whole(fields):
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        replace(find_setup("glyphs", "small"), **fields)

@@ -246,3 +246,14 @@ def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
     indices = torch.tensor([3, 1, 3])
     assert torch.equal(take(DATA.train[0], indices), DATA.train[0][indices])
     assert room_on(CPU) == 0
+
+
+def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
+    def on_test(model, setup, train_split, split, *, whole=False):
+        if whole:
+            raise Diverged("embeddings are not finite")
+        return evaluate(model, setup, train_split, split)
+
+    monkeypatch.setattr(training, "evaluate", on_test)
+    outcome = finished().outcome()
+    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(outcome.curve) == 4

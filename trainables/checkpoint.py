@@ -24,5 +24,5 @@ def load(training: Training, path: Path) -> None:
         raise ValueError(f"{path} is not a whole saved training: {error}") from error
     try:
         training.load_state(state)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -24,6 +24,9 @@ def check_training(setup: Setup, batch_sizes: Iterable[int], data_root: str | No
             check_batch(batch_size, setup.k, source.training_classes)
         if setup.memory != "none":
             check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
+            iterations = setup.images_seen // batch_size
+            if setup.memory_start >= iterations:
+                raise ValueError(f"memory_start = {setup.memory_start}: {setup.images_seen} images at batch_size {batch_size} are only {iterations} iterations")
     if setup.test != "split":
         check_benchmark(setup.test, data_root, download=download)
         if source.channels != 3:

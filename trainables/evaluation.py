@@ -48,7 +48,9 @@ def evaluate(
         return {"spread": spread(embeddings)} | retrieval_scores(embeddings, labels, recall_at=recall_at)
     features = apply(model.features, images, device)
     measured = {"spread": spread(features)}
-    accuracy = linear_probe(apply(model.features, train[0], device), train[1], features, labels, epochs=setup.probe_epochs)
+    training_features = apply(model.features, train[0], device)
+    spread(training_features)  # raises where they are not finite
+    accuracy = linear_probe(training_features, train[1], features, labels, epochs=setup.probe_epochs)
     return measured | {"probe_accuracy": accuracy}
 
 

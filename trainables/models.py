@@ -32,7 +32,8 @@ class Embedder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """What the loss and retrieval see: unit vectors [b, d]."""
-        return F.normalize(self.head(self.trunk(images)), dim=1)
+        embedding = self.head(self.trunk(images))
+        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)  # bfloat16 is no unit vector
 
 
 class GeM(nn.Module):

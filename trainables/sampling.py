@@ -38,27 +38,29 @@ def check_batch(batch_size: int, k: int, classes: int, unit: str = "training cla
         )
 
 
-def check_class_sizes(labels: Tensor | Sequence[int], k: int) -> None:
-    """Refuse classes that do not have k different images.
+def check_class_sizes(labels: Tensor | Sequence[int], least: int = 2) -> None:
+    """Refuse classes without a positive pair.
 
     Args:
         labels: [N] integers (tensor, array or list).
-        k: images drawn from each class of a batch.
+        least: images that every class must have.
 
     Raises:
         ValueError: naming the first such class.
     """
     classes, sizes = torch.as_tensor(labels).unique(return_counts=True)
-    small = sizes < k
+    small = sizes < least
     if small.any():
         raise ValueError(
-            f"{int(small.sum())} of {len(classes)} classes have fewer than the {k} images drawn from each; "
+            f"{int(small.sum())} of {len(classes)} classes have fewer than {least} images; "
             f"the first is class {int(classes[small][0])} with {int(sizes[small][0])}"
         )
 
 
 class KPerClass:
     """b/k different classes, k different images of each; every set of classes and of images equally likely.
+
+    Of a class with fewer than k images, and at least 2, all are drawn and some again, about equally often.
 
     Args:
         labels: [N] integers (tensor, array or list), the class of every image; any numbers, in any order.
@@ -80,12 +82,13 @@ class KPerClass:
             )
         classes, members, sizes = labels.unique(return_inverse=True, return_counts=True)
         check_batch(batch_size, k, len(classes))
-        check_class_sizes(labels, k)
+        check_class_sizes(labels)
         self.batch_size = batch_size
         self.k = k
         self.classes = classes.long().to(device)  # [C]
         self.sizes = sizes.to(device)  # [C]
         self.table = _class_table(members, sizes).to(device)  # [C, n_max]
+        self.repeats = torch.arange(k, device=device)
 
     def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A batch as (indices [b] of images, labels [b]), both int64 on the sampler's device."""
@@ -93,7 +96,8 @@ class KPerClass:
         table = self.table[drawn]  # [b/k, n_max]
         keys = torch.rand(table.shape, generator=generator, device=table.device)
         absent = torch.arange(table.shape[1], device=table.device) >= self.sizes[drawn, None]
-        columns = keys.masked_fill_(absent, -1.0).topk(self.k, dim=1).indices  # [b/k, k]
+        order = keys.masked_fill_(absent, -1.0).topk(min(self.k, table.shape[1]), dim=1).indices
+        columns = order.gather(1, self.repeats % self.sizes[drawn, None].clamp(max=self.k))  # [b/k, k]
         return table.gather(1, columns).flatten(), self.classes[drawn].repeat_interleave(self.k)
 
 

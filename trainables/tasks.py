@@ -8,6 +8,7 @@ looks at it) the entries say what was decided.
 """
 
 from dataclasses import dataclass, fields, replace
+from math import isfinite
 from types import UnionType
 from typing import get_args
 
@@ -25,6 +26,8 @@ ALLOWED = {
     "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES, "precision": (None, *PRECISIONS), "memory": MEMORIES, "test": TESTS,
 }  # fmt: skip
+IMAGE_SIZES = (8, 1024)  # px
+LARGEST_MARGIN = 2.0  # unit vectors are no further apart
 POSITIVE = ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature", "test_image_size")
 
 
@@ -66,8 +69,15 @@ class Setup:
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
         for name in POSITIVE:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0")
+            if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+        for field in fields(self):
+            if field.type is int and type(getattr(self, field.name)) is not int:
+                raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
+        if self.margin > LARGEST_MARGIN:
+            raise ValueError(f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors")
+        if not IMAGE_SIZES[0] <= self.image_size <= IMAGE_SIZES[1] or self.test_image_size < IMAGE_SIZES[0]:
+            raise ValueError(f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[1]}) pixels")
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
@@ -99,8 +109,8 @@ class Setup:
 DML = {"task": "dml", "loss": "margin"}
 SSL = {"task": "ssl", "loss": "infonce"}
 PRETRAINED = {"network": "resnet18_gem", "weights": "imagenet"}  # "fine-tuning of a pretrained model", ssec:best_hp_values
-SMALL = {"network": "small_conv", "image_size": 28}
-PHOTOS = {"network": "small_conv", "image_size": 32}
+SMALL = {"network": "small_conv", "image_size": 28, "memory_size": 2_000, "memory_start": 50}
+PHOTOS = SMALL | {"image_size": 32}
 
 SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     "glyphs": {  # not in the paper: fonts as a stand-in for Omniglot that needs no download, hence from scratch
@@ -147,7 +157,7 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
 
 XBM = {
     "paper": {"network": "resnet50", "embedding": 128, "k": 4, "distance": "cosine", "images_seen": 70_000 * 64},
-    "small": {"embedding": 128, "k": 4, "distance": "cosine", "memory_size": 2_000, "memory_start": 50},
+    "small": {"embedding": 128, "k": 4, "distance": "cosine"},
 }
 """What the experiment of `table:xbm` changes in a metric learning set-up; its batch size is 64."""
 

@@ -31,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
         data = DeviceData.load(setup, options.data_root, device)
         h = {"Lambda_p": options.Lambda_p, "Lambda_e": options.Lambda_e, "batch_size": options.batch_size}
         training = Training(setup, data, h, seed=options.seed, device=device)
+        if options.checkpoint:
+            options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         if options.checkpoint and options.checkpoint.exists():
             checkpoint.load(training, options.checkpoint)
     except (ValueError, OSError) as error:

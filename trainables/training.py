@@ -118,7 +118,11 @@ class Training:
             return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
         self.model.load_state_dict(self.best)
-        test = self._test()
+        try:
+            test = self._test()
+        except Diverged:  # finite on validation, and not here
+            self.diverged = True
+            return self.outcome()
         terms = self._terms_after_training()
         return Outcome(
             "completed", best.val_score, test[self._test_metric], _named(best.scores, test) | terms, terms["positive_term"],
@@ -151,11 +155,11 @@ class Training:
         differs = [name for name in identity if state.get(name) != identity[name]]
         if differs:
             raise ValueError(f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}")
+        self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.memory is not None:
             self.memory.load_state_dict(state["memory"])
-        self.generator.set_state(state["generator"].cpu())
         self.iteration, self.diverged, self.train_seconds = state["iteration"], state["diverged"], state["train_seconds"]
         self.curve = [Evaluation(**evaluation) for evaluation in state["curve"]]
         self.best = copy.deepcopy(state["best"])

@@ -4,9 +4,11 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
 from tune_cd.run.options import parse
 
+FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000"}}
 """OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
@@ -14,7 +16,7 @@ as long once anything else wants a core (Ray's workers run at a low priority). Y
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a study; returns the exit status: 0, 2 for bad input (no trial was started), 130 when interrupted."""
+    """Run a study; returns the exit status: 0, 1 if no trial completed, 2 for bad input (none was started), 130 when interrupted."""
     options, explicit = parse(argv)
     from tune_cd.run import preflight
 
@@ -37,6 +39,9 @@ def main(argv: list[str] | None = None) -> int:
 def _connect(address: str | None) -> None:
     """Join the cluster, or start one here. Raises ConnectionError where there is none at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # a Ray started here hands them to trials, which run in folders of their own
+        if os.environ.get(name):
+            os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
@@ -52,7 +57,7 @@ def _on_cluster(study) -> int:
     try:
         resources = preflight.check_resources(study.options, *preflight.node_resources(), max(search.num_samples for search in study.searches))
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
-    except ValueError as error:
+    except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
     _announce(study, resources)
     if study.options.dry_run:
@@ -67,6 +72,8 @@ def _refuse(error: Exception) -> int:
 
 
 def _run(study, resources) -> int:
+    from tune_cd import results
+    from tune_cd.analysis import best_trial
     from tune_cd.run.summary import summarise
     from tune_cd.run.trials import run_search
 
@@ -78,6 +85,8 @@ def _run(study, resources) -> int:
         status = INTERRUPTED
         print("\ninterrupted: every finished trial is in the table")
     print(summarise(study))
+    if status == 0 and best_trial(results.read(study.results, study.name)) is None:
+        status = FAILED
     if status == INTERRUPTED:
         print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
     return status

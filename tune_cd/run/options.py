@@ -2,6 +2,7 @@
 
 import argparse
 from datetime import datetime
+from pathlib import Path
 
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.run.searches import BASELINE_TRIALS, DEFAULT_TRIALS
@@ -38,11 +39,11 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--task", choices=TASKS, help="default: the dataset's")
     what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
-    what.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
-    what.add_argument("--weights", metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
+    what.add_argument("--set", dest="assignments", type=_assignment, metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
+    what.add_argument("--weights", type=_weights, metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
     what.add_argument("--experiment", choices=EXPERIMENTS, default="balance", help="balance: the set-up as it is (the default); xbm: with and without cross-batch memory in its balance modes S1, S2 and S3")
     what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
-    what.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    what.add_argument("--data-root", type=_path, metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
     how = top.add_argument_group("how it is searched")
     how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
@@ -88,8 +89,8 @@ def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> ar
     Raises ValueError naming an option that would make it another study.
     """
     for name, value in explicit.items():
-        if name not in (*EXTENSIBLE, *SITUATION) and value != stored[name]:
-            raise ValueError(f"study {options.study!r} was started with {name} = {stored[name]!r}; --resume cannot change it to {value!r}")
+        if name not in (*EXTENSIBLE, *SITUATION) and value != stored.get(name):
+            raise ValueError(f"study {options.study!r} was started with {name} = {stored.get(name)!r}; --resume cannot change it to {value!r}")
     kept = {name: value for name, value in stored.items() if name not in (*SITUATION, *explicit)}
     return argparse.Namespace(**{**vars(options), **kept})
 
@@ -105,6 +106,20 @@ def space_of(options: argparse.Namespace) -> Space:
     """The searched box. Raises ValueError for an impossible one."""
     box = {"Lambda_p": tuple(options.range), "Lambda_e": tuple(options.range)}
     return Space(**box, batch_size=sorted(options.batch_sizes)) if options.tune_batch_size else Space(**box)
+
+
+def _path(text: str) -> str:
+    """As it stays valid in a trial's folder, and when the study is resumed from another one."""
+    return str(Path(text).expanduser().resolve())
+
+
+def _weights(text: str) -> str:
+    return text if text in ("none", "imagenet") else _path(text)
+
+
+def _assignment(text: str) -> str:
+    name, equals, value = text.partition("=")
+    return f"weights={_weights(value)}" if equals and name == "weights" else text
 
 
 def _range(text: str) -> list[float]:

@@ -14,6 +14,7 @@ from tune_cd.run.options import space_of, study_name, with_stored
 from tune_cd.run.searches import Search, searches_of, with_start_batch
 from tune_cd.space import Space
 from trainables.checks import check_training
+from trainables.datasets import SourceSummary
 from trainables.tasks import XBM, Setup, find_setup, override
 
 STUDY_VERSION = 1
@@ -43,15 +44,13 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     if stored is not None:
         options = with_stored(options, explicit, stored)
     options = with_start_batch(options, explicit)
-    setup = setup_of(options, options.setup or "small")
+    setup, source = _checked_setup(options)
     name = study_name(options, setup)
-    data_root = str(Path(options.data_root).expanduser().resolve()) if options.data_root else None
     space = space_of(options)
-    source = check_training(setup, options.batch_sizes if options.tune_batch_size else [options.batch_size], data_root, options.download)
     searches = searches_of(options, setup, space)
     if options.workers is not None:
         check_workers(options.workers)
-    return Study(name, root / "studies" / name, root, options, setup, source.name, data_root, space, searches)
+    return Study(name, root / "studies" / name, root, options, setup, source.name, options.data_root, space, searches)
 
 
 def setup_of(options: argparse.Namespace, form: str) -> Setup:
@@ -61,10 +60,28 @@ def setup_of(options: argparse.Namespace, form: str) -> Setup:
         setup = replace(setup, **XBM[form], memory="fixed")
     setup = override(setup, options.assignments or [])
     given = {name: value for name in ("images_seen", "weights") if (value := getattr(options, name)) is not None}
-    setup = replace(setup, **given)
-    if setup.weights not in ("none", "imagenet"):  # trials run elsewhere
-        setup = replace(setup, weights=str(Path(setup.weights).expanduser().resolve()))
-    return setup
+    return replace(setup, **given)
+
+
+def _checked_setup(options: argparse.Namespace) -> tuple[Setup, SourceSummary]:
+    """The set-up that passes; where its form depends on the cluster, which is not known yet, either may.
+
+    Raises ValueError or OSError, of the small form where neither passes.
+    """
+    forms = [options.setup] if options.setup else ["small", "paper"]
+    errors = []
+    for form in forms:
+        try:
+            setup = setup_of(options, form)
+            return setup, check_training(setup, batch_sizes_of(options), options.data_root, options.download)
+        except (ValueError, OSError) as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def batch_sizes_of(options: argparse.Namespace) -> list[int]:
+    """All that a trial may have."""
+    return options.batch_sizes if options.tune_batch_size else [options.batch_size]
 
 
 def with_form(study: Study, form: str) -> Study:
@@ -73,7 +90,7 @@ def with_form(study: Study, form: str) -> Study:
         return study
     options = argparse.Namespace(**{**vars(study.options), "setup": form})
     setup = setup_of(options, form)
-    check_training(setup, [options.batch_size], study.data_root, options.download)
+    check_training(setup, batch_sizes_of(options), study.data_root, options.download)
     return replace(study, options=options, setup=setup, searches=searches_of(options, setup, study.space))
 
 

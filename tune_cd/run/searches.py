@@ -93,7 +93,10 @@ def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[
 
 def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
     """Tune the learning rate alone: one golden-section line search along the joint direction, on the recipe's diagonal."""
-    start = space.check(_recipe(average, options, setup))
+    try:
+        start = space.check(_recipe(average, options, setup))
+    except ValueError as error:
+        raise ValueError(f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline") from None
     joint = [[1.0, 1.0, 0.0][: len(space.names)]]
     make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
     return Search(name, BASELINE_TRIALS, make, start, setup)
@@ -107,8 +110,10 @@ def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Searc
         return [replace(asked, name="without-tuned", setup=without), replace(asked, name="S3", setup=fixed)]
     lines = [_line(name, "global", options, setup, space) for name, setup in {"without": without, "S1": variable, "S2": fixed}.items()]
     tuned = {"without-tuned": ("without", without), "S3": ("S2", fixed)}
-    return lines + [replace(asked, name=name, setup=setup, start=None, knows=line) for name, (line, setup) in tuned.items()]
+    start = None if options.start == "conventional" else asked.start  # None: the best of the line
+    return lines + [replace(asked, name=name, setup=setup, start=start, knows=line) for name, (line, setup) in tuned.items()]
 
 
 def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:
-    return balance.from_recipe(setup.learning_rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}
+    rate = setup.learning_rate if setup.optimizer == "sgd" else 1.0  # Adam has a learning rate of its own
+    return balance.from_recipe(rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}

@@ -55,7 +55,8 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
             lines.append(f"{label:<34}{'no completed trial':>40}")
             continue
         h = f"{trial['Lambda_p']:>10.4g}{trial['Lambda_e']:>10.4g}"
-        lines.append(f"{label:<34}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{trial['scores']['test_precision_at_1']:>8.4f}")
+        recall = trial["scores"].get("test_precision_at_1")  # revisited Oxford and Paris have none
+        lines.append(f"{label:<34}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}" + (f"{recall:>8.4f}" if recall is not None else f"{'-':>8}"))
     return lines
 
 

@@ -72,17 +72,19 @@ def test_the_global_average_is_a_weighting_of_the_two_terms(distance):
     assert_equal([weighted], [reference.global_margin_loss(z.tolist(), labels, 1.2, distance, 1)])
 
 
+class Weighted(reducers.MeanReducer):
+    """The mean over all pairs times a weight."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def element_reduction(self, values, *_):
+        return self.weight * values.mean()
+
+
 def foreign_contrastive(distance, margin, weight_positive, weight_entropy):
     """pytorch-metric-learning's contrastive loss with averages over all pairs; its default drops the pairs at 0."""
-
-    class Weighted(reducers.MeanReducer):
-        def __init__(self, weight):
-            super().__init__()
-            self.weight = weight
-
-        def element_reduction(self, values, *_):
-            return self.weight * values.mean()
-
     reducer = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})
     if distance == "cosine":
         return losses.ContrastiveLoss(1, 1 - margin, distance=distances.CosineSimilarity(), reducer=reducer)

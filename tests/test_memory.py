@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import normalize
 
+from test_losses import Weighted
 from trainables.losses import infonce_terms, margin_terms
 from trainables.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
 
@@ -204,15 +205,6 @@ def test_a_filled_slot_does_take_part():
 
 def foreign_loss(loss, weight_positive, weight_entropy):
     """pytorch-metric-learning's losses, averaged over all pairs; cosine margin 0.5 or InfoNCE at temperature 0.1."""
-
-    class Weighted(reducers.MeanReducer):
-        def __init__(self, weight):
-            super().__init__()
-            self.weight = weight
-
-        def element_reduction(self, values, *_):
-            return self.weight * values.mean()
-
     if loss == "infonce":  # its one loss is positive + entropy, both offsets of 1 / temperature cancel
         return losses.NTXentLoss(temperature=0.1)
     by_kind = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})

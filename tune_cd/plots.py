@@ -68,5 +68,5 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     axes.set(xlabel="trials (training runs)", ylabel=f"best validation {metric} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
-    axes.margins(x=0.1)  # room for the last values
+    axes.margins(x=0.14)  # room for the last values
     axes.legend(loc="lower right")

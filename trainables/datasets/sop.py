@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from trainables.datasets.download import fetch_any
-from trainables.datasets.source import Source, missing_data
+from trainables.datasets.source import Source, find_archive
 from trainables.datasets.structure import (
     Plan,
     Recipe,
@@ -40,7 +40,10 @@ _WANTED = re.compile(r"^(?P<prefix>.*/)?(?:Ebay_(?:train|test)\.txt|[^/]+/[^/]+\
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find SOP below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
     allowed_task("sop", task, ("dml",))
-    source = Source((_find(roots),), _WANTED)
+    found = find_archive(
+        "sop", roots, folder=FOLDER, marks=LISTS, archives=(f"{FOLDER}.zip",), layout=LAYOUT, origin=ORIGIN
+    )
+    source = Source((found,), _WANTED)
 
     return Recipe("sop", source.location, source.identity(), lambda: _plan(source), source.photographs)
 
@@ -48,22 +51,6 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def download(root: Path) -> None:
     """Fetch the archive (3.1 GB) into the root. Raises as `fetch` does."""
     fetch_any(URLS, root / f"{FOLDER}.zip", sha256=SHA256)
-
-
-def _find(roots: list[Path]) -> Path:
-    tried = []
-    for root in roots:
-        if root.is_file():
-            return root
-        for place in (root, root / FOLDER):
-            if any((place / file).is_file() for file in LISTS):
-                return place
-            tried.append(place / LISTS[0])
-        archive = root / f"{FOLDER}.zip"
-        if archive.is_file():
-            return archive
-        tried.append(archive)
-    raise missing_data("sop", tried, LAYOUT, ORIGIN, download=True)
 
 
 def _plan(source: Source) -> Plan:

@@ -132,6 +132,29 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
         raise UndecodableImage(str(error)) from error
 
 
+def find_archive(
+    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str, origin: str
+) -> Path:
+    """The dataset's folder, or its archive, in the first root that has one; a root that is a file is the archive itself.
+
+    folder: its name below a root, unless the root itself is it.  marks: files of which it has at least one.
+    Raises FileNotFoundError with the layout, the origin and what was tried.
+    """
+    tried = []
+    for root in roots:
+        if root.is_file():
+            return root
+        for place in (root, root / folder):
+            if any((place / mark).is_file() for mark in marks):
+                return place
+            tried.append(place / marks[0])
+        for archive in archives:
+            if (root / archive).is_file():
+                return root / archive
+            tried.append(root / archive)
+    raise missing_data(dataset, tried, layout, origin, download=True)
+
+
 def missing_data(
     dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
 ) -> FileNotFoundError:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from trainables.datasets.download import fetch
-from trainables.datasets.source import Source, missing_data
+from trainables.datasets.source import Source, find_archive
 from trainables.datasets.structure import (
     Plan,
     Recipe,
@@ -39,7 +39,10 @@ _WANTED = re.compile(
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
     allowed_task("tinyimagenet", task, ("ssl",))
-    source = Source((_find(roots),), _WANTED)
+    found = find_archive(
+        "tinyimagenet", roots, folder="tiny-imagenet-200", marks=("wnids.txt",), archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"), layout=LAYOUT, origin=ORIGIN
+    )
+    source = Source((found,), _WANTED)
 
     return Recipe("tinyimagenet", source.location, source.identity(), lambda: _plan(source), source.photographs)
 
@@ -47,22 +50,6 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 def download(root: Path) -> None:
     """Fetch the archive (248 MB) into the root. Raises as `fetch` does."""
     fetch(ORIGIN, root / "tiny-imagenet-200.zip", md5=MD5)
-
-
-def _find(roots: list[Path]) -> Path:
-    tried = []
-    for root in roots:
-        if root.is_file():
-            return root
-        for place in (root, root / "tiny-imagenet-200"):
-            if (place / "wnids.txt").is_file():
-                return place
-            tried.append(place / "wnids.txt")
-        for archive in (root / "tiny-imagenet-200.zip", root / "tiny-imagenet-20.zip"):
-            if archive.is_file():
-                return archive
-            tried.append(archive)
-    raise missing_data("tinyimagenet", tried, LAYOUT, ORIGIN, download=True)
 
 
 def _plan(source: Source) -> Plan:

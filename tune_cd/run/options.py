@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
     how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
     how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
-    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")
+    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")
     how.add_argument("--range", type=_range, default=list(SEARCH_RANGE), metavar="LO,HI", help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}")
     how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")

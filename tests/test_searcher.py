@@ -498,7 +498,7 @@ class TestWithTuner:
 
 
 KILLED_DRIVER = """
-import os, signal, sys
+import os, signal, sys, time
 sys.path.insert(0, {tests!r})
 import ray
 from ray import tune
@@ -509,6 +509,7 @@ class Kill(tune.Callback):
     def on_trial_complete(self, iteration, trials, trial, **info):
         self.finished += 1
         if self.finished > {after} and "ARMED" in os.environ:  # Tuner.restore brings this callback back
+            time.sleep(1)  # Tune copies its snapshot in a thread, over the last one: a copy cut in half is nobody's to restore
             os.kill(os.getpid(), signal.SIGKILL)
 
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)

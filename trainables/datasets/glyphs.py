@@ -9,6 +9,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) ->
     return np.asarray(image)[None]
 
 
-def characters(folder: Path) -> list[str]:
+@lru_cache(maxsize=1)  # half a second, and the same for all set-ups and sizes
+def characters(folder: Path) -> tuple[str, ...]:
     """Letters and digits that all faces have, without homoglyphs: of those that share an outline the first is kept.
 
     Latin A, Greek Alpha and Cyrillic A have one outline in most faces. Two characters are one class as soon as a single
@@ -94,7 +96,7 @@ def characters(folder: Path) -> list[str]:
             outline = np.sort((vertices - vertices.min(axis=0)) @ (1, 1j))
             twin = root(seen.setdefault(outline.tobytes(), code))
             first[max(twin, root(code))] = min(twin, root(code))
-    return [chr(code) for code in codes if root(code) == code]
+    return tuple(chr(code) for code in codes if root(code) == code)
 
 
 def _plan(folder: Path) -> Plan:

@@ -26,7 +26,7 @@ ALLOWED = {
     "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES, "precision": (None, *PRECISIONS), "memory": MEMORIES, "test": TESTS,
 }  # fmt: skip
-IMAGE_SIZES = (8, 1024)  # px
+IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
 POSITIVE = ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature", "test_image_size")
 
@@ -76,8 +76,8 @@ class Setup:
                 raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
         if self.margin > LARGEST_MARGIN:
             raise ValueError(f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors")
-        if not IMAGE_SIZES[0] <= self.image_size <= IMAGE_SIZES[1] or self.test_image_size < IMAGE_SIZES[0]:
-            raise ValueError(f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[1]}) pixels")
+        if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
+            raise ValueError(f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[-1]}) pixels")
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:

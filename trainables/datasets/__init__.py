@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
 from trainables.datasets.structure import Dataset, Recipe, Split
+from trainables.tasks import IMAGE_SIZES
 
 __all__ = ["DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset"]
 
@@ -25,7 +26,6 @@ DOWNLOADS = {  # root -> None; of the datasets that are published on the web
     "landmarks": landmarks.download,
     "tinyimagenet": tinyimagenet.download,
 }
-IMAGE_SIZES = range(8, 1025)  # px
 
 log = logging.getLogger(__name__)
 

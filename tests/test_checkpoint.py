@@ -94,14 +94,14 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     assert train.main(command) == 0
     whole = capsys.readouterr().out
     (tmp_path / "new" / "run.pt").unlink()
-    advance = Training.advance
+    look = Training.look
 
     def interrupted(self):
-        if self.iteration:
+        if self.curve:
             raise KeyboardInterrupt
-        return advance(self)
+        return look(self)
 
-    monkeypatch.setattr(Training, "advance", interrupted)
+    monkeypatch.setattr(Training, "look", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train.main(command)
     monkeypatch.undo()

@@ -11,7 +11,8 @@ from trainables.data import DeviceData, room_on, take
 from trainables.evaluation import Diverged, evaluate, spread
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
-from trainables.training import Training, decay, loss_terms
+from trainables.assembly import decay, loss_terms
+from trainables.training import Training, advance
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
@@ -46,8 +47,8 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
     positive, entropy = margin_terms(reference.model.train()(images), labels)
     gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters()))
     training.model.train()
-    terms, _, _ = training._step()
-    assert torch.allclose(terms, torch.stack((positive, entropy)))
+    training.step()
+    assert torch.allclose(training.terms, torch.stack((positive, entropy)))
     for moved, before, gradient in zip(training.model.parameters(), reference.model.parameters(), gradients, strict=True):
         assert torch.allclose(moved, before - gradient, atol=1e-6)
 
@@ -139,7 +140,7 @@ def test_a_collapsed_network_is_reported_as_diverged():
         for parameter in training.model.trunk[-4].parameters():  # the last convolution's batch norm: constant output
             parameter.zero_()
         training.model.trunk[-4].bias.fill_(1.0)
-    training.Lambda_p = training.Lambda_e = 0.0
+    training.weights.zero_()
     assert math.isnan(training.advance().val_score)
     outcome = training.outcome()
     assert outcome.status == "diverged" and outcome.val_score is None and outcome.test_score is None
@@ -183,8 +184,8 @@ def test_the_logged_terms_are_the_means_over_the_interval():
     twin.model.train()
     terms = []
     for _ in range(5):
-        terms.append(twin._step()[0])
-        twin.iteration += 1
+        twin.step()
+        terms.append(twin.terms)
     scores = run.advance().scores
     assert torch.stack(terms).mean(0).tolist() == pytest.approx([scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6)
 
@@ -197,8 +198,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     for training in (run, without):
         training.model.train()
         for _ in range(2):
-            training._step()
-            training.iteration += 1
+            training.step()
     assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters())) and int(run.memory.enqueued) == 0
     images, labels = without._batch()
     z = without.model(images)
@@ -211,7 +211,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 for a memory of one batch
     gradients = torch.autograd.grad(loss, list(without.model.parameters()))
     before = [p.clone() for p in run.model.parameters()]
-    run._step()
+    run.step()
     assert int(run.memory.enqueued) == 32
     for moved, at, gradient in zip(run.model.parameters(), before, gradients, strict=True):
         assert torch.allclose(moved, at - gradient, atol=2e-6)
@@ -223,7 +223,7 @@ def test_schedules():
     assert decay("constant", 0.9) == 1
     run, constant = (Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU) for name in ("cosine", "constant"))
     run.advance(), constant.advance()
-    assert run.optimiser.param_groups[0]["lr"] == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
+    assert float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
 
 
 def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():

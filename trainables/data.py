@@ -37,7 +37,10 @@ class DeviceData:
         benchmark = None
         if setup.test != "split":
             benchmark = load_benchmark(setup.test, data_root, image_size=setup.test_image_size, download=download)
-        return cls(data.name, **{name: _tensors(split, device, resident) for name, split in splits.items()}, benchmark=benchmark)
+        tensors = {name: _tensors(split, device, resident) for name, split in splits.items()}
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # trainings read them on streams of their own
+        return cls(data.name, **tensors, benchmark=benchmark)
 
 
 def take(images: Tensor, indices: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from trainables.retrieval import retrieval_scores
 from trainables.tasks import Setup
 from trainables.views import normalise
 
-BATCH = 512  # images a forward pass, fewer of large ones
-BATCH_PIXELS = 512 * 64 * 64
+BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images a forward pass, fewer of large ones
+CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # their maps stay in a core's cache: 1.2 to 1.7 times as fast as 512
 RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; those that a split is large enough for
 COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
 
@@ -25,7 +25,8 @@ class Diverged(Exception):
 @torch.no_grad()
 def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
     """function over uint8 images [n, c, h, w] in batches, un-augmented: [n, d] in float32 on the device."""
-    size = max(1, min(BATCH, BATCH_PIXELS // (images.shape[2] * images.shape[3])))
+    most, pixels = (CPU_BATCH, CPU_BATCH_PIXELS) if device.type == "cpu" else (BATCH, BATCH_PIXELS)
+    size = max(1, min(most, pixels // (images.shape[2] * images.shape[3])))
     batches = (normalise(batch.to(device)).contiguous(memory_format=torch.channels_last) for batch in images.split(size))
     return torch.cat([function(batch).float() for batch in batches])
 

@@ -46,6 +46,11 @@ class CrossBatchMemory(nn.Module):
     def size(self) -> int:
         return self.labels.shape[-1]
 
+    def forget(self) -> None:
+        """Be as new, in the same buffers."""
+        for buffer in self.buffers():
+            buffer.zero_()
+
     @torch.no_grad()
     def enqueue(self, z: Tensor, labels: Tensor) -> Tensor:
         """Remember a batch in place of the oldest items.

@@ -21,10 +21,11 @@ SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("float32", "bfloat16")
 MEMORIES = ("none", "variable", "fixed")
 TESTS = ("split", "roxford5k", "rparis6k")
+STEPS = ("graph", "eager")
 
 ALLOWED = {
     "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES, "precision": (None, *PRECISIONS), "memory": MEMORIES, "test": TESTS,
+    "schedule": SCHEDULES, "precision": (None, *PRECISIONS), "memory": MEMORIES, "test": TESTS, "step": (None, *STEPS),
 }  # fmt: skip
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
@@ -58,6 +59,7 @@ class Setup:
     optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
     schedule: str = "constant"  # of the learning rate: cosine to 0, or step: a tenth from 60 %, a hundredth from 80 % on
     precision: str | None = None  # of the forward pass in training; None: bfloat16 on a GPU, float32 on a CPU
+    step: str | None = None  # on a GPU recorded as a CUDA graph, or call by call; None: graph, but eager in a network of one's own
     memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used

@@ -1,12 +1,14 @@
-"""Train and test one configuration, without Ray and without a search.
+"""Train and test one configuration, or all combinations of several values, without Ray and without a search.
 
     python -m trainables.train --dataset glyphs --Lambda_p 0.7 --Lambda_e 8 --batch-size 64
+    python -m trainables.train --dataset glyphs --Lambda_p 0.07 0.7 --Lambda_e 2 8 --seed 0 1 2
 """
 
 import argparse
 import json
 import logging
 import sys
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -14,8 +16,8 @@ import torch
 from trainables import checkpoint
 from trainables.checks import check_training
 from trainables.data import DeviceData
+from trainables.pack import Pack
 from trainables.tasks import LOSSES, SETUPS, TASKS, find_setup, override
-from trainables.training import Training
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,29 +29,45 @@ def main(argv: list[str] | None = None) -> int:
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
-        check_training(setup, [options.batch_size], options.data_root, options.download)
+        check_training(setup, options.batch_size, options.data_root, options.download)
+        if options.at_once is not None and options.at_once < 1:
+            raise ValueError(f"--at-once {options.at_once}: at least 1")
+        names = ("Lambda_p", "Lambda_e", "batch_size", "seed")
+        configurations = [dict(zip(names, values)) for values in product(*(getattr(options, name) for name in names))]
+        if options.checkpoint and len(configurations) > 1:
+            raise ValueError(f"--checkpoint holds one training; {len(configurations)} are asked for")
         data = DeviceData.load(setup, options.data_root, device)
-        h = {"Lambda_p": options.Lambda_p, "Lambda_e": options.Lambda_e, "batch_size": options.batch_size}
-        training = Training(setup, data, h, seed=options.seed, device=device)
+        pack = Pack(setup, data, device, at_once=options.at_once)
+        pack.begin(configurations)
         if options.checkpoint:
             options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        if options.checkpoint and options.checkpoint.exists():
-            checkpoint.load(training, options.checkpoint)
+            if options.checkpoint.exists():
+                checkpoint.load(pack.start(0), options.checkpoint)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{data.name}: {training.iterations} iterations of {options.batch_size} images on {device}, {setup}", flush=True)
-    while not training.done:
-        evaluation = training.advance()
-        print(f"{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  validation {setup.metric} {evaluation.val_score:.4f}", flush=True)
-        if options.checkpoint:
-            checkpoint.save(training, options.checkpoint)
-    print(json.dumps({name: value for name, value in vars(training.outcome()).items() if name != "curve"}, indent=1))
+    print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
+    _train(pack, options.checkpoint)
     return 0
 
 
+def _train(pack: Pack, file: Path | None) -> None:
+    """Train all, saying every evaluation and every outcome."""
+    several = len(pack.configurations) > 1
+    while not pack.done:
+        for index, evaluation in pack.advance().items():
+            which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
+            score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
+            print(f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True)
+            if file:
+                checkpoint.save(pack.running[index], file)
+        for index in [index for index, training in pack.running.items() if training.done]:
+            outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
+            print(json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1), flush=True)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m trainables.train", description="Train and test one configuration.")
+    parser = argparse.ArgumentParser(prog="python -m trainables.train", description="Train and test one configuration, or all combinations of several values.")
     parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
     parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
     parser.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
@@ -58,10 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
     parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     parser.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", default=[], help="override fields of the set-up")
-    parser.add_argument("--Lambda_p", type=float, default=0.1, help="weight of the positive term times the learning rate; default: %(default)s")
-    parser.add_argument("--Lambda_e", type=float, default=0.1, help="weight of the entropy term times the learning rate; default: %(default)s")
-    parser.add_argument("--batch-size", type=int, default=64, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--Lambda_p", type=float, nargs="+", default=[0.1], help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, all combinations are trained")
+    parser.add_argument("--Lambda_e", type=float, nargs="+", default=[0.1], help="weight of the entropy term times the learning rate; default: 0.1")
+    parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="default: 0")
+    parser.add_argument("--at-once", type=int, metavar="N", help="of several configurations; default: as many as fit the GPU, one on a CPU")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="go on from this file where it exists; written at every evaluation")
     parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     return parser

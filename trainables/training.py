@@ -2,27 +2,32 @@
 
 `advance()` trains up to the next look at the validation split, `outcome()` tests the weights that were best there. In
 between, whoever drives it may report, stop, or keep `state()`, from which another process goes on to the same end. No
-Ray, no search.
+Ray, no search. `advance` of several trainings (`trainables.pack`) does the same side by side.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
-first weights; sums on the device are not ordered, and runs differ by rounding.
+first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
+own, on which its steps run, as a recorded graph (`trainables.graphs`) where nothing in the step stands against it.
 """
 
 import copy
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
 
+from trainables.assembly import (
+    build_memory, build_model, build_optimiser, build_sampler, decay, loss_terms, next_look, precision_of, remember_and_compare,
+)  # fmt: skip
 from trainables.data import DeviceData, take
 from trainables.evaluation import COLLAPSED, Diverged, evaluate
-from trainables.losses import infonce_terms, margin_terms, pair_statistics
-from trainables.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
-from trainables.models import build_network
+from trainables.graphs import Replayed
+from trainables.losses import pair_statistics
+from trainables.outcome import Evaluation, Outcome, named
 from trainables.revisited import evaluate_benchmark
-from trainables.sampling import KPerClass, Views
 from trainables.tasks import Setup
 from trainables.views import crop_views, normalise, simclr_views
 
@@ -30,50 +35,47 @@ DIVERGENCE_CHECK = 25  # iterations between two looks at the loss: each look wai
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
-@dataclass
-class Evaluation:
-    """What one look at the validation split says. `scores` holds every number measured; `val_score` drives everything."""
-
-    images_seen: int
-    train_seconds: float
-    val_score: float
-    scores: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Outcome:
-    """The end of a training: what the results table wants to know about it."""
-
-    status: str  # completed | diverged
-    val_score: float | None
-    test_score: float | None
-    scores: dict[str, float]
-    positive_term: float | None
-    entropy_term: float | None
-    images_seen: int
-    best_at: int | None
-    train_seconds: float
-    curve: list[Evaluation]
-
-
 class Training:
-    """One configuration being trained. `advance()` until `done`, then `outcome()`."""
+    """One configuration being trained. `advance()` until `done`, then `outcome()`; `begin` makes it another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
         """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the batch cannot be drawn from the data."""
-        self.setup, self.data, self.seed = setup, data, seed
-        self.Lambda_p, self.Lambda_e, self.batch_size = h["Lambda_p"], h["Lambda_e"], int(h["batch_size"])
-        self.generator = torch.Generator(device).manual_seed(seed)
-        self.sampler = _sampler(setup, data, self.batch_size, device)
-        network = build_network(
-            setup.network, channels=data.train[0].shape[1], image_size=setup.image_size, projection=setup.task == "ssl",
-            seed=seed, embedding=setup.embedding, weights=setup.weights,
-        )  # fmt: skip
-        self.model = network.to(device, memory_format=torch.channels_last)
-        self.optimiser = _optimiser(self.model, setup)
-        self.memory = _memory(self.model, setup, data, self.batch_size, device)
+        self.setup, self.data, self.device = setup, data, device
+        self.batch_size = int(h["batch_size"])
         self.iterations = max(1, setup.images_seen // self.batch_size)
-        self.iteration = 0
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.generator = torch.Generator(device)
+        self.sampler = build_sampler(setup, data, self.batch_size, device)
+        self.model = build_model(setup, data, seed).to(device, memory_format=torch.channels_last)
+        self.optimiser = build_optimiser(self.model, setup, device)
+        self.memory = build_memory(self.model, setup, data, self.batch_size, device)
+        self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
+        self._sums = torch.zeros(2, device=device)  # of both terms since the last look
+        self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
+        self._start(h, seed)
+
+    def begin(self, h: dict, *, seed: int) -> None:
+        """Start over as a new training of another balance and seed would, and keep what was built and recorded.
+
+        Raises ValueError for another batch size, which all of it was built for.
+        """
+        if int(h["batch_size"]) != self.batch_size:
+            raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
+        with self._aside():
+            self.model.load_state_dict(build_model(self.setup, self.data, seed).state_dict())
+            for state in self.optimiser.state.values():
+                for value in state.values():
+                    value.zero_()
+            if self.memory is not None:
+                self.memory.forget()
+        self._start(h, seed)
+
+    def _start(self, h: dict, seed: int) -> None:
+        self.seed, self.Lambda_p, self.Lambda_e = seed, h["Lambda_p"], h["Lambda_e"]
+        self.generator.manual_seed(seed)
+        with self._aside():
+            self.weights.copy_(torch.tensor([self.Lambda_p, self.Lambda_e]))
+        self.iteration = self.target = 0
         self.diverged = False
         self.train_seconds = 0.0
         self.curve: list[Evaluation] = []
@@ -90,42 +92,63 @@ class Training:
 
     def advance(self) -> Evaluation:
         """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
-        target, began = self._next_evaluation(), self.iteration
-        started = time.perf_counter()
+        return advance([self])[0]
+
+    def depart(self) -> None:
+        """Make ready for the iterations up to the next look, `target`, unless they have begun."""
+        if self.iteration < self.target:
+            return
+        self.departed_at, self.target = self.iteration, next_look(self.iteration, self.iterations, self.setup.evaluations)
         self.model.train()
-        total = torch.zeros(2, device=self.generator.device)
-        while self.iteration < target and not self.diverged:
-            terms, z, labels = self._step()
-            total += terms
-            self.iteration += 1
-            if self.iteration % DIVERGENCE_CHECK == 0 or self.iteration == target:
-                self.diverged = not bool(torch.isfinite(terms).all())
-        logged = {"train_positive_term": total[0], "train_entropy_term": total[1]}
-        logged = {name: float(value) / (self.iteration - began) for name, value in logged.items()}
-        logged |= {f"train_{name}": float(value) for name, value in pair_statistics(z, labels).items()}
-        self.train_seconds += time.perf_counter() - started
-        evaluation = self._evaluate(logged)
-        if not self.diverged and evaluation.val_score > self.best_score:
-            self.best = copy.deepcopy(self.model.state_dict())
+        with self._aside():
+            self._sums.zero_()
+
+    def step(self) -> None:
+        """One iteration, without waiting for the device."""
+        with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
+        with torch.cuda.stream(self.stream) if self.stream else nullcontext():
+            if self.setup.schedule != "constant":
+                for group in self.optimiser.param_groups:
+                    group["lr"].fill_(group["initial_lr"] * decay(self.setup.schedule, self.iteration / self.iterations))
+            step = self._graph(with_memory) if self.recordable else lambda: self._step(with_memory)
+            self.terms, self.z, self.labels = step()
+        self.iteration += 1
+
+    def check(self) -> None:
+        """Wait for the device and see whether the loss is still finite."""
+        if self.stream:
+            self.stream.synchronize()
+        self.diverged = not bool(torch.isfinite(self.terms).all())
+
+    def look(self) -> Evaluation:
+        """The look at the validation split that `target` is; a better one than before keeps the weights."""
+        with self._aside():
+            logged = dict(zip(("train_positive_term", "train_entropy_term"), (self._sums / (self.iteration - self.departed_at)).tolist()))
+            logged |= {f"train_{name}": float(value) for name, value in pair_statistics(self.z, self.labels).items()}
+            evaluation = self._evaluate(logged)
+            if not self.diverged and evaluation.val_score > self.best_score:
+                self.best = copy.deepcopy(self.model.state_dict())
         self.curve.append(evaluation)
+        self.target = self.iteration
         return evaluation
 
     def outcome(self) -> Outcome:
         """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
         seen = self.iteration * self.batch_size
         if self.diverged:  # the scores of its last weights are kept to be looked at; they select nothing
-            scores = _named(self.curve[-1].scores, self._scores(self.data.test) if self.data.test else {})
+            scores = named(self.curve[-1].scores, self._scores(self.data.test) if self.data.test else {})
             return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
-        self.model.load_state_dict(self.best)
         try:
-            test = self._test()
+            with self._aside():
+                self.model.load_state_dict(self.best)
+                test = self._test()
+                terms = self._terms_after_training()
         except Diverged:  # finite on validation, and not here
             self.diverged = True
             return self.outcome()
-        terms = self._terms_after_training()
         return Outcome(
-            "completed", best.val_score, test[self._test_metric], _named(best.scores, test) | terms, terms["positive_term"],
+            "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms, terms["positive_term"],
             terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
         )  # fmt: skip
 
@@ -156,11 +179,14 @@ class Training:
         if differs:
             raise ValueError(f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.memory is not None:
-            self.memory.load_state_dict(state["memory"])
-        self.iteration, self.diverged, self.train_seconds = state["iteration"], state["diverged"], state["train_seconds"]
+        with self._aside():
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            if self.memory is not None:
+                self.memory.load_state_dict(state["memory"])
+        self._replayed = {}  # the optimiser's tensors are others now
+        self.iteration = self.target = state["iteration"]
+        self.diverged, self.train_seconds = state["diverged"], state["train_seconds"]
         self.curve = [Evaluation(**evaluation) for evaluation in state["curve"]]
         self.best = copy.deepcopy(state["best"])
 
@@ -168,33 +194,49 @@ class Training:
         h = {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}
         return {"setup": asdict(self.setup), "data": self.data.name, "h": h, "seed": self.seed}
 
-    def _step(self) -> tuple[Tensor, Tensor, Tensor]:
-        """One iteration; returns the two terms [2], embeddings [b, d] and labels [b], without waiting for the device."""
+    @property
+    def recordable(self) -> bool:
+        """Whether the step runs as a recorded graph: on a GPU that holds the images, and not in an unknown network unasked."""
+        if self.stream is None or not self.data.train[0].is_cuda:
+            return False
+        return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
+
+    def _graph(self, with_memory: bool) -> Replayed:
+        if with_memory not in self._replayed:
+            pool = next((other.pool for other in self._replayed.values()), None)
+            self._replayed[with_memory] = Replayed(lambda: self._step(with_memory), self.stream, self.generator, pool)
+        return self._replayed[with_memory]
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """On the process's stream, after the training's steps so far and before the next ones."""
+        if self.stream is None:
+            yield
+            return
+        shared = torch.cuda.current_stream(self.device)
+        shared.wait_stream(self.stream)
+        try:
+            yield
+        finally:
+            self.stream.wait_stream(shared)
+
+    def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """One iteration; returns the two terms [2], embeddings [b, d] and labels [b]. Neither waits nor depends on values."""
         images, labels = self._batch()
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=_precision(self.setup, images.device) == "bfloat16"):
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=precision_of(self.setup, images.device) == "bfloat16"):
             z = self.model(images)
         positive, entropy = loss_terms(z, labels, self.setup)
-        loss = self.Lambda_p * positive + self.Lambda_e * entropy
-        if self.memory is not None and self.iteration >= self.setup.memory_start:
-            loss = loss + self._memory_loss(z, labels)
+        Lambda_p, Lambda_e = self.weights.unbind()
+        loss = Lambda_p * positive + Lambda_e * entropy
+        if with_memory:
+            of_memory = remember_and_compare(self.memory, z, labels, self.setup)
+            loss = loss + Lambda_p * of_memory[0] + Lambda_e * of_memory[1]
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        if self.setup.schedule != "constant":
-            for group in self.optimiser.param_groups:
-                group["lr"] = group["initial_lr"] * decay(self.setup.schedule, self.iteration / self.iterations)
         self.optimiser.step()
-        return torch.stack((positive, entropy)).detach(), z.detach(), labels
-
-    def _memory_loss(self, z: Tensor, labels: Tensor) -> Tensor:
-        """The batch joins the memory, then is compared with it (`sec:xbm`)."""
-        setup = self.setup
-        slots = self.memory.enqueue(z, labels)
-        positive, entropy, positive_pairs, negative_pairs = memory_terms(
-            z, labels, slots, self.memory, loss=setup.loss, margin=setup.margin, temperature=setup.temperature,
-            distance=setup.loss_distance, q=setup.q,
-        )  # fmt: skip
-        factor_p, factor_e = memory_weights(setup.memory, positive_pairs, negative_pairs, self.batch_size, setup.k)
-        return self.Lambda_p * factor_p * positive + self.Lambda_e * factor_e * entropy
+        terms = torch.stack((positive, entropy)).detach()
+        self._sums += terms
+        return terms, z.detach(), labels
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         """Images [b, c, h, w] ready for the network and their labels [b]."""
@@ -203,11 +245,6 @@ class Training:
         if self.setup.views != "none":
             images = {"simclr": simclr_views, "crop": crop_views}[self.setup.views](images, self.generator)
         return normalise(images).contiguous(memory_format=torch.channels_last), labels
-
-    def _next_evaluation(self) -> int:
-        """The iteration of the next of `evaluations` evenly spaced looks, the last at the very end."""
-        n, total = self.setup.evaluations, self.iterations
-        return next(math.ceil(total * i / n) for i in range(1, n + 1) if math.ceil(total * i / n) > self.iteration)
 
     def _evaluate(self, logged: dict[str, float]) -> Evaluation:
         """Validate; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
@@ -227,7 +264,7 @@ class Training:
         if self.setup.test == "split":
             return evaluate(self.model, self.setup, self.data.train, self.data.test, whole=True)
         self.model.eval()
-        return evaluate_benchmark(self.model, self.data.benchmark, device=self.generator.device)
+        return evaluate_benchmark(self.model, self.data.benchmark, device=self.device)
 
     @torch.no_grad()
     def _terms_after_training(self) -> dict[str, float]:
@@ -242,51 +279,25 @@ class Training:
         return {name: float(sum(row[name] for row in rows)) / len(rows) for name in rows[0]}
 
 
-def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
-    """(positive, entropy) of the set-up's loss, unweighted."""
-    if setup.loss == "margin":
-        return margin_terms(z, labels, margin=setup.margin, distance=setup.loss_distance, q=setup.q)
-    return infonce_terms(z, labels, temperature=setup.temperature, distance=setup.loss_distance)
+def advance(trainings: Sequence[Training]) -> list[Evaluation]:
+    """Train each up to its own next look at the validation split, side by side, and look: one evaluation each.
 
-
-def decay(schedule: str, done: float) -> float:
-    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1 ("with decay" in `table:xbm`)."""
-    if schedule == "cosine":
-        return (1 + math.cos(math.pi * done)) / 2
-    return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
-
-
-def _named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:
-    """Both splits' scores in one map, as the results table holds them."""
-    named = {name if name.startswith("train_") else f"val_{name}": value for name, value in validation.items()}
-    return named | {f"test_{name}": value for name, value in test.items()}
-
-
-def _precision(setup: Setup, device: torch.device) -> str:
-    return setup.precision or ("bfloat16" if device.type == "cuda" else "float32")
-
-
-def _optimiser(model: torch.nn.Module, setup: Setup) -> torch.optim.Optimizer:
-    if setup.optimizer == "adam":
-        optimiser = torch.optim.Adam(model.parameters(), lr=setup.learning_rate, fused=True)
-    else:
-        optimiser = torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
-    for group in optimiser.param_groups:
-        group["initial_lr"] = group["lr"]
-    return optimiser
-
-
-@torch.no_grad()
-def _memory(model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> CrossBatchMemory | None:
-    if setup.memory == "none":
-        return None
-    check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
-    images = take(data.train[0], torch.arange(2, device=device))
-    return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
-
-
-def _sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:
-    images, labels = data.train
-    if setup.task == "ssl":
-        return Views(len(images), batch_size, setup.k, device)
-    return KPerClass(labels, batch_size, setup.k, device)
+    `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
+    takes no further step; the others do not notice.
+    """
+    started = time.perf_counter()
+    for training in trainings:
+        training.depart()
+    under_way = list(trainings)
+    while under_way:
+        stops = {training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK) for training in under_way}
+        while any(training.iteration < stops[training] for training in under_way):
+            for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
+                if training.iteration < stops[training]:
+                    training.step()
+        for training in under_way:
+            training.check()
+            if training.diverged or training.iteration == training.target:
+                training.train_seconds += time.perf_counter() - started
+        under_way = [training for training in under_way if not training.diverged and training.iteration < training.target]
+    return [training.look() for training in trainings]

@@ -1,12 +1,12 @@
-"""A training as a Ray Tune trial. The one file of this package that needs Ray.
+"""Trainings as a Ray Tune trial. The one file of this package that needs Ray.
 
-A trial's process is used again for the next one (`reuse_actors`): the data stay on the device, the interpreter and
-its imports stay loaded, and only the network is made anew.
+A trial trains one configuration, or several that come to it as a pack. Its process is used again for the next one
+(`reuse_actors`): interpreter, imports, CUDA context, data, networks and recorded graphs stay, and only weights are new.
 """
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -14,28 +14,37 @@ from ray import tune
 
 from trainables import checkpoint
 from trainables.data import DeviceData
+from trainables.outcome import Evaluation, Outcome
+from trainables.pack import Pack
 from trainables.tasks import Setup
-from trainables.training import Outcome, Training
 
-CHECKPOINT = "training.pt"
+PACK = "pack"
+"""The config key of a trial that trains several configurations: a list of what differs between them."""
+
+FINISHED = "finished.json"
 
 RecordOutcome = Callable[[dict, Outcome, dict], None]
-"""(config, outcome, {"started_at", "device"}) -> None: stores a finished trial before it reports done."""
+"""(config, outcome, {"started_at", "device", "share"}) -> None: stores a finished training before the trial reports it."""
 
 
 class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
-    config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds.
+    config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which case
+    the report has a `pack` too, one report each, and `val_score` is the best of all.
     Parameters (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads
-    the training may use; record, called once with the outcome; download, whether a node fetches data it lacks.
+    the training may use; record, called once with each outcome; download, whether a node fetches data it lacks;
+    at_once, see `Pack`.
     """
 
-    def setup(self, config: dict, setup_fields: dict, data_root: str | None, threads: int, record: RecordOutcome, download: bool = False) -> None:
+    def setup(
+        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, record: RecordOutcome,
+        download: bool = False, at_once: int | None = None,
+    ) -> None:  # fmt: skip
         torch.set_num_threads(threads)
-        self._task, self._record = Setup(**setup_fields), record
-        self._source = (data_root, download)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        setup, self._device = Setup(**setup_fields), torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._pack = Pack(setup, DeviceData.load(setup, data_root, self._device, download), self._device, at_once=at_once)
+        self._record = record
         self._begin(config)
 
     def reset_config(self, new_config: dict) -> bool:
@@ -43,39 +52,67 @@ class TrainTrial(tune.Trainable):
         return True
 
     def step(self) -> dict:
-        """Train up to the next evaluation and report it; at the end, test, record the outcome and report done."""
-        evaluation = self._training.advance()
-        report = {
-            "val_score": self._training.best_score,
-            "images_seen": evaluation.images_seen,
-            "status": "running",
-            **{name: value for name, value in evaluation.scores.items() if name.startswith("train_")},
-        }
-        if self._training.done:
-            outcome = self._training.outcome()
-            self._record(self._config, outcome, {"started_at": self._started_at, "device": device_name(self._device)})
-            report |= {"status": outcome.status, "test_score": outcome.test_score, tune.result.DONE: True}
-        return report
+        """Train up to the next evaluations and report them; test and record what is done, before it is reported so."""
+        if self._error is not None:
+            raise self._error
+        for index, evaluation in self._pack.advance().items():
+            training = self._pack.running[index]
+            self._reports[index] = _report(training.best_score, evaluation)
+            if training.done:
+                try:
+                    self._end(index)
+                except Exception as error:  # of the others some are recorded now: they are reported before the trial fails
+                    self._error = error
+                    break
+        report = dict(self._reports[0]) if PACK not in self.config else self._packed()
+        return report | ({tune.result.DONE: True} if self._pack.done else {})
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        checkpoint.save(self._training, Path(checkpoint_dir) / CHECKPOINT)
+        for index, training in self._pack.running.items():
+            checkpoint.save(training, Path(checkpoint_dir) / f"training-{index}.pt")
+        reports = {index: self._reports[index] for index in self._pack.finished}
+        Path(checkpoint_dir, FINISHED).write_text(json.dumps(reports), encoding="utf-8")
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        checkpoint.load(self._training, Path(checkpoint_dir) / CHECKPOINT)
+        for index, report in json.loads(Path(checkpoint_dir, FINISHED).read_text(encoding="utf-8")).items():
+            self._pack.waiting.remove(int(index))
+            self._pack.finished.add(int(index))
+            self._reports[int(index)] = report
+        for file in Path(checkpoint_dir).glob("training-*.pt"):
+            checkpoint.load(self._pack.start(int(file.stem.removeprefix("training-"))), file)
 
     def cleanup(self) -> None:
-        del self._training
+        del self._pack
 
     def _begin(self, config: dict) -> None:
-        self._config, self._started_at = config, datetime.now(UTC)
-        data = _resident_data(self._task, *self._source, self._device)
-        self._training = Training(self._task, data, config, seed=config["seed"], device=self._device)
+        self._started_at, self._error = datetime.now(UTC), None
+        shared = {name: value for name, value in config.items() if name != PACK}
+        self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
+        self._reports = [_report(float("-inf"), None) for _ in self._members]
+        self._pack.begin(self._members)
+
+    def _end(self, index: int) -> None:
+        share = 1 / self._pack.at_once
+        outcome = self._pack.finish(index)
+        self._record(self._members[index], outcome, {"started_at": self._started_at, "device": device_name(self._device), "share": share})
+        self._reports[index] |= {"status": outcome.status, "test_score": outcome.test_score}
+
+    def _packed(self) -> dict:
+        scores = [report["val_score"] for report in self._reports]
+        seen = sum(report["images_seen"] for report in self._reports)
+        best = max((score for score in scores if score == score), default=float("nan"))
+        return {"val_score": best, "images_seen": seen, PACK: [dict(report) for report in self._reports]}
 
 
-@lru_cache(maxsize=2)
-def _resident_data(setup: Setup, data_root: str | None, download: bool, device: torch.device) -> DeviceData:
-    """The process's copy of a dataset, kept from trial to trial."""
-    return DeviceData.load(setup, data_root, device, download)
+def _report(best_score: float, evaluation: Evaluation | None) -> dict:
+    """What is told of one training; nothing was evaluated where evaluation is None."""
+    logged = evaluation.scores if evaluation is not None else {}
+    return {
+        "val_score": best_score,
+        "images_seen": evaluation.images_seen if evaluation is not None else 0,
+        "status": "running",
+        **{name: value for name, value in logged.items() if name.startswith("train_")},
+    }
 
 
 def device_name(device: torch.device) -> str:

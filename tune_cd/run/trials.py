@@ -16,7 +16,7 @@ from tune_cd.run.options import ORIGIN
 from tune_cd.run.preflight import Resources, Study
 from tune_cd.run.progress import Progress
 from tune_cd.run.searches import Search
-from trainables.training import Outcome
+from trainables.outcome import Outcome
 from trainables.trial import TrainTrial
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter

@@ -1,0 +1,88 @@
+"""What a training is put together from: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from trainables.data import DeviceData, take
+from trainables.losses import infonce_terms, margin_terms
+from trainables.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.models import Embedder, build_network
+from trainables.sampling import KPerClass, Views
+from trainables.tasks import Setup
+from trainables.views import normalise
+
+
+def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
+    """(positive, entropy) of the set-up's loss, unweighted."""
+    if setup.loss == "margin":
+        return margin_terms(z, labels, margin=setup.margin, distance=setup.loss_distance, q=setup.q)
+    return infonce_terms(z, labels, temperature=setup.temperature, distance=setup.loss_distance)
+
+
+def decay(schedule: str, done: float) -> float:
+    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1 ("with decay" in `table:xbm`)."""
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * done)) / 2
+    return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
+
+
+def next_look(iteration: int, iterations: int, looks: int) -> int:
+    """The iteration of the next of so many evenly spaced looks at the validation split, the last at the very end."""
+    return next(at for i in range(1, looks + 1) if (at := math.ceil(iterations * i / looks)) > iteration)
+
+
+def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
+    """A batch joins the memory, then is compared with it (`sec:xbm`): the two terms in units of the batch's own weights."""
+    slots = memory.enqueue(z, labels)
+    positive, entropy, positive_pairs, negative_pairs = memory_terms(
+        z, labels, slots, memory, loss=setup.loss, margin=setup.margin, temperature=setup.temperature,
+        distance=setup.loss_distance, q=setup.q,
+    )  # fmt: skip
+    factor_p, factor_e = memory_weights(setup.memory, positive_pairs, negative_pairs, len(z), setup.k)
+    return factor_p * positive, factor_e * entropy
+
+
+def precision_of(setup: Setup, device: torch.device) -> str:
+    """Of the forward pass in training."""
+    return setup.precision or ("bfloat16" if device.type == "cuda" else "float32")
+
+
+def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
+    """The set-up's network for these images, on the CPU."""
+    return build_network(
+        setup.network, channels=data.train[0].shape[1], image_size=setup.image_size, projection=setup.task == "ssl",
+        seed=seed, embedding=setup.embedding, weights=setup.weights,
+    )  # fmt: skip
+
+
+def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) -> torch.optim.Optimizer:
+    """Bare SGD with learning rate 1, or Adam; where the rate is scheduled, a tensor that a recorded step reads."""
+    rate = setup.learning_rate if setup.optimizer == "adam" else 1.0
+    lr = rate if setup.schedule == "constant" else torch.tensor(rate, device=device)
+    if setup.optimizer == "adam":
+        optimiser = torch.optim.Adam(model.parameters(), lr=lr, fused=True, capturable=device.type == "cuda")
+    else:
+        optimiser = torch.optim.SGD(model.parameters(), lr=lr, fused=True)
+    for group in optimiser.param_groups:
+        group["initial_lr"] = rate
+    return optimiser
+
+
+@torch.no_grad()
+def build_memory(model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> CrossBatchMemory | None:
+    """Empty, for embeddings of the model's dimension; None where the set-up has none."""
+    if setup.memory == "none":
+        return None
+    check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
+    images = take(data.train[0], torch.arange(2, device=device))
+    return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
+
+
+def build_sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:
+    """Classes for metric learning, views for self-supervision. Raises ValueError where the batch cannot be drawn."""
+    images, labels = data.train
+    if setup.task == "ssl":
+        return Views(len(images), batch_size, setup.k, device)
+    return KPerClass(labels, batch_size, setup.k, device)

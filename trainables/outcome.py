@@ -1,0 +1,35 @@
+"""What a training says of itself: one `Evaluation` a look at the validation split, one `Outcome` at the end."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Evaluation:
+    """What one look at the validation split says. `scores` holds every number measured; `val_score` drives everything."""
+
+    images_seen: int
+    train_seconds: float
+    val_score: float
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    """The end of a training: what the results table wants to know about it."""
+
+    status: str  # completed | diverged
+    val_score: float | None
+    test_score: float | None
+    scores: dict[str, float]
+    positive_term: float | None
+    entropy_term: float | None
+    images_seen: int
+    best_at: int | None
+    train_seconds: float
+    curve: list[Evaluation]
+
+
+def named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:
+    """Both splits' scores in one map, as the results table holds them."""
+    scores = {name if name.startswith("train_") else f"val_{name}": value for name, value in validation.items()}
+    return scores | {f"test_{name}": value for name, value in test.items()}

@@ -10,7 +10,8 @@ from tune_cd import results
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
-from tune_cd.run.preflight import check_resources, check_study, node_resources, store
+from tune_cd.run.preflight import check_study, store
+from tune_cd.run.resources import check_resources, node_resources
 from tune_cd.run.searches import searches_of
 from trainables.models import build_network
 from trainables.tasks import find_setup
@@ -114,7 +115,7 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     def gone(*arguments):
         raise FileNotFoundError("no weights here")
 
-    monkeypatch.setattr(preflight, "node_resources", lambda: ([{"CPU": 4.0}], []))
+    monkeypatch.setattr("tune_cd.run.resources.node_resources", lambda: ([{"CPU": 4.0}], []))
     monkeypatch.setattr(preflight, "with_form", gone)
     made = study(tmp_path)
     assert _on_cluster(made) == 2 and "no weights here" in capsys.readouterr().err
@@ -209,14 +210,31 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
 
 
 @pytest.mark.parametrize(
-    "argv, alive, to_come, cpus, gpus, workers",
-    [([], [LAPTOP], [], 4, 0, 1), ([], [LAPTOP, GPU_NODE], [], 1, 1, 4), (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.25, 10),
-     (["--gpus-per-trial", "0"], [GPU_NODE], [], 16, 0, 1), (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2), ([], [LAPTOP], [GPU_NODE], 1, 1, 1),
-     (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7)],
+    "argv, alive, to_come, cpus, gpus, workers, pack, processes",
+    [
+        ([], [LAPTOP], [], 1, 0, 4, 1, 4),
+        (["--workers", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
+        (["--workers", "1"], [LAPTOP], [], 4, 0, 1, 1, 1),
+        (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
+        (["--replicates", "3"], [LAPTOP], [], 4, 0, 1, 1, 1),
+        (["--pack", "3", "--workers", "6"], [LAPTOP], [], 2, 0, 6, 3, 2),
+        (["--gpus-per-trial", "auto"], [LAPTOP], [], 1, 0, 4, 1, 4),
+        ([], [LAPTOP, GPU_NODE], [], 1, 1, 4, 1, 4),
+        ([], [LAPTOP], [GPU_NODE], 1, 1, 1, 1, 1),
+        (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7, 1, 7),
+        (["--gpus-per-trial", "0"], [GPU_NODE], [], 1, 0, 10, 1, 10),
+        (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.75, 10, 3, 4),
+        (["--gpus-per-trial", "0.25", "--pack", "1"], [GPU_NODE], [], 1, 0.25, 10, 1, 10),
+        (["--gpus-per-trial", "auto"], [GPU_NODE], [], 1, 1, 10, 3, 4),
+        (["--gpus-per-trial", "auto", "--search", "random"], [GPU_NODE], [], 1, 1, 50, 13, 4),
+        (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 50, 50, 4),
+        (["--pack", "8", "--workers", "16"], [GPU_NODE], [], 1, 1, 16, 8, 2),
+    ],
 )  # fmt: skip
-def test_resources(argv, alive, to_come, cpus, gpus, workers):
+def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
     resources = check_resources(parse(argv)[0], alive, to_come, trials=50)
-    assert (resources.cpus, resources.gpus, resources.workers) == (cpus, gpus, workers)
+    assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (cpus, gpus, workers, pack, processes)
+    assert resources.processes * resources.gpus <= sum(node.get("GPU", 0) for node in alive + to_come) or "--workers" in argv
 
 
 def test_workers_are_checked_before_anything_starts(tmp_path):
@@ -224,8 +242,9 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
         study(tmp_path, "--workers", "0")
 
 
-@pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1: no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
-                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0")])  # fmt: skip
+@pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1.*no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
+                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0"), (["--pack", "0"], "--pack 0"),
+                                        (["--replicates", "0"], "--replicates 0"), (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
         check_resources(parse(argv)[0], [LAPTOP], [], trials=20)

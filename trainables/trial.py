@@ -31,7 +31,7 @@ class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
     config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which case
-    the report has a `pack` too, one report each, and `val_score` is the best of all.
+    the report has a `pack` too, one report each by its place, and `val_score` is the best of all.
     Parameters (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads
     the training may use; record, called once with each outcome; download, whether a node fetches data it lacks;
     at_once, see `Pack`.
@@ -65,7 +65,7 @@ class TrainTrial(tune.Trainable):
                     self._error = error
                     break
         report = dict(self._reports[0]) if PACK not in self.config else self._packed()
-        return report | ({tune.result.DONE: True} if self._pack.done else {})
+        return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         for index, training in self._pack.running.items():
@@ -88,31 +88,26 @@ class TrainTrial(tune.Trainable):
         self._started_at, self._error = datetime.now(UTC), None
         shared = {name: value for name, value in config.items() if name != PACK}
         self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
-        self._reports = [_report(float("-inf"), None) for _ in self._members]
+        self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
         self._pack.begin(self._members)
 
     def _end(self, index: int) -> None:
         share = 1 / self._pack.at_once
         outcome = self._pack.finish(index)
         self._record(self._members[index], outcome, {"started_at": self._started_at, "device": device_name(self._device), "share": share})
-        self._reports[index] |= {"status": outcome.status, "test_score": outcome.test_score}
+        self._reports[index] |= {"status": outcome.status, "test_score": outcome.test_score, tune.result.DONE: True}
 
     def _packed(self) -> dict:
-        scores = [report["val_score"] for report in self._reports]
-        seen = sum(report["images_seen"] for report in self._reports)
+        scores = [report["val_score"] for report in self._reports.values()]
+        seen = sum(report["images_seen"] for report in self._reports.values())
         best = max((score for score in scores if score == score), default=float("nan"))
-        return {"val_score": best, "images_seen": seen, PACK: [dict(report) for report in self._reports]}
+        return {"val_score": best, "images_seen": seen, PACK: {str(index): dict(report) for index, report in self._reports.items()}}
 
 
-def _report(best_score: float, evaluation: Evaluation | None) -> dict:
-    """What is told of one training; nothing was evaluated where evaluation is None."""
-    logged = evaluation.scores if evaluation is not None else {}
-    return {
-        "val_score": best_score,
-        "images_seen": evaluation.images_seen if evaluation is not None else 0,
-        "status": "running",
-        **{name: value for name, value in logged.items() if name.startswith("train_")},
-    }
+def _report(best_score: float, evaluation: Evaluation) -> dict:
+    """What is told of one training after a look."""
+    logged = {name: value for name, value in evaluation.scores.items() if name.startswith("train_")}
+    return {"val_score": best_score, "images_seen": evaluation.images_seen, "status": "running", **logged}
 
 
 def device_name(device: torch.device) -> str:

@@ -11,6 +11,7 @@ _HOME = {
     "CoordinateDescent": "descent",
     "SearchSettings": "trajectory",
     "CoordinateDescentSearch": "searcher",
+    "PackedSearch": "packed",
     "ResultsCallback": "callback",
 }
 __all__ = sorted(_HOME)

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from math import isfinite
@@ -16,6 +16,7 @@ from ray.tune import Callback
 from ray.tune.utils import flatten_dict
 
 from tune_cd import results
+from tune_cd.packed import PACK, SEED, members_of
 from tune_cd.provenance import software
 
 
@@ -28,6 +29,7 @@ class ResultsCallback(Callback):
     named "-metric", since scores in it are the larger the better.
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
+    identify: (a training's configuration) -> the fields that say which it is, instead of `annotate`'s.
     full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
     record: "all" trials, or "failures" alone where the trainable writes its own row when it completes.
 
@@ -47,12 +49,13 @@ class ResultsCallback(Callback):
         annotate: str | None = None,
         full_length: tuple[str, float] | None = None,
         record: str = "all",
+        identify: Callable[[dict], dict] | None = None,
     ):
         if mode not in ("min", "max") or record not in ("all", "failures"):
             raise ValueError(f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'")
         self._results, self._study, self._metric, self._mode = str(results), study, metric, mode
         self._search, self._fields, self._annotate, self._record = search, fields or {}, annotate, record
-        self._full_length = full_length
+        self._full_length, self._identify = full_length, identify
         self._started: dict[str, datetime] = {}
         self._last_results: dict[str, dict] = {}
         self._writer: ThreadPoolExecutor | None = None
@@ -84,27 +87,45 @@ class ResultsCallback(Callback):
             warnings.warn(f"{len(errors)} of {len(self._writes)} result rows were not written; the first: {errors[0]}")
 
     def _write(self, trials: list, trial: Any, error: str | None) -> None:
-        try:
-            write = self._writer.submit(results.write_trial, self._results, self._row(trials, trial, error))
-        except Exception as problem:  # an error here would end Tune's experiment
-            write = Future()
-            write.set_exception(problem)
-        self._writes.append(write)
+        last = self._last_results.get(trial.trial_id, {})
+        for place, (config, result) in enumerate(members_of(trial.config, last)):
+            if PACK in trial.config:
+                result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
+            try:
+                write = self._writer.submit(self._store, self._row(trials, trial, place, config, result, error))
+            except Exception as problem:  # an error here would end Tune's experiment
+                write = Future()
+                write.set_exception(problem)
+            self._writes.append(write)
 
-    def _row(self, trials: list, trial: Any, error: str | None) -> dict:
-        config, result = dict(trial.config), self._last_results.get(trial.trial_id, {})
-        origin = config.pop(self._annotate, None) or {} if self._annotate else {}
+    def _store(self, row: dict) -> None:
+        try:
+            results.write_trial(self._results, row)
+        except results.ConflictingRow:
+            if self._record == "all":
+                raise
+            # a failure's row beside the trainable's own: the training had ended before its trial failed
+
+    def _row(self, trials: list, trial: Any, place: int, config: dict, result: dict, error: str | None) -> dict:
+        """The row of a trial, or of the training at a place in its pack."""
+        member = trial.evaluated_params if PACK not in trial.config else flatten_dict(trial.config[PACK][place])
+        searched = {name: value for name, value in member.items() if name.split("/")[0] not in (self._annotate, PACK, SEED)}
+        origin = config.get(self._annotate) or {} if self._annotate else {}
         index = origin.get("trial_index", trials.index(trial))
-        searched = {name: value for name, value in trial.evaluated_params.items() if name.split("/")[0] != self._annotate}
+        identity = {
+            "search": self._search,
+            "trial_id": trial_name(self._search, index) + (f"-{place}" if PACK in trial.config and not origin else ""),
+            "trial_index": index,
+            "direction": origin.get("direction"),
+            "line_position": origin.get("line_position"),
+        }
+        identity |= self._identify(config) if self._identify is not None else {}
+        config.pop(self._annotate, None)
         score = None if error else self._score(result)
         return {
             "study": self._study,
-            "search": self._search,
-            "trial_id": trial_name(self._search, index),
-            "trial_index": index,
+            **identity,
             "attempt": 0,
-            "direction": origin.get("direction"),
-            "line_position": origin.get("line_position"),
             "params": {name: float(value) for name, value in searched.items() if isinstance(value, Real)},
             **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if isinstance(config.get(name), Real)},
             "batch_size": config["batch_size"] if isinstance(config.get("batch_size"), int) else None,

@@ -26,6 +26,19 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
     return scored.loc[scored["val_score"].idxmax()] if len(scored) else None
 
 
+def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting of a search: scores are means over its completed seeds, `seeds` is how many, and `val_std`,
+    `test_std` their standard deviations (NaN for one); the rest is the first of its rows'.
+    """
+    setting = ["study", "search", "trial_index"]
+    rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
+    means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting)
+    for name in ("val", "test"):
+        means[f"{name}_score"], means[f"{name}_std"] = completed[f"{name}_score"].mean(), completed[f"{name}_score"].std()
+    means["seeds"] = completed.size().reindex(means.index, fill_value=0)
+    return means.reset_index().sort_values(setting, ignore_index=True)
+
+
 def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
     """AUC@k: the mean of best-so-far over the first k trials, averaged over trajectories [n][trials].
 

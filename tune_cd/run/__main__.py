@@ -53,9 +53,10 @@ def _connect(address: str | None) -> None:
 
 def _on_cluster(study) -> int:
     from tune_cd.run import preflight
+    from tune_cd.run.resources import check_resources, node_resources
 
     try:
-        resources = preflight.check_resources(study.options, *preflight.node_resources(), max(search.num_samples for search in study.searches))
+        resources = check_resources(study.options, *node_resources(), max(search.num_samples for search in study.searches))
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
@@ -75,12 +76,13 @@ def _run(study, resources) -> int:
     from tune_cd import results
     from tune_cd.analysis import best_trial
     from tune_cd.run.summary import summarise
-    from tune_cd.run.trials import run_search
+    from tune_cd.run.searches import groups_of
+    from tune_cd.run.trials import run_searches
 
     status = 0
     try:
-        for search in study.searches:
-            run_search(study, search, resources)
+        for searches in groups_of(study.searches):
+            run_searches(study, searches, resources)
     except KeyboardInterrupt:
         status = INTERRUPTED
         print("\ninterrupted: every finished trial is in the table")
@@ -98,10 +100,19 @@ def _announce(study, resources) -> None:
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
-        f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images, {resources.cpus} CPU and {resources.gpus:g} GPU each, "
-        f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}; {study.space}; results in {study.results}",
+        f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
+        f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
+        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}",
         flush=True,
     )
+
+
+def _seeds(resources) -> str:
+    return f" with each of {resources.replicates} seeds" if resources.replicates > 1 else ""
+
+
+def _packs(resources) -> str:
+    return f", up to {resources.pack} in a process" if resources.pack > 1 else ""
 
 
 if __name__ == "__main__":

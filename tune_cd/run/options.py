@@ -56,14 +56,16 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--batch-sizes", type=_integers, default=list(BATCH_SIZES), metavar="B,B,...", help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
     how.add_argument("--no-baseline", dest="baseline", action="store_false", help=f"leave out the {BASELINE_TRIALS} trials each that tune the learning rate alone")
     how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
+    how.add_argument("--replicates", type=int, default=1, metavar="N", help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s")
     where = top.add_argument_group("where it runs and what it leaves")
     where.add_argument("--results", default="results", metavar="DIR", help="default: %(default)s")
     where.add_argument("--study", metavar="NAME", help="default: dataset, loss and time of the start")
     where.add_argument("--resume", action="store_true", help="continue --study where it stopped, or with more --num-samples")
     where.add_argument("--address", metavar="ADDR", help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
-    where.add_argument("--gpus-per-trial", type=float, metavar="F", help="default: 1 where the cluster has or may grow GPUs, else 0")
-    where.add_argument("--cpus-per-trial", type=int, metavar="N", help="default: all CPUs of a node without GPUs, else 1")
-    where.add_argument("--workers", type=int, metavar="N", help="trials at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples, so that the search can learn")
+    where.add_argument("--gpus-per-trial", type=_gpus, metavar="F", help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0")
+    where.add_argument("--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says")
+    where.add_argument("--cpus-per-trial", type=int, metavar="N", help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers")
+    where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples where the search learns from trials")
     where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
     return top
 
@@ -71,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
 EXTENSIBLE = ("num_samples", "baseline")
 """What a resumed study may be given anew, and keeps otherwise."""
 
-SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "cpus_per_trial", "workers", "dry_run", "download")
+SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download")
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
 
@@ -120,6 +122,13 @@ def _weights(text: str) -> str:
 def _assignment(text: str) -> str:
     name, equals, value = text.partition("=")
     return f"weights={_weights(value)}" if equals and name == "weights" else text
+
+
+def _gpus(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number, or auto") from None
 
 
 def _range(text: str) -> list[float]:

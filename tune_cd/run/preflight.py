@@ -2,11 +2,8 @@
 
 import argparse
 import json
-import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-import yaml
 
 from tune_cd import results
 from tune_cd.optimiser import check_workers
@@ -18,8 +15,6 @@ from trainables.datasets import SourceSummary
 from trainables.tasks import XBM, Setup, find_setup, override
 
 STUDY_VERSION = 1
-RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
-"""Where `ray up` leaves the cluster's own description on its head node."""
 
 
 @dataclass(frozen=True)
@@ -119,55 +114,3 @@ def _stored(root: Path, options: argparse.Namespace) -> dict | None:
     if content["version"] != STUDY_VERSION:
         raise ValueError(f"{file} has version {content['version']}; this release reads version {STUDY_VERSION}")
     return content["options"]
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What one trial gets, and how many run at a time. A training on the CPU uses as many threads as it has CPUs."""
-
-    cpus: int
-    gpus: float
-    workers: int
-
-
-def check_resources(options: argparse.Namespace, alive: list[dict[str, float]], to_come: list[dict[str, float]], trials: int) -> Resources:
-    """The resources of each of a search's `trials`, on a cluster of nodes that are alive and node types that may come.
-
-    Raises ValueError for more than any node will ever have.
-    """
-    nodes = alive + to_come
-    most_gpus = max(node.get("GPU", 0) for node in nodes)
-    gpus = options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus))
-    if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)):
-        raise ValueError(f"--gpus-per-trial {gpus}: 0, a fraction of one, or a whole number")
-    fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
-    if not fitting:
-        raise ValueError(f"--gpus-per-trial {gpus:g}: no node of the cluster has or may get more than {most_gpus:g}")
-    most_cpus = int(max(node.get("CPU", 0) for node in fitting))
-    cpus = options.cpus_per_trial if options.cpus_per_trial is not None else (1 if gpus else most_cpus)
-    if not 1 <= cpus <= most_cpus:
-        raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
-    workers = options.workers if options.workers is not None else default_workers(alive, cpus, gpus, trials)
-    return Resources(cpus, gpus, check_workers(workers))
-
-
-ROUNDS = 5
-"""Unless told otherwise a search has at least so many rounds of trials: with fewer it can hardly learn from any."""
-
-
-def default_workers(nodes: list[dict[str, float]], cpus: int, gpus: float, trials: int) -> int:
-    """As many trials of a search as fit the nodes, but at least one, and so few that there are ROUNDS of them."""
-    fitting = sum(int(min(node.get("CPU", 0) // cpus, node.get("GPU", 0) // gpus if gpus else math.inf)) for node in nodes)
-    return max(1, min(fitting, trials // ROUNDS))
-
-
-def node_resources(bootstrap: Path = RAY_BOOTSTRAP) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """Resources of every node of the connected cluster, and of every node type that `ray up` may still start."""
-    import ray
-
-    alive, to_come = [node["Resources"] for node in ray.nodes() if node["Alive"]], []
-    if bootstrap.expanduser().exists():
-        config = yaml.safe_load(bootstrap.expanduser().read_text(encoding="utf-8"))
-        types = config.get("available_node_types", {}).values()
-        to_come = [kind.get("resources", {}) for kind in types if kind.get("max_workers", 1) > 0]
-    return alive, to_come

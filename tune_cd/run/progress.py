@@ -2,32 +2,53 @@
 
 import math
 
+import pandas as pd
 from ray.tune import Callback
 
+from tune_cd.packed import members_of
 from tune_cd.run.options import ORIGIN
 
 
 class Progress(Callback):
-    """Prints a line whenever a trial ends. `total`: trials of this search; `done`: those of an earlier run."""
+    """Prints a line whenever a training ends.
 
-    def __init__(self, search: str, total: int, done: int, best: float | None, metric: str):
-        self._search, self._total, self._done, self._metric = search, total, done, metric
-        self._best = -math.inf if best is None else best
+    totals: settings of each search. table: the study's rows of earlier runs. replicates: trainings of a setting.
+    """
+
+    def __init__(self, totals: dict[str, int], table: pd.DataFrame, metric: str, replicates: int = 1):
+        self._totals = {name: total * replicates for name, total in totals.items()}
+        self._metric, self._replicates = metric, replicates
+        self._done = {name: int((table["search"] == name).sum()) for name in totals}
+        best = table.groupby("search")["val_score"].max()
+        self._best = {name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals}
+        self._said: set[tuple[str, int]] = set()
+
+    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        for place, (config, member) in enumerate(members_of(trial.config, result)):
+            if member.get("done") and (trial.trial_id, place) not in self._said:
+                self._said.add((trial.trial_id, place))
+                self._ended(config, member, result.get("time_total_s", 0))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        result = trial.last_result
-        score = result.get("val_score", math.nan)
-        better = score > self._best
-        self._best = max(self._best, score) if not math.isnan(score) else self._best
-        said = f"{self._metric} {score:.4f}" if not math.isnan(score) else f"{result.get('status', 'no score')}"
-        self._line(trial, f"{said:<20} best {self._best:.4f}{' *' if better else '  '}  {result.get('time_total_s', 0):6.1f} s")
+        self.on_trial_result(iteration, trials, trial, trial.last_result)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
-        self._line(trial, f"failed, see {trial.error_file}")
+        for place, (config, _) in enumerate(members_of(trial.config, None)):
+            if (trial.trial_id, place) not in self._said:
+                self._line(config, f"failed, see {trial.error_file}")
 
-    def _line(self, trial, outcome: str) -> None:
-        self._done += 1
-        config, origin = trial.config, trial.config[ORIGIN]
+    def _ended(self, config: dict, result: dict, seconds: float) -> None:
+        score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
+        better = score > self._best[search]
+        self._best[search] = max(self._best[search], score) if not math.isnan(score) else self._best[search]
+        said = f"{self._metric} {score:.4f}" if not math.isnan(score) else f"{result.get('status', 'no score')}"
+        self._line(config, f"{said:<20} best {self._best[search]:.4f}{' *' if better else '  '}  {seconds:6.1f} s")
+
+    def _line(self, config: dict, outcome: str) -> None:
+        origin = config[ORIGIN]
+        search = origin["search"]
+        self._done[search] += 1
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
-        h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}"
-        print(f"[{self._search} {self._done:>2}/{self._total}]  {place:<16} {h}  {outcome}", flush=True)
+        seed = f" seed {config['seed']}" if self._replicates > 1 else ""
+        h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}{seed}"
+        print(f"[{search} {self._done[search]:>2}/{self._totals[search]}]  {place:<16} {h}  {outcome}", flush=True)

@@ -30,6 +30,7 @@ class Search:
     start: dict | None
     setup: Setup  # what its trials train
     knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
+    workers: int | None = None  # settings it may have trained at a time; None: as many as the study
 
 
 def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
@@ -48,6 +49,17 @@ def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list
     for search in searches:
         search.make(space, start=search.start)  # refuses what does not fit, now
     return searches
+
+
+def groups_of(searches: list[Search]) -> list[list[Search]]:
+    """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's end."""
+    groups: list[list[Search]] = []
+    for search in searches:
+        if groups and search.knows is None and groups[-1][-1].setup == search.setup:
+            groups[-1].append(search)
+        else:
+            groups.append([search])
+    return groups
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
@@ -99,7 +111,7 @@ def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, sp
         raise ValueError(f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline") from None
     joint = [[1.0, 1.0, 0.0][: len(space.names)]]
     make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
-    return Search(name, BASELINE_TRIALS, make, start, setup)
+    return Search(name, BASELINE_TRIALS, make, start, setup, workers=1)  # looking ahead would spend trials on what turns out not to matter
 
 
 def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:

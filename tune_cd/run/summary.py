@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from tune_cd import balance, results
-from tune_cd.analysis import best_trial
+from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
 from tune_cd.run.preflight import Study
 from tune_cd.run.searches import averages_of
@@ -18,10 +18,13 @@ def summarise(study: Study) -> str:
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
+    counts, replicates = _counts(table), study.options.replicates
+    table = means_over_seeds(table)
     lines = _memory_table(table) if study.options.experiment == "xbm" else _balance_table(table, study)
     setup = study.setup
     scores = setup.metric if setup.test_metric == setup.metric else f"{setup.metric} (validation) and {setup.test_metric} (test)"
-    lines.append(f"\nscores are {scores}; {_counts(table)}")
+    means = f", means over {replicates} seeds" if replicates > 1 else ""
+    lines.append(f"\nscores are {scores}{means}; {counts}")
     lines.append(f"table:   {table_path(study)}")
     lines.append(f"picture: {draw(study, table)}")
     return "\n".join(lines)
@@ -85,7 +88,8 @@ def _line(label: str, trial: pd.Series | None) -> str:
     if trial is None:
         return f"{label:<28}{'no completed trial':>45}"
     h = f"{trial['Lambda_p']:>10.4g}{trial['Lambda_e']:>10.4g}{trial['batch_size']:>5}"
-    return f"{label:<28}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}"
+    spread = f" ±{trial['test_std']:.4f}" if trial["seeds"] > 1 else ""
+    return f"{label:<28}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{spread}"
 
 
 def _counts(table: pd.DataFrame) -> str:

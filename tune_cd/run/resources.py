@@ -1,0 +1,97 @@
+"""What a process gets, how many trainings it holds, and how many settings are trained at a time."""
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tune_cd.optimiser import check_workers
+from trainables.pack import MOST
+
+RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
+"""Where `ray up` leaves the cluster's own description on its head node."""
+
+ROUNDS = 5
+"""Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from any."""
+
+Nodes = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """A process trains one setting, or several as a pack, on its GPUs or on so many CPU threads."""
+
+    cpus: int  # of a process
+    gpus: float  # of a process
+    workers: int  # settings trained at a time
+    pack: int = 1  # trainings in a process
+    replicates: int = 1  # trainings of a setting
+
+    @property
+    def processes(self) -> int:
+        return math.ceil(self.workers * self.replicates / max(self.pack, self.replicates))  # those of a setting stay together
+
+    @property
+    def packed(self) -> bool:
+        """Whether a trial of Tune's is more than one training."""
+        return self.pack > 1 or self.replicates > 1
+
+
+def check_resources(options: argparse.Namespace, alive: Nodes, to_come: Nodes, trials: int) -> Resources:
+    """The resources of a search's `trials`, on a cluster of nodes that are alive and node types that may come.
+
+    Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
+    """
+    nodes, replicates = alive + to_come, options.replicates
+    for name in ("replicates", "pack"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"--{name} {getattr(options, name)}: at least 1")
+    most_gpus = max(node.get("GPU", 0) for node in nodes)
+    share = _share(options, most_gpus)  # of a GPU, for one training
+    pack = options.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
+    gpus = share * pack if options.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
+    if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)) or (gpus > 1 and pack > 1):
+        raise ValueError(f"--gpus-per-trial {options.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone")
+    fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
+    if not fitting:
+        raise ValueError(f"--gpus-per-trial {options.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}")
+    most_cpus = int(max(node.get("CPU", 0) for node in fitting))
+    cpus = options.cpus_per_trial
+    if cpus is not None and not 1 <= cpus <= most_cpus:
+        raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
+    limit = trials if options.search in ("grid", "random") else trials // ROUNDS
+    room = processes_on(alive, cpus or 1, gpus)
+    workers = check_workers(options.workers) if options.workers is not None else max(1, min(room * pack // replicates, limit))
+    if options.pack is None and pack > 1:
+        pack = min(pack, math.ceil(workers * replicates / max(1, room)))  # evenly over the GPUs there are
+        gpus = share * pack if options.gpus_per_trial != "auto" else gpus
+    if cpus is None:
+        processes = Resources(1, gpus, workers, pack, replicates).processes
+        cpus = 1 if gpus else max(1, most_cpus // math.ceil(processes / max(1, len(alive))))
+    return Resources(cpus, gpus, workers, pack, replicates)
+
+
+def _share(options: argparse.Namespace, most_gpus: float) -> float:
+    """Of a GPU, for one training; the largest part of a process's where the memory decides."""
+    if options.gpus_per_trial == "auto":
+        return 1 / MOST if most_gpus else 0.0
+    return options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus)) / (options.pack or 1)
+
+
+def processes_on(nodes: Nodes, cpus: int, gpus: float) -> int:
+    """How many processes fit the nodes at a time."""
+    return sum(int(min(node.get("CPU", 0) // cpus, node.get("GPU", 0) // gpus if gpus else math.inf)) for node in nodes)
+
+
+def node_resources(bootstrap: Path = RAY_BOOTSTRAP) -> tuple[Nodes, Nodes]:
+    """Resources of every node of the connected cluster, and of every node type that `ray up` may still start."""
+    import ray
+
+    alive, to_come = [node["Resources"] for node in ray.nodes() if node["Alive"]], []
+    if bootstrap.expanduser().exists():
+        config = yaml.safe_load(bootstrap.expanduser().read_text(encoding="utf-8"))
+        types = config.get("available_node_types", {}).values()
+        to_come = [kind.get("resources", {}) for kind in types if kind.get("max_workers", 1) > 0]
+    return alive, to_come

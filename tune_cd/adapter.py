@@ -152,15 +152,17 @@ class OptimiserSearch(Searcher):
             value = intermediate_values[-1]
         self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
-    def recall(self, trials: pd.DataFrame) -> None:
+    def recall(self, trials: pd.DataFrame, begun: pd.DataFrame | None = None) -> None:
         """Go on where an earlier run of this same search stopped. trials: its rows of the results table.
 
         None of them is suggested again, and the order of asking is counted on. Before the first suggestion only.
+        begun: rows of settings that are not done with; suggested again, they keep their places.
         """
         self._require_space("recall")
         self._search.recall(results.history(trials))
         key = self._search.space.key
-        self._index |= {key(params): int(index) for params, index in zip(trials["params"], trials["trial_index"])}
+        for rows in (trials, begun if begun is not None else trials[:0]):
+            self._index |= {key(params): int(index) for params, index in zip(rows["params"], rows["trial_index"])}
 
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.
@@ -252,7 +254,7 @@ class OptimiserSearch(Searcher):
         """The next configuration that has to be run; known ones on the way are told."""
         while (h := self._search.ask()) is not None:
             key = self._search.space.key(h)
-            self._index[key] = max(self._index.values(), default=-1) + 1
+            self._index.setdefault(key, max(self._index.values(), default=-1) + 1)
             if key not in self._known:
                 return h
             self._search.tell(*self._known[key])

@@ -11,12 +11,13 @@ it is told each result by itself, and a pack that fails fails those of its membe
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import isfinite
+from math import fsum, isfinite
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from ray.tune.search import Searcher
+from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
 
@@ -28,7 +29,7 @@ def members_of(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> l
     """(configuration, last result so far) of every training of a trial: of those in its pack, or of itself alone."""
     if PACK not in config:
         return [(dict(config), dict(result or {}))]
-    shared, told = {name: value for name, value in config.items() if name != PACK}, (result or {}).get(PACK, {})
+    shared, told = {name: value for name, value in config.items() if name != PACK}, results_of(result)
     return [(shared | member, dict(told.get(str(place), {}))) for place, member in enumerate(config[PACK])]
 
 
@@ -38,6 +39,12 @@ class _Asked:
 
     left: int
     values: list[float] = field(default_factory=list)
+
+
+def results_of(result: Mapping[str, Any] | None) -> dict[str, dict]:
+    """The results of a pack's members by their places, nested as reported or with flat keys, as Tune tells searchers."""
+    nested = unflatten_dict({name: value for name, value in (result or {}).items() if name.split("/")[0] == PACK})
+    return nested.get(PACK, {})
 
 
 class PackedSearch(Searcher):
@@ -97,13 +104,13 @@ class PackedSearch(Searcher):
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Members that are done are told at once, so that the search can go on while the pack does."""
-        for place, member in result.get(PACK, {}).items():
+        for place, member in results_of(result).items():
             if member.get("done") and trial_id in self._members:
                 self._tell(trial_id, int(place), member)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """The end of a pack: what it did not report done has failed if it failed, and is what it reported last if not."""
-        told = (result or {}).get(PACK, {})
+        told = results_of(result)
         for place in range(len(self._members.get(trial_id, []))):
             member = told.get(str(place), {})
             self._tell(trial_id, place, member if member.get("done") or not error else {})
@@ -159,5 +166,5 @@ class PackedSearch(Searcher):
     def _conclude(self, inner: str) -> None:
         """All trainings of a suggestion have ended: their mean is its value, as `results.history` has it."""
         values = self._asked[inner].values
-        result = {self._metric: sum(values) / len(values)} if values else None
+        result = {self._metric: fsum(values) / len(values)} if values else None
         self._searcher.on_trial_complete(inner, result=result, error=not values)

@@ -153,7 +153,7 @@ def _searcher(study: Study, search: Search, table: pd.DataFrame, resources: Reso
     for told in results.history(whole[whole["search"] == search.knows]):
         searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
     own = whole[whole["search"] == search.name]
-    searcher.recall(own)
+    searcher.recall(own, begun=table[table["search"] == search.name])
     alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
     searcher.reuse(whole[whole["search"].isin(alike)])
     return searcher, _done(own, search)

@@ -153,16 +153,16 @@ class OptimiserSearch(Searcher):
         self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
     def recall(self, trials: pd.DataFrame, begun: pd.DataFrame | None = None) -> None:
-        """Go on where an earlier run of this same search stopped. trials: its rows of the results table.
+        """Go on where an earlier run of this same search stopped; before the first suggestion only.
 
-        None of them is suggested again, and the order of asking is counted on. Before the first suggestion only.
-        begun: rows of settings that are not done with; suggested again, they keep their places.
+        trials: its rows of the results table. None is suggested again, and the order of asking is counted on.
+        begun: all its rows, where some are of settings not done with: suggested again, those keep their places.
         """
         self._require_space("recall")
         self._search.recall(results.history(trials))
         key = self._search.space.key
-        for rows in (trials, begun if begun is not None else trials[:0]):
-            self._index |= {key(params): int(index) for params, index in zip(rows["params"], rows["trial_index"])}
+        begun = trials if begun is None else begun
+        self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
 
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.

@@ -1,0 +1,256 @@
+"""How fast trainings are, beside the trainer that the usual libraries add up to (`reference_trainer`): one table a case.
+
+    python tests/benchmarks/training.py [--cases small_conv resnet18 resnet32]
+        [--variants reference eager graph packed-4 packed-16 packed-64 vmap-4 vmap-16 vmap-64]
+        [--batch-size 64] [--seconds 2 | --iterations N] [--repeats 5] [--threads N] [--workers N]
+        [--device cpu|cuda] [--data-root PATH]
+
+Runs on a CPU and on a GPU, without Ray. Variants:
+
+    reference  DataLoader workers, PIL, torchvision's transforms, pytorch-metric-learning's losses, call by call
+    eager      `Training`, its step call by call
+    graph      `Training`, its step recorded as a CUDA graph; needs a GPU
+    packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.pack`), graphs on a GPU
+    vmap-T     T networks of stacked weights under `torch.func.vmap`, one graph on a GPU (`stacked_trainer`): only here
+
+Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's, or
+with --data-root the dataset of the case itself. The repeats of the variants take turns, so that a busy machine slows all
+alike. Columns:
+
+    start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5 iterations,
+                 recording included; imports, data, and the device's own first use are not
+    images/s     afterwards, of all T trainings together, no evaluations: median of the repeats, and least..most
+    trials/hour  of the case's length at that rate: T trainings begin together, with a start-up of their own, and end
+                 together (in a study they are used again, and start once)
+    ratio        to the reference in the same turn, median
+    of roof      images/s / what the memory of an H200 allows a network in bfloat16 whose layers run one by one: 539,000
+                 for ResNet-18, 84,000 for ResNet-32; on an H200 only
+"""
+
+import argparse
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from stacked_trainer import StackedTrainer
+from trainables.data import DeviceData
+from trainables.tasks import Setup, find_setup
+from trainables.training import DIVERGENCE_CHECK, Training
+
+VARIANTS = ("reference", "eager", "graph", "packed-4", "packed-16", "packed-64", "vmap-4", "vmap-16", "vmap-64")
+FIRST_ITERATIONS = 5
+REST = 0.5  # seconds for the reference's workers to fill their queue again, before it is another variant's turn
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained; the shape of made-up data; the roof on an H200 in images/s, where it is known."""
+
+    setup: Setup
+    classes: int
+    per_class: int
+    channels: int
+    roof: float | None = None
+
+
+CASES = {
+    "small_conv": Case(find_setup("omniglot", "small"), 964, 20, 1),
+    "resnet18": Case(replace(find_setup("omniglot", "paper"), weights="none"), 964, 20, 3, roof=539_000),
+    "resnet32": Case(find_setup("tinyimagenet", "paper"), 200, 450, 3, roof=84_000),
+}
+
+
+@dataclass
+class Variant:
+    """members trainings that `run` takes so many iterations further each; `queue`: batches prepared before a turn begins."""
+
+    members: int
+    run: Callable[[int], None]
+    queue: int = 0
+
+
+def balance(member: int, batch_size: int) -> dict:
+    """h of one of the trainings: mild, and no two alike."""
+    return {"Lambda_p": 0.02 / (1 + member / 16), "Lambda_e": 0.1 / (1 + member / 16), "batch_size": batch_size}
+
+
+def reference(case: Case, data: DeviceData, batch_size: int, device: torch.device, workers: int | None) -> Variant:
+    """The one variant that needs pytorch-metric-learning; LookupError without it."""
+    if importlib.util.find_spec("pytorch_metric_learning") is None:
+        raise LookupError("needs pytorch-metric-learning")
+    from reference_trainer import ReferenceTrainer
+
+    trainer = ReferenceTrainer(case.setup, *data.train, balance(0, batch_size), seed=0, device=device, workers=workers)
+
+    def run(iterations: int) -> None:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
+            for _ in range(iterations):
+                trainer.step()
+
+    return Variant(1, run, trainer.queue)
+
+
+def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int, step: str) -> Variant:
+    """step: "graph", or "eager". In turn as `trainables.training.advance` runs them, looks at the loss included."""
+    setup = replace(case.setup, step=step)
+    trainings = [Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)]
+    for training in trainings:
+        training.depart()
+
+    def run(iterations: int) -> None:
+        for _ in range(iterations):
+            for training in trainings:
+                training.step()
+            if trainings[0].iteration % DIVERGENCE_CHECK == 0:
+                for training in trainings:
+                    training.check()
+
+    return Variant(members, run)
+
+
+def stacked(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int) -> Variant:
+    """Looks at the loss as often as the others do."""
+    trainer = StackedTrainer(case.setup, data, [balance(member, batch_size) for member in range(members)], device=device)
+
+    def run(iterations: int) -> None:
+        for _ in range(iterations):
+            trainer.step()
+            if trainer.iteration % DIVERGENCE_CHECK == 0:
+                if trainer.stream:
+                    trainer.stream.synchronize()
+                torch.isfinite(trainer.terms).all(dim=1).tolist()
+
+    return Variant(members, run)
+
+
+def build(name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device) -> Variant:
+    """A variant by its name. Raises LookupError saying what it needs that is not here."""
+    kind, _, members = name.partition("-")
+    if kind == "graph" and device.type != "cuda":
+        raise LookupError("needs a GPU")
+    if kind == "reference":
+        return reference(case, data, options.batch_size, device, options.workers)
+    if kind == "vmap":
+        return stacked(case, data, options.batch_size, device, int(members))
+    step = "eager" if kind == "eager" or device.type != "cuda" else "graph"
+    return ours(case, data, options.batch_size, device, int(members or 1), step)
+
+
+def made_up(case: Case, device: torch.device) -> DeviceData:
+    """Images uint8 [n, c, h, w], each its class's pattern and noise."""
+    generator, size = torch.Generator(device).manual_seed(0), case.setup.image_size
+    shape = case.classes, case.per_class, case.channels, size, size
+    images = torch.randint(0, 128, shape, dtype=torch.uint8, generator=generator, device=device)
+    images += torch.randint(0, 128, (shape[0], 1, *shape[2:]), dtype=torch.uint8, generator=generator, device=device)
+    train = images.flatten(0, 1), torch.arange(case.classes, device=device).repeat_interleave(case.per_class)
+    return DeviceData("made-up", train, train)
+
+
+def seconds(run: Callable[[], None], device: torch.device) -> float:
+    """How long it takes, until the device is done."""
+    begun = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begun
+
+
+def start(case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device) -> dict[str, tuple[Variant, float]]:
+    """Every variant that can be here, and its start-up in seconds; prints why another cannot."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)  # trainings read the data on streams of their own
+    started = {}
+    for name in options.variants:
+        begun = time.perf_counter()
+        try:
+            variant = build(name, case, data, options, device)
+            seconds(lambda: variant.run(FIRST_ITERATIONS), device)
+        except (LookupError, torch.OutOfMemoryError) as error:
+            print(f"{name}: {'out of memory' if isinstance(error, torch.OutOfMemoryError) else error}", flush=True)
+        else:
+            started[name] = variant, time.perf_counter() - begun
+    return started
+
+
+def measure(variants: dict[str, Variant], options: argparse.Namespace, device: torch.device) -> dict[str, list[float]]:
+    """Images per second of every variant in every turn."""
+    rates: dict[str, list[float]] = {name: [] for name in variants}
+    iterations = {}
+    for turn in range(options.repeats + 1):
+        for name, variant in variants.items():
+            seconds(lambda: variant.run(variant.queue), device)  # what was prepared while others were measured does not count
+            count = options.iterations or iterations.get(name, FIRST_ITERATIONS)
+            took = seconds(lambda: variant.run(count), device)
+            if turn == 0:  # not counted: it tells how many iterations a turn is, and everything is warm after it
+                iterations[name] = max(1, round(options.seconds * count / took))
+            else:
+                rates[name].append(count * variant.members * options.batch_size / took)
+            if variant.queue:
+                time.sleep(REST)
+    return rates
+
+
+def table(case: Case, started: dict[str, tuple[Variant, float]], rates: dict[str, list[float]], roof: float | None) -> list[str]:
+    """The lines of a case's table."""
+    lines = [f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} {'of roof':>8}"]
+    for name, (variant, start_up) in started.items():
+        rate = statistics.median(rates[name])
+        trials = 3600 * variant.members / (start_up + variant.members * case.setup.images_seen / rate)
+        ratio = "-"
+        if "reference" in rates:
+            ratio = f"{statistics.median(one / other for one, other in zip(rates[name], rates['reference'], strict=True)):.2f}"
+        spread = f"{min(rates[name]):,.0f}..{max(rates[name]):,.0f}"
+        fraction = f"{rate / roof:.1%}" if roof else "-"
+        lines.append(f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}")
+    return lines
+
+
+def compare(name: str, case: Case, options: argparse.Namespace, device: torch.device, machine: str) -> list[str]:
+    """A case's table. All that was built is gone when this returns, workers and recordings included."""
+    data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
+    print(f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, {case.setup.images_seen:,} images a trial, {data.name} data; {machine}")
+    started = start(case, data, options, device)
+    rates = measure({variant: one for variant, (one, _) in started.items()}, options, device)
+    return table(case, started, rates, case.roof if "H200" in machine else None)
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), help="T may be any number")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a turn, about")
+    parser.add_argument("--iterations", type=int, help="of a turn, instead of --seconds")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="of torch on the CPU, the reference's workers not counted; by default torch's choice")
+    parser.add_argument("--workers", type=int, help="of the reference's DataLoader, 0: none; by default one a core, 8 at most")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--data-root", help="where the cases' own datasets are, omniglot and tinyimagenet; by default images are made up")
+    options = parser.parse_args(arguments)
+    for name in options.variants:
+        kind, _, members = name.partition("-")
+        if name not in ("reference", "eager", "graph") and not (kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0):
+            parser.error(f"--variants {name}: reference, eager, graph, packed-T or vmap-T")
+    for name in ("batch_size", "seconds", "iterations", "repeats", "threads"):
+        if getattr(options, name) is not None and getattr(options, name) <= 0:
+            parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: more than 0")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parsed(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
+    torch.zeros(1, device=device)  # its first use
+    for name in options.cases:
+        print("\n".join(compare(name, CASES[name], options, device, machine)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ WITHOUT_RAY_AND_TORCH = [
 WITHOUT_RAY = [
     "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
     "trainables.retrieval", "trainables.probe", "trainables.evaluation", "trainables.tasks", "trainables.training", "trainables.train",
-    "trainables.memory", "trainables.weights", "trainables.data", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
+    "trainables.memory", "trainables.weights", "trainables.data", "trainables.assembly", "trainables.graphs", "trainables.outcome", "trainables.pack", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
 ]  # fmt: skip
 BLOCKED = "import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
 
@@ -41,7 +41,7 @@ def test_trainables_trial_knows_nothing_of_tune_cd():
 
 
 def test_the_searcher_needs_no_torch():
-    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback"], ["torch", "trainables"])
+    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback", "tune_cd.packed", "tune_cd.run.together"], ["torch", "trainables"])
 
 
 def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():

@@ -78,9 +78,9 @@ def test_it_is_recorded_once_after_the_warm_up_and_every_call_is_one_step(monkey
 
     monkeypatch.setattr(graphs.torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(graphs.torch.cuda, "graph", graph)
-    replayed = Replayed(step, stream="a stream", generator="a generator", pool=(0, 3))
+    replayed = Replayed(stream="a stream", generator="a generator", pool=(0, 3))
     assert replayed.pool == (0, 3)
-    outputs = [replayed() for _ in range(WARM_UP + 3)]
+    outputs = [replayed(step) for _ in range(WARM_UP + 3)]
     assert steps == ["run"] * WARM_UP + ["replayed"] * 3
     assert log == [("generator", "a generator"), ("record", (0, 3), "a stream")]
     assert outputs[-1] is outputs[-2] and replayed.pool == (0, 7)

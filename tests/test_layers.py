@@ -41,7 +41,7 @@ def test_trainables_trial_knows_nothing_of_tune_cd():
 
 
 def test_the_searcher_needs_no_torch():
-    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback", "tune_cd.packed", "tune_cd.run.together"], ["torch", "trainables"])
+    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback", "tune_cd.packed"], ["torch", "trainables"])
 
 
 def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():

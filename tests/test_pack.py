@@ -1,6 +1,8 @@
 """Trainings in one process: each comes out as it would alone, whatever happens beside it."""
 
+import gc
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -115,6 +117,18 @@ def test_out_of_memory_goes_on_with_half_as_many(monkeypatch, caplog):
     room = 0
     with pytest.raises(torch.OutOfMemoryError):
         trained(pack, [configuration(*SETTINGS[0])])
+
+
+def test_a_training_that_is_dropped_is_gone_at_once():
+    """No circle of references holds its memory until the collector comes by."""
+    training = finished()
+    gone = weakref.ref(training)
+    gc.disable()
+    try:
+        del training
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_time_is_shared_not_summed():

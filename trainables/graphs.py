@@ -17,25 +17,26 @@ Step = Callable[[], tuple[Tensor, ...]]
 
 
 class Replayed:
-    """`step`, recorded at its call number WARM_UP + 1 and replayed from then on; every call is one real step.
+    """A step, always the same, recorded at call number WARM_UP + 1 and replayed from then on; every call is one real step.
 
     stream: current when this is called, from the first step on.  generator: the one the step draws from.
     pool: of an earlier recording whose memory may be used again, because the two never run at the same time.
-    What a call returns is overwritten by the next one.
+    What a call returns is overwritten by the next one. (The step is not kept: its owner keeps this, and a circle of the
+    two would hold the GPU's memory until Python's collector comes by.)
     """
 
-    def __init__(self, step: Step, stream: torch.cuda.Stream, generator: torch.Generator, pool: tuple[int, int] | None = None):
-        self._step, self._stream, self._generator, self._pool = step, stream, generator, pool
+    def __init__(self, stream: torch.cuda.Stream, generator: torch.Generator, pool: tuple[int, int] | None = None):
+        self._stream, self._generator, self._pool = stream, generator, pool
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outputs: tuple[Tensor, ...] = ()
         self._calls = 0
 
-    def __call__(self) -> tuple[Tensor, ...]:
+    def __call__(self, step: Step) -> tuple[Tensor, ...]:
         if self._graph is None:
             self._calls += 1
             if self._calls <= WARM_UP:
-                return self._step()
-            self._record()
+                return step()
+            self._record(step)
         self._graph.replay()
         return self._outputs
 
@@ -44,10 +45,10 @@ class Replayed:
         """The recording's memory, for `pool` of another one."""
         return self._graph.pool() if self._graph is not None else self._pool
 
-    def _record(self) -> None:
+    def _record(self, step: Step) -> None:
         """Recording runs nothing: neither weights nor generator change."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            self._outputs = self._step()
+            self._outputs = step()
         self._graph = graph

@@ -13,15 +13,15 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from trainables.assembly import (
-    build_memory, build_model, build_optimiser, build_sampler, decay, loss_terms, next_look, precision_of, remember_and_compare,
-)  # fmt: skip
+from trainables.assembly import build_memory, build_model, build_optimiser, build_sampler
+from trainables.assembly import decay, loss_terms, next_look, precision_of, remember_and_compare
 from trainables.data import DeviceData, take
 from trainables.evaluation import COLLAPSED, Diverged, evaluate
 from trainables.graphs import Replayed
@@ -110,8 +110,8 @@ class Training:
             if self.setup.schedule != "constant":
                 for group in self.optimiser.param_groups:
                     group["lr"].fill_(group["initial_lr"] * decay(self.setup.schedule, self.iteration / self.iterations))
-            step = self._graph(with_memory) if self.recordable else lambda: self._step(with_memory)
-            self.terms, self.z, self.labels = step()
+            step = partial(self._step, with_memory)
+            self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
         self.iteration += 1
 
     def check(self) -> None:
@@ -129,7 +129,6 @@ class Training:
             if not self.diverged and evaluation.val_score > self.best_score:
                 self.best = copy.deepcopy(self.model.state_dict())
         self.curve.append(evaluation)
-        self.target = self.iteration
         return evaluation
 
     def outcome(self) -> Outcome:
@@ -201,10 +200,10 @@ class Training:
             return False
         return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
 
-    def _graph(self, with_memory: bool) -> Replayed:
+    def _recorded(self, with_memory: bool) -> Replayed:
         if with_memory not in self._replayed:
             pool = next((other.pool for other in self._replayed.values()), None)
-            self._replayed[with_memory] = Replayed(lambda: self._step(with_memory), self.stream, self.generator, pool)
+            self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
         return self._replayed[with_memory]
 
     @contextmanager
@@ -223,7 +222,7 @@ class Training:
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """One iteration; returns the two terms [2], embeddings [b, d] and labels [b]. Neither waits nor depends on values."""
         images, labels = self._batch()
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=precision_of(self.setup, images.device) == "bfloat16"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=precision_of(self.setup, self.device) == "bfloat16"):
             z = self.model(images)
         positive, entropy = loss_terms(z, labels, self.setup)
         Lambda_p, Lambda_e = self.weights.unbind()
@@ -255,10 +254,9 @@ class Training:
 
     def _scores(self, split: tuple[Tensor, Tensor]) -> dict[str, float]:
         """The present weights' scores on a split; none where the output is not finite."""
-        try:
+        with suppress(Diverged):
             return evaluate(self.model, self.setup, self.data.train, split)
-        except Diverged:
-            return {}
+        return {}
 
     def _test(self) -> dict[str, float]:
         if self.setup.test == "split":

@@ -37,12 +37,12 @@ class StackedTrainer:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         if self.stream:
             self.stream.wait_stream(torch.cuda.current_stream(device))  # on which all of this was built
-        self._replayed = Replayed(self._step, self.stream, self.generator) if self.stream else self._step
+        self._replayed = Replayed(self.stream, self.generator) if self.stream else None
 
     def step(self) -> None:
         """One iteration of every member, without waiting for the device."""
         with torch.cuda.stream(self.stream):  # None: no stream, nothing to do
-            (self.terms,) = self._replayed()
+            (self.terms,) = self._replayed(self._step) if self._replayed else self._step()
         self.iteration += 1
 
     def batch(self) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tune_cd.analysis import auc_at, best_so_far, best_trial, n_to_reach
+from tune_cd.analysis import auc_at, best_so_far, best_trial, means_over_seeds, n_to_reach
 
 
 def table(scores, search="cd"):
@@ -43,3 +43,12 @@ def test_auc_and_n_by_hand():
 def test_auc_refuses_what_has_no_mean(k, curves):
     with pytest.raises(ValueError):
         auc_at(k, curves)
+
+
+def test_means_over_seeds_leave_out_what_did_not_complete():
+    rows = [("a", 0, 0, "completed", 0.2, 0.1), ("a", 0, 1, "diverged", None, None), ("a", 0, 2, "completed", 0.4, 0.3), ("a", 1, 0, "failed", None, None)]
+    table = pd.DataFrame(rows, columns=["search", "trial_index", "seed", "status", "val_score", "test_score"]).assign(study="s")
+    table["scores"] = [{"test_x": 1.0}, {}, {"test_x": 2.0}, {}]
+    means = means_over_seeds(table).set_index("trial_index")
+    assert means["val_score"][0] == pytest.approx(0.3) and means["test_std"][0] == pytest.approx(0.2 / 2**0.5) and means["seeds"].tolist() == [2, 0]
+    assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"test_x": 1.5}, {}] and np.isnan(means["val_score"][1])

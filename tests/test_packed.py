@@ -146,6 +146,9 @@ def test_what_is_known_of_a_setting_is_not_trained_again():
     values.pop((START["lr"], 0))
     searcher = packed(descent(), 2, seeds=[0, 1], known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None)
     assert searcher.suggest("a")[PACK] == [{**START, "seed": 0}]
+    values[START["lr"], 0] = math.nan  # it diverged: that is known too, and not repeated
+    searcher = packed(descent(), 2, seeds=[0, 1], known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None)
+    assert all(config["lr"] != START["lr"] or config["wd"] != START["wd"] for config in searcher.suggest("a")[PACK])
 
 
 def test_saved_and_restored_goes_on(tmp_path):

@@ -11,6 +11,7 @@ networks, buffers and recorded graphs stay where they are.
 """
 
 import logging
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,13 +64,15 @@ class Pack:
     def advance(self) -> dict[int, Evaluation]:
         """Train each of those that run up to its next look; their evaluations by index. Those that are `done` want `finish`.
 
-        Raises torch.OutOfMemoryError where not even one training fits.
+        Raises what torch raises where not even one training fits the memory.
         """
         try:
             self._fill()
             indices = [index for index, training in self.running.items() if not training.done]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             self._retreat(error)
             return {}
 
@@ -106,10 +109,11 @@ class Pack:
 
     def _measured(self, index: int) -> int:
         """How many trainings like this one the GPU has room for: it is started, warmed up and recorded to find out."""
+        torch.cuda.empty_cache()
         before = torch.cuda.mem_get_info(self.device)[0]
         training = self.start(index)
         training.depart()
-        for _ in range(min(WARM_UP + 1, training.target)):
+        for _ in range(min(WARM_UP + 1, training.target - 1)):  # at its target it is `advance` that looks
             training.step()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
@@ -122,9 +126,17 @@ class Pack:
         """Half as many at a time: those that ran start over, since nobody knows in which of them the memory gave out."""
         if len(self.running) <= 1:
             raise error
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # what still runs uses the memory that is given up now
+        traceback.clear_frames(error.__traceback__)  # they hold trainings
         self._at_once = len(self.running) // 2
         log.warning("out of memory with %d trainings at a time; going on with %d", len(self.running), self._at_once)
         self.waiting.extendleft(sorted(self.running, reverse=True))
         self.running, self._spare = {}, []
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a GPU's memory gave out, for tensors or for what CUDA and its libraries need themselves."""
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in ("out of memory", "ALLOC_FAILED"))

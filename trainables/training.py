@@ -181,6 +181,8 @@ class Training:
         with self._aside():
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(state["optimiser"])
+            for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
+                group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self._replayed = {}  # the optimiser's tensors are others now

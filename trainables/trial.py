@@ -61,11 +61,12 @@ class TrainTrial(tune.Trainable):
             if training.done:
                 try:
                     self._end(index)
-                except Exception as error:  # of the others some are recorded now: they are reported before the trial fails
-                    self._error = error
-                    break
+                except Exception as error:  # of the others some are recorded: that is reported before the trial fails
+                    self._error = self._error or error
+        if PACK not in self.config and self._error is not None:
+            raise self._error
         report = dict(self._reports[0]) if PACK not in self.config else self._packed()
-        return report | {tune.result.DONE: self._pack.done}
+        return report | {tune.result.DONE: self._pack.done and self._error is None}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         for index, training in self._pack.running.items():

@@ -108,8 +108,9 @@ class ResultsCallback(Callback):
 
     def _row(self, trials: list, trial: Any, place: int, config: dict, result: dict, error: str | None) -> dict:
         """The row of a trial, or of the training at a place in its pack."""
-        member = trial.evaluated_params if PACK not in trial.config else flatten_dict(trial.config[PACK][place])
-        searched = {name: value for name, value in member.items() if name.split("/")[0] not in (self._annotate, PACK, SEED)}
+        packed = PACK in trial.config
+        member, ours = (flatten_dict(trial.config[PACK][place]), (self._annotate, SEED)) if packed else (trial.evaluated_params, (self._annotate,))
+        searched = {name: value for name, value in member.items() if name.split("/")[0] not in ours}
         origin = config.get(self._annotate) or {} if self._annotate else {}
         index = origin.get("trial_index", trials.index(trial))
         identity = {

@@ -54,7 +54,8 @@ class PackedSearch(Searcher):
     size: trainings in a trial, at least one configuration.  packs: trials at a time; None: no limit of its own.
     seeds: every configuration is trained once with each, under the config key "seed", and the searcher is told the mean
         of those that gave a number; None: once, with no seed of ours.
-    known: (configuration, seed) -> the value measured earlier, or None; a training whose value is known is not repeated.
+    known: (configuration, seed) -> the value measured earlier, NaN if there came no number of it, None if it never ended;
+        a training that ended is not repeated.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class PackedSearch(Searcher):
             value = self._known(config, seed) if self._known is not None else None
             if value is None:
                 wanted.append({**config, SEED: seed})
-            else:
+            elif isfinite(value):
                 asked.values.append(value)
         wanted = wanted if self._seeds else [dict(config)]
         asked.left = len(wanted)

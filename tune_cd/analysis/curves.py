@@ -36,6 +36,9 @@ def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
     for name in ("val", "test"):
         means[f"{name}_score"], means[f"{name}_std"] = completed[f"{name}_score"].mean(), completed[f"{name}_score"].std()
     means["seeds"] = completed.size().reindex(means.index, fill_value=0)
+    if (means["seeds"] > 1).any():
+        scores = completed["scores"].agg(lambda maps: pd.DataFrame(list(maps)).mean().to_dict())
+        means["scores"] = scores.reindex(means.index).where(means["seeds"] > 0, means["scores"])
     return means.reset_index().sort_values(setting, ignore_index=True)
 
 

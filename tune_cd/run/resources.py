@@ -31,7 +31,7 @@ class Resources:
 
     @property
     def processes(self) -> int:
-        return math.ceil(self.workers * self.replicates / max(self.pack, self.replicates))  # those of a setting stay together
+        return math.ceil(self.workers / max(1, self.pack // self.replicates))  # the trainings of a setting stay together
 
     @property
     def packed(self) -> bool:
@@ -63,9 +63,12 @@ def check_resources(options: argparse.Namespace, alive: Nodes, to_come: Nodes, t
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
     limit = trials if options.search in ("grid", "random") else trials // ROUNDS
     room = processes_on(alive, cpus or 1, gpus)
-    workers = check_workers(options.workers) if options.workers is not None else max(1, min(room * pack // replicates, limit))
+    settings = max(1, pack // replicates)  # in a process
+    workers = check_workers(options.workers) if options.workers is not None else max(1, min(room * settings, limit))
+    if options.workers is None and not room:
+        workers = max(1, min(settings, limit))  # for the first node to come
     if options.pack is None and pack > 1:
-        pack = min(pack, math.ceil(workers * replicates / max(1, room)))  # evenly over the GPUs there are
+        pack = min(pack, replicates * math.ceil(workers / max(1, room)))  # evenly over the GPUs there are
         gpus = share * pack if options.gpus_per_trial != "auto" else gpus
     if cpus is None:
         processes = Resources(1, gpus, workers, pack, replicates).processes

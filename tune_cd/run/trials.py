@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from math import nan
 
 import pandas as pd
 from ray import tune
@@ -176,10 +177,10 @@ def _key(study: Study, config: Mapping) -> tuple:
 
 
 def _values(study: Study, table: pd.DataFrame, search: Search) -> dict[tuple, float]:
-    """What was measured with one seed, for settings of which a training is missing; a failure is trained again."""
+    """What came of settings with one seed, NaN for no number: their other trainings may be missing, these are not repeated."""
     alike = [other.name for other in study.searches if other.setup == search.setup]
-    rows = table[table["search"].isin(alike) & (table["status"] == "completed")]
-    return {(_key(study, row.params), int(row.seed)): row.val_score for row in rows.itertuples()}
+    rows = table[table["search"].isin(alike)]
+    return {(_key(study, row.params), int(row.seed)): row.val_score if row.status == "completed" else nan for row in rows.itertuples()}
 
 
 def _measured(values: dict[tuple, float], key, config: Mapping, seed: int) -> float | None:

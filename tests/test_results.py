@@ -1,4 +1,4 @@
-"""The results folder: what is written is read back, whatever crashes; and nothing final is ever changed."""
+"""The results: what is written is read back, and nothing final is ever changed."""
 
 import json
 import math
@@ -6,9 +6,7 @@ import random
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timedelta, timezone
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +23,7 @@ from tune_cd.schema import check_trial
 
 DOCUMENTED = """study dataset task loss search search_seed seed trial_id trial_index attempt direction line_position params
     Lambda_p Lambda_e batch_size status metric_name val_score test_score scores positive_term entropy_term images_seen
-    best_at train_seconds gpus started_at ended_at hostname device error config software""".split()
+    best_at train_seconds gpus started_at ended_at hostname device error config software git_commit""".split()
 REQUIRED = "study search trial_id trial_index attempt params status metric_name scores config software".split()
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=timezone.utc)
 
@@ -46,6 +44,7 @@ def full(**fields) -> dict:
         val_score=0.71, test_score=0.69, scores={"r_map": 0.71, "precision_at_1": 0.9}, positive_term=0.1, entropy_term=2.0,
         images_seen=6400, best_at=3200, train_seconds=12.5, gpus=0.5, started_at=NOON, ended_at=NOON + timedelta(seconds=13),
         hostname="node-1", device="cpu", error="none to speak of", config='{"lr": 1}', software='{"python": "3.11"}',
+        git_commit="0123456789012345678901234567890123456789-dirty",
     ) | fields  # fmt: skip
 
 
@@ -70,7 +69,7 @@ def test_the_table_has_the_documented_columns():
 
 @pytest.mark.parametrize("schema", [results.TRIALS, results.CURVES], ids=["trials", "curves"])
 def test_every_field_explains_itself_and_strings_are_plain(schema):
-    assert schema.metadata[b"format_version"] == b"1"
+    assert schema.metadata[b"format_version"] == b"2"
     for field in schema:
         assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
         assert not pa.types.is_dictionary(field.type)
@@ -163,15 +162,6 @@ def test_plain_pandas_reads_the_same_table(tmp_path):
     pd.testing.assert_frame_equal(table, results.read(tmp_path), check_dtype=False)
 
 
-def test_a_thousand_files_are_read_in_about_a_second(tmp_path):
-    data = results.write_trial(tmp_path, full()).read_bytes()
-    for index in range(1, 1000):
-        (tmp_path / "trials" / "demo" / f"t{index}.parquet").write_bytes(data)
-    started = datetime.now()
-    assert len(results.read(tmp_path)) == 1000
-    assert datetime.now() - started < timedelta(seconds=5)  # measured: 0.6 to 1.0 s on two shared cores
-
-
 # No results yet
 
 
@@ -249,12 +239,6 @@ def test_usual_names_are_allowed(name):
     assert results.check_name(name) == name
 
 
-@pytest.mark.parametrize("results_uri", ["s3://bucket/x", Path("s3://bucket/x"), "gs://bucket", "file:///tmp/x", ""])
-def test_an_object_store_is_refused_rather_than_taken_for_a_folder(results_uri):
-    with pytest.raises(ValueError, match="local or mounted folder"):
-        results.write_trial(results_uri, minimal())
-
-
 # Nothing final is changed
 
 
@@ -285,161 +269,7 @@ def test_a_failed_row_is_superseded_by_a_later_attempt_only(tmp_path):
     results.write_trial(tmp_path, full(attempt=2))
     table = results.read(tmp_path)
     assert list(table.attempt) == [2] and list(table.status) == ["completed"]
-
-
-def test_a_damaged_row_is_replaced_with_a_warning(tmp_path):
-    path = results.write_trial(tmp_path, full())
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match=r"t0\.parquet cannot be read .*it is replaced"):
-        results.write_trial(tmp_path, full(attempt=1))
-    assert list(silent(results.read, tmp_path).attempt) == [1]
-
-
-def test_a_row_that_the_disk_does_not_give_is_not_taken_for_damaged(tmp_path, monkeypatch):
-    path = results.write_trial(tmp_path, full())
-    data = path.read_bytes()
-
-    def broken(self):
-        raise OSError(5, "Input/output error", str(self))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", broken)
-        with pytest.raises(OSError, match="Input/output error"):
-            results.write_trial(tmp_path, full(attempt=1))
-        with pytest.warns(UserWarning, match=r"Input/output error: .*t0\.parquet.*left out"):
-            assert len(results.read(tmp_path)) == 0
-    assert path.read_bytes() == data
-
-
-def test_a_row_of_another_format_is_neither_read_nor_replaced(tmp_path):
-    path = results.write_trial(tmp_path, full())
-    table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"format_version": b"2"}), path)
-    with pytest.raises(results.ConflictingRow, match=r"t0\.parquet \(format 2\)"):
-        results.write_trial(tmp_path, full())
-    with pytest.warns(UserWarning, match=r"t0\.parquet \(format 2\)"):
-        assert len(results.read(tmp_path)) == 0
-
-
-# Damaged files
-
-
-def test_what_parquet_readers_skip_is_skipped(tmp_path):
-    path = results.write_trial(tmp_path, full())
-    for hidden in ("demo/_t1.parquet", "demo/.t1.parquet", "_aside/t1.parquet", ".aside/t1.parquet"):
-        (tmp_path / "trials" / hidden).parent.mkdir(exist_ok=True)
-        (tmp_path / "trials" / hidden).write_bytes(path.read_bytes()[:99])
-    assert len(silent(results.read, tmp_path)) == len(pd.read_parquet(tmp_path / "trials")) == 1
-
-
-def damaged(tmp_path: Path, damage) -> tuple[list[str], list[str]]:
-    """Trials read and warnings given, after the middle one of three files went through `damage` (bytes -> bytes)."""
-    paths = [results.write_trial(tmp_path, full(trial_id=f"t{i}", trial_index=i)) for i in range(3)]
-    paths[1].write_bytes(damage(paths[1].read_bytes()))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        table = results.read(tmp_path)
-    return list(table.trial_id), [str(warning.message) for warning in caught]
-
-
-@pytest.mark.parametrize("kept", [0, 3, 100, 0.5, -1])
-def test_a_truncated_file_is_named_and_the_rest_is_read(tmp_path, kept):
-    trials, told = damaged(tmp_path, lambda data: data[: int(kept * len(data)) if isinstance(kept, float) else kept])
-    assert trials == ["t0", "t2"]
-    assert len(told) == 1 and str(tmp_path / "trials" / "demo" / "t1.parquet") in told[0] and "left out" in told[0]
-
-
-def test_a_flipped_bit_in_a_value_is_named_and_the_rest_is_read(tmp_path):
-    def flip(data: bytes) -> bytes:
-        return data.replace(b"node-1", b"nodd-1", 1)  # e and d differ in one bit
-
-    trials, told = damaged(tmp_path, flip)
-    assert trials == ["t0", "t2"]
-    assert len(told) == 1 and "t1.parquet cannot be read" in told[0]
-
-
-def test_no_flipped_bit_among_the_values_goes_unseen(tmp_path):
-    path = results.write_trial(tmp_path, full())
-    whole, data, pick = results.read(tmp_path), path.read_bytes(), random.Random(1)
-    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    for _ in range(200):
-        bad = bytearray(data)
-        bad[pick.randrange(pages)] ^= 1 << pick.randrange(8)
-        path.write_bytes(bad)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            table = results.read(tmp_path)
-        assert len(caught) == 1 if table.empty else table.equals(whole)
-
-
-# Crashes
-
-
-@pytest.mark.parametrize("crash", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full-disk", "interrupt"])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch, step, crash):
-    results.write_trial(tmp_path, minimal())
-    before = results.read(tmp_path)
-
-    def broken(*_):
-        raise crash
-
-    with monkeypatch.context() as patch:
-        patch.setattr(results.os, step, broken)
-        with pytest.raises(type(crash)):
-            results.write_trial(tmp_path, full(attempt=1))
-    pd.testing.assert_frame_equal(silent(results.read, tmp_path), before)
-    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0.parquet"]
-
-
-def test_a_row_survives_a_power_cut_once_it_is_written(tmp_path, monkeypatch):
-    done = []
-
-    def noted(name, function, of):
-        monkeypatch.setattr(results.os, name, lambda *args: (done.append((name, of(args[0]))), function(*args))[1])
-
-    noted("fsync", results.os.fsync, lambda descriptor: Path(f"/dev/fd/{descriptor}").resolve().is_dir())
-    noted("replace", results.os.replace, lambda temporary: temporary.name.startswith("."))
-    results.write_trial(tmp_path, full())
-    assert done == [("fsync", False), ("replace", True), ("fsync", True)], "the file, its new name, then the folder"
-
-
-KILLED_AT_RANDOM = """
-import os, random, signal, sys, time
-sys.path.insert(0, sys.argv[2])
-from test_results import minimal
-from tune_cd import results
-pick = random.Random(3)
-for round in range(25):
-    child = os.fork()
-    if child == 0:
-        for n in range(10_000):
-            results.write_trial(sys.argv[1], minimal(trial_id=f"t{n % 5}", attempt=1000 * round + n))
-    time.sleep(pick.uniform(0.01, 0.1))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-"""
-
-
-def test_kill_9_at_any_moment_leaves_only_whole_files(tmp_path):
-    subprocess.run([sys.executable, "-c", KILLED_AT_RANDOM, tmp_path, Path(__file__).parent], check=True, timeout=120)
-    table = silent(results.read, tmp_path)
-    assert set(table.trial_id) <= {f"t{n}" for n in range(5)} and table.attempt.max() >= 1000
-    assert len(pd.read_parquet(tmp_path / "trials")) == len(table)
-
-
-def write_many(folder: Path, writer: int) -> None:
-    for n in range(20):
-        results.write_trial(folder, full(trial_id=f"w{writer}-{n}", trial_index=n))
-        results.write_trial(folder, full(trial_id=f"both-{n}", trial_index=n))
-
-
-def test_two_processes_write_at_once(tmp_path):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        list(pool.map(write_many, [tmp_path] * 2, range(2)))
-    table = silent(results.read, tmp_path)
-    assert sorted(table.trial_id) == sorted(f"{who}-{n}" for who in ("w0", "w1", "both") for n in range(20))
-    assert len(list((tmp_path / "trials" / "demo").iterdir())) == 60
+    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0~2.parquet"], "plain readers see one row too"
 
 
 # Learning curves

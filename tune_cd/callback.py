@@ -17,7 +17,7 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.packed import PACK, SEED, members_of
-from tune_cd.provenance import software
+from tune_cd.provenance import git_commit, software
 
 
 class ResultsCallback(Callback):
@@ -141,6 +141,7 @@ class ResultsCallback(Callback):
             "error": error,
             "config": json.dumps(config, default=str),
             "software": json.dumps(software()),
+            "git_commit": git_commit(),
             **self._fields,
         }
 

@@ -1,10 +1,14 @@
-"""What a trial ran on."""
+"""What a trial ran on: software, and the user's own code."""
 
+import os
 import platform
+import subprocess
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 
 PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
+GIT_SECONDS = 5  # that git may take; on a folder that large or far away the commit is not known
 
 
 @cache
@@ -17,3 +21,24 @@ def software() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def git_commit(folder: str | Path = ".") -> str | None:
+    """The commit checked out in the repository that holds `folder`, with "-dirty" behind it if tracked files differ from it.
+
+    None outside a repository, before its first commit, without git, and for a repository that git does not trust. Never
+    raises. Looked up once a process: code that was imported does not change when its file does.
+    """
+    return _commit(os.path.abspath(folder))
+
+
+@cache
+def _commit(folder: str) -> str | None:
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    # a hook of git's, from which this may be called, names another repository in the environment
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        finished = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return finished.stdout.strip() or None if finished.returncode == 0 else None

@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-FORMAT_VERSION = 1
-"""Raised whenever a field is added, removed or changes its type or meaning; stored in every file."""
+FORMAT_VERSION = 2
+"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.upgrades` that reads
+files of the version before; stored in every file."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
 """How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
@@ -81,6 +82,7 @@ TRIALS = _schema("trials", [
     _field("error", TEXT, "none", "what went wrong; null where nothing did"),
     _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
     _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
+    _field("git_commit", TEXT, "none", "commit of the user's code, with -dirty behind it where files differ; null outside a repository"),
 ])
 
 CURVES = _schema("curves", [

@@ -34,6 +34,8 @@ class Study:
 
 def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed."""
+    if not isinstance(results.check_location(options.results), Path):  # Tune's own state beside the table needs a folder
+        raise ValueError(f"--results {options.results}: a folder is needed here; object stores are read and written by tune_cd.results")
     root = results.check_writable(options.results).resolve()
     stored = _stored(root, options)
     if stored is not None:

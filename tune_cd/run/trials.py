@@ -16,7 +16,7 @@ from tune_cd import results
 from tune_cd.adapter import OptimiserSearch
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.packed import PACK, PackedSearch
-from tune_cd.provenance import software
+from tune_cd.provenance import git_commit, software
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.preflight import Study
 from tune_cd.run.progress import Progress
@@ -83,7 +83,8 @@ def identity_of(config: Mapping, replicates: int) -> dict:
 def fixed_fields(study: Study) -> dict:
     """What all rows of a study share."""
     setup = study.setup
-    return {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric, "search_seed": study.options.seed}
+    constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
+    return constant | {"search_seed": study.options.seed, "git_commit": git_commit()}
 
 
 def run_searches(study: Study, searches: list[Search], resources: Resources) -> None:

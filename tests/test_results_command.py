@@ -1,0 +1,255 @@
+"""`python -m tune_cd.results`: what it prints, exports and finds wrong."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from test_results import NOON, evaluation, full, minimal
+
+from tune_cd import results
+from tune_cd.results import files
+from tune_cd.results.__main__ import main
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Two studies; of the first, t1 is best, t2 failed, and t3 was stopped with the highest score of all."""
+    root = tmp_path / "results"
+    for n, score in enumerate((0.5, 0.75)):
+        results.write_trial(root, full(trial_id=f"t{n}", trial_index=n, val_score=score, test_score=score - 0.25))
+        results.write_curve(root, "demo", f"t{n}", [evaluation(images_seen=images) for images in (0, 64)])
+    results.write_trial(root, minimal(trial_id="t2", trial_index=2, error="RuntimeError: broken\n  badly"))
+    results.write_trial(root, full(trial_id="t3", trial_index=3, status="stopped", val_score=0.9, test_score=math.nan))
+    results.write_trial(root, minimal(study="other", params={"Lambda_p": 0.5, "width": math.pi}))
+    return root
+
+
+def said(capsys, *arguments, status: int = 0) -> list[str]:
+    """The lines printed by a command that ends so; they come from stdout, or from stderr for status 2."""
+    assert main([str(argument) for argument in arguments]) == status
+    output = capsys.readouterr()
+    return (output.err if status == 2 else output.out).splitlines()
+
+
+def test_list_names_studies_with_their_best_trial(folder, capsys):
+    heading, demo, other = said(capsys, "list", folder)
+    assert heading.split()[:4] == ["study", "trials", "completed", "failed"]
+    assert demo.split() == ["demo", "4", "2", "1", "0.75", "0.5", "r_map", "2026-05-04", "12:00", "2026-05-04", "12:00"]
+    assert other.split() == ["other", "1", "0", "1", "-", "-", "-", "-", "-"]
+
+
+def test_list_of_nothing_says_so(tmp_path, capsys):
+    assert said(capsys, "list", tmp_path) == [f"there are no trials in {tmp_path}"]
+
+
+def test_show_puts_the_best_completed_trial_first_and_failures_last(folder, capsys):
+    heading, *trials = said(capsys, "show", folder, "demo")
+    assert heading.split() == ["trial", "status", "val", "test", "seconds", "Lambda_e", "Lambda_p", "error"]
+    assert [line.split()[0] for line in trials] == ["t1", "t0", "t3", "t2"]
+    assert trials[3].split() == ["t2", "failed", "-", "-", "-", "-", "0.5", "RuntimeError:", "broken", "badly"]
+
+
+def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
+    text = "\n".join(said(capsys, "show", folder, "demo", "t1"))
+    for name in results.TRIALS.names:
+        assert f"\n{name}:" in f"\n{text}"
+    assert "best_at: 3200   [images]" in text and "    precision_at_1 = 0.9" in text and '"lr": 1' in text
+    failed = said(capsys, "show", folder, "demo", "t2")
+    assert "error: RuntimeError: broken" in failed and not any(line.startswith("hostname") for line in failed)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["show", "R", "dem"], "no study 'dem' in .*; there are demo, other"),
+        (["show", "R", "demo", "t9"], "study demo has no trial 't9'; it has t0, t1, t2, t3"),
+        (["show", "R", "../demo"], "name '../demo' is not allowed"),
+        (["export", "R", "-o", "x.xlsx"], r"--output x.xlsx: the name must end in .csv, .parquet, .json"),
+        (["export", "R", "dem", "-o", "x.csv"], "no study 'dem'"),
+        (["export", "R", "-o", "R/file/x.csv"], "Not a directory|exists"),
+        (["list", "R/none"], "there is no results folder"),
+        (["compact", "ftp://x"], "ftp:// are not allowed"),
+        (["verify", "R/none"], "there is no results folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments, message):
+    (folder / "file").write_text("")
+    (line,) = said(capsys, *[argument.replace("R", str(folder)) if argument[0] == "R" else argument for argument in arguments], status=2)
+    assert line.startswith("error: ") and pd.Series([line]).str.contains(message).all(), line
+
+
+@pytest.mark.parametrize("arguments", [[], ["lst", "x"], ["show", "x"], ["export", "x"]])
+def test_an_incomplete_command_is_status_2(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.json"])
+def test_exports_hold_the_flat_table(folder, tmp_path, capsys, name):
+    path = tmp_path / name
+    assert said(capsys, "export", folder, "-o", path) == [f"5 rows: {path}"]
+    flat = {"t.csv": pd.read_csv, "t.parquet": pd.read_parquet, "t.json": lambda path: pd.DataFrame(json.loads(path.read_text()))}[name](path)
+    table = results.read(folder)
+    assert [column for column in flat if "." not in column] == [column for column in table if column not in ("params", "scores")]
+    assert [column for column in flat if "." in column] == ["params.Lambda_e", "params.Lambda_p", "params.width", "scores.precision_at_1", "scores.r_map"]
+    for column in ("trial_id", "val_score", "batch_size", "status", "git_commit"):
+        assert flat[column].dropna().tolist() == table[column].dropna().tolist()
+    assert flat["params.width"].dropna().tolist() == [math.pi], "to the last digit"
+    assert pd.to_datetime(flat["started_at"]).dropna().tolist() == [NOON] * 3
+
+
+def test_one_study_and_curves_are_exported_too(folder, tmp_path, capsys):
+    said(capsys, "export", folder, "other", "-o", tmp_path / "x.csv")
+    (row,) = csv.DictReader((tmp_path / "x.csv").open())
+    assert row["study"] == "other" and "params.Lambda_e" not in row
+    assert said(capsys, "export", folder, "--curves", "-o", tmp_path / "c.parquet")[0].startswith("4 rows")
+    assert list(pd.read_parquet(tmp_path / "c.parquet")["scores.mean_positive_similarity"]) == [0.5] * 4
+
+
+def test_compact_says_what_it_did_and_verify_finds_nothing(folder, capsys):
+    assert said(capsys, "verify", folder) == ["nothing is wrong"]
+    assert said(capsys, "compact", folder, "demo") == ["trials/demo: 4 files, now 1", "curves/demo: 2 files, now 1"]
+    assert said(capsys, "compact", folder)[-1] == "trials/other: 1 files, now 1"
+    assert said(capsys, "verify", folder) == ["nothing is wrong"]
+
+
+def damage_bit(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "t0.parquet"
+    path.write_bytes(path.read_bytes().replace(b"node-1", b"nodd-1", 1))
+    return path
+
+
+def damage_end(folder: Path) -> Path:
+    path = folder / "curves" / "demo" / "t0.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    return path
+
+
+def newer(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "t0.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"format_version": b"99"}), path)
+    return path
+
+
+def foreign(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "foreign.parquet"
+    pd.DataFrame({"x": [1]}).to_parquet(path)
+    return path
+
+
+def stray(folder: Path) -> Path:
+    path = folder / "trials" / "table.parquet"
+    path.write_bytes((folder / "trials" / "demo" / "t0.parquet").read_bytes())
+    return path
+
+
+def note(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "README.txt"
+    path.write_text("hello")
+    return path
+
+
+def renamed(folder: Path) -> Path:
+    return (folder / "trials" / "demo" / "t0.parquet").rename(folder / "trials" / "demo" / "t7.parquet")
+
+
+def moved(folder: Path) -> Path:
+    return (folder / "trials" / "demo" / "t0.parquet").rename(folder / "trials" / "other" / "t7.parquet")
+
+
+def left_over(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / ".t9.parquet.0123456789abcdef"
+    path.write_bytes(b"half")
+    os.utime(path, (0, 0))
+    return path
+
+
+def left_probe(folder: Path) -> Path:
+    path = folder / ".probe-0123456789abcdef"
+    path.write_bytes(b"")
+    os.utime(path, (0, 0))
+    return path
+
+
+def contradiction(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "t0~1.parquet"
+    results.publish(path, files.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS))
+    return path
+
+
+def not_allowed(folder: Path) -> Path:
+    path = folder / "trials" / "demo" / "t0.parquet"
+    results.publish(path, files.serialise([results.check_trial(full()) | {"status": "finished"}], results.TRIALS))
+    return path
+
+
+def twice(folder: Path) -> Path:
+    data = (folder / "trials" / "demo" / "t0.parquet").read_bytes()
+    results.compact(folder)
+    (folder / "trials" / "demo" / "t0.parquet").write_bytes(data)
+    return folder / "trials"
+
+
+def compacted_footer(folder: Path) -> Path:
+    """A bit that no page's checksum covers."""
+    results.compact(folder)
+    (path,) = (folder / "trials" / "demo").iterdir()
+    data = path.read_bytes()
+    spot = data.rindex(b"parquet-cpp")
+    path.write_bytes(data[:spot] + b"q" + data[spot + 1 :])
+    return path
+
+
+@pytest.mark.parametrize(
+    "harm, reason",
+    [
+        (damage_bit, "cannot be read"), (damage_end, "cannot be read"), (newer, "format 99, which a newer release wrote"),
+        (foreign, "lacks the columns"), (stray, "does not belong here; trials/STUDY/NAME.parquet does"), (note, "does not belong here"),
+        (renamed, "holds trial 't0', which is not what its name says"), (moved, "holds study 'demo'"),
+        (left_over, "left of a write that broke off"), (left_probe, "left of a write that broke off"), (contradiction, "contradicts"),
+        (not_allowed, "row that is not allowed: status = 'finished'"), (twice, "1 trials in several files, first 't0'"),
+        (compacted_footer, "is not what was written: its SHA-256"),
+    ],
+)  # fmt: skip
+def test_verify_names_what_is_wrong_in_a_line(folder, capsys, harm, reason):
+    path = harm(folder)
+    lines = said(capsys, "verify", folder, status=1)
+    assert any(str(path) in line and reason in line for line in lines), lines
+    assert len(lines) == (2 if harm is moved else 1), lines
+
+
+def test_verify_leaves_alone_what_readers_skip_and_what_is_being_written(folder, capsys):
+    for hidden in ("_aside", ".git"):
+        (folder / "trials" / hidden).mkdir()
+        (folder / "trials" / hidden / "x.parquet").write_text("")
+    (folder / "trials" / "demo" / ".t9.parquet.0123456789abcdef").write_bytes(b"half")
+    (folder / "studies" / "demo").mkdir(parents=True)
+    (folder / "studies" / "demo" / "search.png").write_bytes(b"")
+    assert said(capsys, "verify", folder) == ["nothing is wrong"]
+
+
+def test_damaged_files_are_warnings_of_other_commands(folder, capsys):
+    path = damage_bit(folder)
+    assert main(["show", str(folder), "demo"]) == 0
+    output = capsys.readouterr()
+    assert f"warning: {path} cannot be read" in output.err and "t0 " not in output.out
+    assert main(["compact", str(folder)]) == 1
+    assert f"{path} cannot be read" in capsys.readouterr().err
+
+
+def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
+    for n in range(300):
+        results.write_trial(folder, minimal(trial_id=f"more-{n:04d}", trial_index=n, error="x" * 300))
+    command = f"{sys.executable} -m tune_cd.results show {folder} demo"
+    finished = subprocess.run(["sh", "-c", f"{command} | head -2"], capture_output=True, text=True)
+    assert finished.stdout.splitlines()[1].startswith("t1") and finished.stderr == ""
+    assert "RESULTS [STUDY]" in subprocess.run([sys.executable, "-m", "tune_cd.results", "compact", "--help"], capture_output=True, text=True).stdout

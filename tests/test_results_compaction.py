@@ -1,0 +1,411 @@
+"""Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; and `read` keeps to its rule."""
+
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_results import NOON, evaluation, full, minimal, silent
+
+from tune_cd import results
+from tune_cd.results import compaction, files, store
+
+
+def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFrame:
+    """The table of so many trials, every third one failed, with curves."""
+    for n in range(number):
+        trial = minimal if n % 3 == 2 else full
+        results.write_curve(folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)])
+        results.write_trial(folder, trial(study=study, trial_id=f"t{n}", trial_index=n))
+    return results.read(folder)
+
+
+def put(folder: Path, file: str, *rows: dict) -> Path:
+    """A file of these rows where nobody asked for it."""
+    path = folder / "trials" / "demo" / file
+    results.publish(path, files.serialise([results.check_trial(row) for row in rows], results.TRIALS))
+    return path
+
+
+def names(folder: Path, table: str = "trials", study: str = "demo") -> list[str]:
+    return sorted(path.name for path in (folder / table / study).iterdir())
+
+
+def same(folder: Path, before: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(silent(results.read, folder), before)
+
+
+# One file of many
+
+
+def test_compaction_changes_files_and_nothing_else(tmp_path):
+    some_trials(tmp_path, study="other")
+    before, curves = some_trials(tmp_path), results.read_curves(tmp_path)
+    done = silent(results.compact, tmp_path, "demo")
+    assert [(one.table, one.study, one.before, one.after) for one in done] == [("trials", "demo", 6, 1), ("curves", "demo", 4, 1)]
+    same(tmp_path, before)
+    pd.testing.assert_frame_equal(silent(results.read_curves, tmp_path), curves)
+    (file,) = names(tmp_path)
+    assert files.is_compacted(file) and len(names(tmp_path, study="other")) == 6
+    assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], "the curves of failed trials may still be replaced"
+    results.compact(tmp_path)
+    same(tmp_path, before)
+    assert len(names(tmp_path, study="other")) == 1
+
+
+def test_compacting_again_changes_nothing(tmp_path):
+    some_trials(tmp_path)
+    results.compact(tmp_path)
+    (file,) = (tmp_path / "trials" / "demo").iterdir()
+    written = file.stat().st_mtime_ns
+    results.compact(tmp_path)
+    assert list((tmp_path / "trials" / "demo").iterdir()) == [file] and file.stat().st_mtime_ns == written
+
+
+def test_later_trials_are_merged_with_what_was_compacted(tmp_path):
+    some_trials(tmp_path, 3)
+    results.compact(tmp_path)
+    before = some_trials(tmp_path, 7)
+    assert len(names(tmp_path)) == 5
+    results.compact(tmp_path)
+    same(tmp_path, before)
+    assert len(names(tmp_path)) == 1
+
+
+def test_nothing_to_compact(tmp_path):
+    assert results.compact(tmp_path) == [] and results.compact(tmp_path, "none") == []
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        results.compact(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="name '../up'"):
+        results.compact(tmp_path, "../up")
+
+
+PLAIN = ["study", "trial_id", "attempt", "status", "val_score"]
+
+
+def plain(table: pd.DataFrame) -> list[tuple]:
+    return sorted(table[PLAIN].fillna({"val_score": -1}).itertuples(index=False, name=None))
+
+
+def test_plain_readers_read_the_same(tmp_path):
+    some_trials(tmp_path, study="other")
+    before = some_trials(tmp_path)
+    for folder in (tmp_path / "trials", tmp_path / "trials" / "demo"):
+        expected = plain(before if folder.name == "trials" else before[before.study == "demo"])
+        results.compact(tmp_path, "demo")
+        assert plain(pd.read_parquet(folder)) == expected
+
+
+def test_duckdb_and_polars_read_the_same(tmp_path):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    some_trials(tmp_path, study="other")
+    before = some_trials(tmp_path)
+    for compacted in (False, True):
+        if compacted:
+            results.compact(tmp_path, "demo")
+        rows = duckdb.sql(f"SELECT * FROM '{tmp_path}/trials/*/*.parquet'")
+        assert rows.columns == results.TRIALS.names
+        assert plain(pd.DataFrame(rows.select(*PLAIN).fetchall(), columns=PLAIN)) == plain(before)
+        frame = polars.read_parquet(tmp_path / "trials")
+        assert plain(pd.DataFrame(frame.select(PLAIN).to_dicts())) == plain(before)
+
+
+# Which row counts
+
+
+def counts(rows: list[dict]) -> dict:
+    """The rule, slowly: the row of one trial that counts."""
+    final = [row for row in rows if row["status"] != "failed"]
+    if final:
+        return min(final, key=lambda row: (row.get("ended_at") is None, row.get("ended_at") or NOON))
+    latest = max(row["attempt"] for row in rows)
+    return min((row for row in rows if row["attempt"] == latest), key=lambda row: row["ended_at"])
+
+
+TIMES = [NOON + timedelta(seconds=n) for n in range(10)]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.booleans()), min_size=1, max_size=7), st.permutations(TIMES), st.booleans())
+def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
+    rows = [
+        minimal(trial_id=trial, attempt=attempt, ended_at=time, **({} if failed else {"status": "stopped"}))
+        for (trial, attempt, failed), time in zip(kinds, times, strict=False)
+    ]
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n, row in enumerate(rows + rows[:2]):  # some stand twice
+            put(Path(folder), f"copy-{n}.parquet", row)
+        if again:
+            results.compact(folder)
+        table = results.read(folder)
+        chosen = {trial: counts([row for row in rows if row["trial_id"] == trial]) for trial, _, _ in kinds}
+        assert sorted(zip(table.trial_id, table.attempt, table.ended_at, strict=True)) == sorted(
+            (trial, row["attempt"], row["ended_at"]) for trial, row in chosen.items()
+        )
+
+
+def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
+    first = put(tmp_path, "t0.parquet", full(val_score=0.1))
+    second = put(tmp_path, "t0~1.parquet", full(val_score=0.2, attempt=1, ended_at=NOON))
+    put(tmp_path, "t1.parquet", full(trial_id="t1"))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=f"{second} contradicts {first}; the latter is left out"):
+            assert list(results.read(tmp_path).val_score) == [0.2, 0.71]
+        trials, *_ = results.compact(tmp_path)
+        assert trials.problems == (f"{second} contradicts {first}",)
+        assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and files.is_compacted(names(tmp_path)[0])
+
+
+def test_equal_rows_are_one_whatever_the_order_of_a_map_and_nan_is_equal(tmp_path):
+    row = full(test_score=math.nan)
+    put(tmp_path, "t0.parquet", row)
+    put(tmp_path, "again.parquet", row | {"scores": dict(reversed(row["scores"].items()))})
+    assert len(silent(results.read, tmp_path)) == 1
+
+
+# Writers and what was compacted
+
+
+@pytest.mark.parametrize("group", [files.ROW_GROUP, 2])
+def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
+    monkeypatch.setattr(files, "ROW_GROUP", group)
+    before = some_trials(tmp_path)
+    results.compact(tmp_path)
+    held = names(tmp_path)
+    for n in range(6):
+        same_row = (minimal if n % 3 == 2 else full)(trial_id=f"t{n}", trial_index=n)
+        assert results.write_trial(tmp_path, same_row) == tmp_path / "trials" / "demo" / held[0]
+        with pytest.raises(results.ConflictingRow, match="later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"):
+            results.write_trial(tmp_path, same_row | {"val_score": 0.9})
+    assert names(tmp_path) == held
+    same(tmp_path, before)
+
+
+def test_a_failed_row_is_superseded_after_compaction_too(tmp_path):
+    results.write_trial(tmp_path, minimal())
+    results.write_trial(tmp_path, full(trial_id="t1"))
+    results.compact(tmp_path)
+    assert results.write_trial(tmp_path, full(attempt=1)).name == "t0~1.parquet"
+    table = silent(results.read, tmp_path)
+    assert list(table.attempt) == [1, 0] and list(table.status) == ["completed"] * 2
+    results.compact(tmp_path)
+    same(tmp_path, table)
+    assert len(pd.read_parquet(tmp_path / "trials")) == 2
+
+
+def test_a_compacted_file_that_is_damaged_is_named_and_stays(tmp_path):
+    some_trials(tmp_path)
+    results.compact(tmp_path)
+    (path,) = (tmp_path / "trials" / "demo").iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="cannot be read .*left as it is"):
+        results.write_trial(tmp_path, full(trial_id="new"))
+    (trials,) = results.compact(tmp_path)
+    assert len(trials.problems) == 1 and str(path) in trials.problems[0] and path.exists()
+    with pytest.warns(UserWarning, match=f"{path} cannot be read .*left out"):
+        assert list(results.read(tmp_path).trial_id) == ["new"]
+
+
+# Curves
+
+
+def test_a_curve_of_a_finished_trial_is_final_once_compacted(tmp_path):
+    curve = [evaluation(images_seen=n) for n in (0, 64)]
+    results.write_curve(tmp_path, "demo", "t0", curve)
+    results.compact(tmp_path)
+    assert names(tmp_path, "curves") == ["t0.parquet"], "there is no row yet: the trial may be running"
+    results.write_trial(tmp_path, full())
+    results.compact(tmp_path)
+    (file,) = names(tmp_path, "curves")
+    assert results.write_curve(tmp_path, "demo", "t0", curve).name == file
+    with pytest.raises(results.ConflictingRow, match="holds attempt 0, which attempt 0 must not replace"):
+        results.write_curve(tmp_path, "demo", "t0", curve[:1])
+    results.write_curve(tmp_path, "demo", "t0", [evaluation(attempt=1)])
+    assert list(silent(results.read_curves, tmp_path).attempt) == [1]
+    results.compact(tmp_path)
+    assert list(silent(results.read_curves, tmp_path).attempt) == [1] and len(names(tmp_path, "curves")) == 1
+
+
+# Crashes, and others at work
+
+
+@pytest.mark.parametrize("removed", range(7))
+def test_a_compaction_that_breaks_off_loses_nothing(tmp_path, monkeypatch, removed):
+    before, calls, remove = some_trials(tmp_path), [], store.Folder.remove
+
+    def breaks_off(self, name):
+        calls.append(name)
+        if len(calls) > removed:
+            raise OSError(5, "Input/output error", name)
+        remove(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Folder, "remove", breaks_off)
+        patch.setattr(compaction, "READERS", 1)
+        with pytest.raises(OSError, match="Input/output"):
+            results.compact(tmp_path)
+    same(tmp_path, before)
+    assert results.write_trial(tmp_path, full()).exists()
+    results.compact(tmp_path)
+    same(tmp_path, before)
+    assert len(names(tmp_path)) == 1
+
+
+def test_nothing_is_removed_where_the_new_file_is_not_what_was_written(tmp_path, monkeypatch):
+    before, write = some_trials(tmp_path), store.Folder.write
+    monkeypatch.setattr(store.Folder, "write", lambda self, name, data: write(self, name, bytes(data)[:-50] + bytes(50)))
+    with pytest.raises(OSError, match="nothing was removed"):
+        results.compact(tmp_path)
+    with pytest.warns(UserWarning, match="compact~.*left out"):
+        pd.testing.assert_frame_equal(results.read(tmp_path), before)
+
+
+def between(monkeypatch, method: str, action) -> None:
+    """Let others act once, after the first call of a method of the store and before its caller goes on."""
+    original = getattr(store.Folder, method)
+
+    def called(self, *arguments):
+        outcome = original(self, *arguments)
+        if not done:
+            done.append(True)
+            action()
+        return outcome
+
+    done: list[bool] = []
+    monkeypatch.setattr(store.Folder, method, called)
+
+
+def test_a_compaction_between_listing_and_reading_hides_nothing(tmp_path, monkeypatch):
+    before = some_trials(tmp_path)
+    between(monkeypatch, "listing", lambda: results.compact(tmp_path))
+    same(tmp_path, before)
+    assert len(names(tmp_path)) == 1
+
+
+def test_a_listing_that_misses_what_moves_meanwhile_hides_nothing(tmp_path, monkeypatch):
+    """A folder read while files come and go may show neither the old files nor the new one."""
+    before, listing, missed = some_trials(tmp_path), store.Folder.listing, []
+
+    def incomplete(self, folder=""):
+        found = listing(self, folder)
+        if missed:
+            return found
+        missed.append(True)
+        results.compact(tmp_path)
+        return found[:2]
+
+    monkeypatch.setattr(store.Folder, "listing", incomplete)
+    same(tmp_path, before)
+
+
+def test_a_writer_sees_a_row_that_is_compacted_as_it_looks(tmp_path, monkeypatch):
+    some_trials(tmp_path)
+    between(monkeypatch, "listing", lambda: results.compact(tmp_path))
+    with pytest.raises(results.ConflictingRow, match="compact~.*never changes"):
+        results.write_trial(tmp_path, full(val_score=0.9))
+
+
+@pytest.mark.parametrize("method", ["listing", "read", "write"])
+def test_a_trial_that_is_run_again_meanwhile_is_not_lost(tmp_path, monkeypatch, method):
+    results.write_trial(tmp_path, minimal())
+    results.write_trial(tmp_path, full(trial_id="t1"))
+    between(monkeypatch, method, lambda: results.write_trial(tmp_path, full(attempt=1)))
+    results.compact(tmp_path)
+    assert list(silent(results.read, tmp_path).attempt) == [1, 0]
+
+
+@pytest.mark.parametrize("method", ["listing", "read", "write", "remove"])
+def test_a_compaction_within_a_compaction_loses_nothing(tmp_path, monkeypatch, method):
+    before = some_trials(tmp_path)
+    between(monkeypatch, method, lambda: (some_trials(tmp_path, 8), results.compact(tmp_path)))
+    results.compact(tmp_path)
+    table = silent(results.read, tmp_path)
+    assert len(table) == 8
+    pd.testing.assert_frame_equal(table[:6], before)
+    results.compact(tmp_path)
+    same(tmp_path, table)
+
+
+def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp_path):
+    written, stop, failures = [], threading.Event(), []
+    results.check_writable(tmp_path)
+
+    def guarded(work):
+        def run():
+            try:
+                while not stop.is_set():
+                    work()
+            except Exception as error:  # in the main thread it is shown
+                failures.append(error)
+                stop.set()
+
+        return threading.Thread(target=run)
+
+    def compacts():
+        results.compact(tmp_path)
+
+    def reads():
+        known = list(written)
+        table = results.read(tmp_path)
+        assert table.trial_id.is_unique and set(known) <= set(table.trial_id), set(known) - set(table.trial_id)
+
+    pick = random.Random(4)
+    threads = [guarded(work) for work in (compacts, compacts, reads)]
+    for thread in threads:
+        thread.start()
+    for n in range(150):
+        if stop.is_set():
+            break
+        if pick.random() < 0.3:
+            results.write_trial(tmp_path, minimal(trial_id=f"t{n}", trial_index=n))
+        results.write_trial(tmp_path, full(trial_id=f"t{n}", trial_index=n, attempt=1))
+        written.append(f"t{n}")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    table = silent(results.read, tmp_path)
+    assert list(table.trial_id) == written and set(table.status) == {"completed"}
+
+
+WRITES_AND_COMPACTS = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_results import full, minimal
+from tune_cd import results
+for n in range(int(sys.argv[3]), 100_000):
+    if n % 3 == 0:
+        results.write_trial(sys.argv[1], minimal(trial_id=f"t{n}", trial_index=n))
+    results.write_trial(sys.argv[1], full(trial_id=f"t{n}", trial_index=n, attempt=1))
+    print(n, flush=True)
+    if n % 4 == 0:
+        results.compact(sys.argv[1])
+"""
+
+
+def test_kill_9_at_any_moment_of_writing_and_compacting_loses_no_row(tmp_path):
+    pick, done = random.Random(5), 0
+    for _ in range(6):
+        command = [sys.executable, "-c", WRITES_AND_COMPACTS, tmp_path, Path(__file__).parent, str(done)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()  # it is at work: imports are over
+            time.sleep(pick.uniform(0, 0.4))
+            os.kill(process.pid, signal.SIGKILL)
+            done = max([done, *(int(line) + 1 for line in process.stdout.read().splitlines() if line)])
+        table = silent(results.read, tmp_path)
+        completed = table[table.status == "completed"]
+        assert list(completed.trial_index)[:done] == list(range(done)) and len(table) <= done + 1
+    assert done > 10

@@ -1,0 +1,381 @@
+"""Any location: what is refused before it is touched, and an object store that is used like a folder, faults included."""
+
+import http.client
+import importlib.util
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyarrow import fs
+from test_results import evaluation, full, minimal, silent
+
+from tune_cd import results
+from tune_cd.results import files
+from tune_cd.results.__main__ import main
+from tune_cd.results.store import Bucket, store_of
+
+# Locations
+
+
+@pytest.mark.parametrize("location", ["results", "/tmp/r", Path("r"), "file:///tmp/r", "C:/results"])
+def test_a_folder_is_a_path(location):
+    assert results.check_location(location) == Path(str(location).removeprefix("file://"))
+
+
+def test_file_uris_are_decoded_and_used(tmp_path):
+    assert results.check_location("file://localhost/tmp/a%20b") == Path("/tmp/a b")
+    assert results.check_location("~/r") == Path.home() / "r"
+    assert results.write_trial(f"file://{tmp_path}", full()) == tmp_path / "trials" / "demo" / "t0.parquet"
+    assert results.check_writable(f"file://{tmp_path}/new") == tmp_path / "new"
+    assert len(results.read(f"file://{tmp_path}")) == 1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["s3://bucket", "s3://bucket/a/b=1", "gs://buck_et/x", "gs://anonymous@bucket/x", "s3://bucket/x?endpoint_override=http://127.0.0.1:1&region=eu-1"],
+)
+def test_a_uri_stays_what_it_was(uri):
+    assert results.check_location(uri) == uri
+
+
+@pytest.mark.parametrize(
+    "location, named",
+    [
+        ("", "'' is not allowed"),
+        ("ftp://host/x", "ftp:// are not allowed; a local path, file:///FOLDER, s3://BUCKET/PREFIX"),
+        ("https://bucket.s3.amazonaws.com/x", "https:// are not allowed"),
+        (Path("s3://bucket/x"), "two slashes, pathlib"),
+        ("file://host/x", "absolute path of this machine"),
+        ("file://x", "absolute path of this machine"),
+        ("file:///x?y", "absolute path of this machine"),
+        ("s3://", "bucket '' is not allowed"),
+        ("s3:///x", "bucket '' is not allowed"),
+        ("s3://Bucket/x", "bucket 'Bucket' is not allowed"),
+        ("s3://bucket/../other", r"'\.\.' is not allowed in a prefix"),
+        ("s3://bucket/a//b", "'' is not allowed in a prefix"),
+        ("s3://bucket/a%2fb", "'a%2fb' is not allowed"),
+        ("s3://bucket/a b", "'a b' is not allowed"),
+        ("s3://bucket/a\n", "is not allowed"),
+        ("s3://bucket/x?regoin=eu", "region, endpoint_override, scheme are"),
+        ("s3://bucket/x?region=", "region, endpoint_override, scheme are"),
+        ("s3://bucket/x?", None),
+        ("s3://bucket/x?eu", "each with a value"),
+        ("s3://bucket/x#y", "is not allowed"),
+        ("s3://bucket/x?scheme=ftp", "scheme is http or https"),
+        ("gs://bucket/x?retry_limit_seconds=soon", "retry_limit_seconds is a number of seconds"),
+        ("gs://bucket/x?region=eu", "endpoint_override, scheme, project_id, retry_limit_seconds are"),
+    ],
+)
+def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location, named):
+    if named is None:
+        assert results.check_location(location) == location.rstrip("?")
+        return
+    for use in (results.check_location, results.check_writable, results.read, results.compact, lambda place: results.write_trial(place, minimal())):
+        with pytest.raises(ValueError, match=named):
+            use(location)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket",
+        "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket", "s3://bucket/x?endpoint_override=http://a:SECRET@host",
+        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
+        "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
+    ],
+)  # fmt: skip
+def test_credentials_are_refused_and_not_repeated(uri, capsys):
+    with pytest.raises(ValueError) as refused:
+        results.check_location(uri)
+    assert "SEC" not in str(refused.value) and "RET" not in str(refused.value)
+    assert main(["list", uri]) == 2 and "SEC" not in "".join(capsys.readouterr())
+
+
+# S3
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The port of an S3 server of this module's own."""
+    if importlib.util.find_spec("moto") is None:
+        pytest.skip("moto is not installed: no S3 server here")
+    port, log = free_port(), tmp_path_factory.mktemp("moto") / "log"
+    with open(log, "wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}.items():
+            patch.setenv(name, value)
+        for name in ("AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
+            patch.delenv(name, raising=False)
+        for _ in range(300):
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.2)
+        yield port
+    process.terminate()
+    process.wait()
+
+
+HOPS = ("content-length", "connection", "transfer-encoding", "expect")  # headers of one connection alone
+
+
+class Faulty(BaseHTTPRequestHandler):
+    """Hands requests on to the S3 server, but those that the test wants to fail."""
+
+    protocol_version = "HTTP/1.1"
+
+    def handle_any(self):
+        body = b"".join(self.chunks())
+        fault = self.server.fault(self.command, self.path)
+        if fault == "drop":
+            self.close_connection = True
+            return
+        if fault:
+            self.answer(fault, [], b"<Error><Code>InternalError</Code><Message>injected</Message></Error>")
+            return
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.behind, timeout=60)
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in HOPS}
+        connection.request(self.command, self.path, body, kept | {"Content-Length": str(len(body))})
+        response = connection.getresponse()
+        content = response.read()
+        if self.server.after(self.command, self.path):
+            self.close_connection = True  # it was done, and nobody is told
+            return
+        self.answer(response.status, response.getheaders(), content)
+
+    def chunks(self):
+        """The body, which a sender of chunks does not say the length of."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            yield self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            return
+        while size := int(self.rfile.readline(), 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+    def answer(self, status: int, headers: list, content: bytes) -> None:
+        self.send_response(status)
+        length = dict(headers).get("Content-Length", str(len(content)))
+        for name, value in headers:
+            if name.lower() not in (*HOPS, "date", "server"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def proxy(server):
+    """A server between the test and S3; `fault` and `after` say what goes wrong."""
+    between = ThreadingHTTPServer(("127.0.0.1", 0), Faulty)
+    between.behind, between.fault, between.after = server, lambda *_: None, lambda *_: False
+    thread = threading.Thread(target=between.serve_forever, daemon=True)
+    thread.start()
+    yield between
+    between.shutdown()
+    between.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def place(proxy):
+    """A URI below a bucket of this test's own."""
+    bucket, endpoint = f"bucket-{next(NUMBERS)}", f"http://127.0.0.1:{proxy.server_port}"
+    fs.S3FileSystem(endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True).create_dir(bucket)
+    return f"s3://{bucket}/some/where?endpoint_override={endpoint}&region=us-east-1"
+
+
+def test_an_object_store_is_used_like_a_folder(place, tmp_path):
+    bucket = place[: place.index("?")]
+    assert results.check_writable(place) == place
+    assert len(silent(results.read, place)) == 0
+    for where in (place, tmp_path):
+        for n in range(4):
+            results.write_curve(where, "demo", f"t{n}", [evaluation(images_seen=images) for images in (0, 64)])
+            path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
+            results.write_trial(where, minimal(study="other", trial_id=f"t{n}", trial_index=n))
+    assert path == tmp_path / "trials/demo/t3.parquet"
+    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "what is stored is not written again"
+    with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
+        results.write_trial(place, full(val_score=0.9))
+    results.write_trial(place, full(study="other", attempt=1))
+    results.write_trial(tmp_path, full(study="other", attempt=1))
+    for study in (None, "demo", "none"):
+        pd.testing.assert_frame_equal(silent(results.read, place, study), results.read(tmp_path, study))
+        pd.testing.assert_frame_equal(silent(results.read_curves, place, study), results.read_curves(tmp_path, study))
+
+
+def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
+    for n in range(5):
+        results.write_curve(place, "demo", f"t{n}", [evaluation()])
+        results.write_trial(place, (full if n else minimal)(trial_id=f"t{n}", trial_index=n))
+    before, curves = results.read(place), results.read_curves(place)
+    assert main(["compact", place]) == 0
+    assert [files.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
+    pd.testing.assert_frame_equal(silent(results.read, place), before)
+    pd.testing.assert_frame_equal(silent(results.read_curves, place), curves)
+    with pytest.raises(results.ConflictingRow, match="compact~"):
+        results.write_trial(place, full(trial_id="t1", trial_index=1, val_score=0.5))
+    results.write_trial(place, full(attempt=1))
+    assert main(["list", place]) == 0 and main(["show", place, "demo"]) == 0
+    assert main(["verify", place]) == 1, "a trial stands in two files until it is compacted again"
+    assert main(["compact", place]) == 0
+    assert main(["verify", place]) == 0
+    store_of(place).write("trials/demo/t9.parquet", b"PAR1 half a file")
+    assert main(["verify", place]) == 1
+    assert "SECRET" not in "".join(capsys.readouterr())
+
+
+def test_plain_pandas_reads_the_object_store(place, server):
+    for n in range(3):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    results.compact(place)
+    results.write_trial(place, full(trial_id="t3", trial_index=3))
+    bucket = place[len("s3://") : place.index("?")]
+    files_of = fs.S3FileSystem(endpoint_override=f"http://127.0.0.1:{server}", region="us-east-1")
+    assert sorted(pd.read_parquet(f"{bucket}/trials", filesystem=files_of).trial_id) == ["t0", "t1", "t2", "t3"]
+
+
+def test_the_environment_names_the_endpoint_where_the_uri_does_not(place, proxy, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.server_port}")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    plain = place[: place.index("?")]
+    assert results.write_trial(plain, full()) == f"{plain}/trials/demo/t0.parquet"
+    assert len(results.read(place)) == 1
+
+
+@pytest.mark.parametrize("use", [results.read, results.check_writable, lambda place: results.write_trial(place, minimal())])
+def test_a_missing_bucket_is_named(place, use):
+    missing = place.replace("s3://bucket", "s3://no-bucket")
+    with pytest.raises(OSError, match=r"no-bucket|NO_SUCH_BUCKET"):
+        use(missing)
+
+
+def test_errors_that_pass_are_not_noticed(place, proxy):
+    asked: dict[tuple, int] = {}
+
+    def once(method, path):
+        asked[method, path] = asked.get((method, path), 0) + 1
+        return (None if asked[method, path] > 1 else [500, 503, "drop"][len(asked) % 3])
+
+    proxy.fault = once
+    for n in range(4):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    results.compact(place)
+    table = silent(results.read, place)
+    assert list(table.trial_id) == [f"t{n}" for n in range(4)] and len(asked) > 8
+
+
+def test_a_write_whose_answer_is_lost_is_repeated_harmlessly(place, proxy):
+    lost = []
+    proxy.after = lambda method, path: method == "PUT" and not lost and not lost.append(path)
+    results.write_trial(place, full())
+    assert lost and len(results.read(place)) == 1
+
+
+@pytest.mark.parametrize("fault", [500, 403, "drop"])
+def test_a_store_that_refuses_is_an_error_and_leaves_what_was_there(place, proxy, fault):
+    results.write_trial(place, minimal())
+    before = results.read(place)
+    proxy.fault = lambda method, path: fault if method in ("PUT", "POST") else None
+    for write in (lambda: results.write_trial(place, full(attempt=1)), lambda: results.check_writable(place)):
+        with pytest.raises(OSError) as refused:
+            write()
+        assert "SECRET" not in str(refused.value)
+    proxy.fault = lambda *_: None
+    pd.testing.assert_frame_equal(silent(results.read, place), before)
+    assert store_of(place).listing("trials") == ["trials/demo/t0.parquet"]
+
+
+def test_a_store_that_does_not_answer_is_not_an_empty_table(place, proxy):
+    results.write_trial(place, full())
+    proxy.fault = lambda method, path: 403
+    with pytest.raises(OSError):
+        results.read(place)
+    with pytest.raises(OSError):
+        results.write_trial(place, full(val_score=0.9))
+
+
+def test_an_object_that_is_not_given_is_named_and_neither_replaced_nor_taken_for_damaged(place, proxy):
+    for n in range(2):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    proxy.fault = lambda method, path: 403 if "t1.parquet" in path else None
+    with pytest.warns(UserWarning, match="t1.parquet.*left out"):
+        assert list(results.read(place).trial_id) == ["t0"]
+    with pytest.raises(OSError):
+        results.write_trial(place, full(trial_id="t1", trial_index=1, val_score=0.9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results.compact(place)
+    proxy.fault = lambda *_: None
+    assert list(silent(results.read, place).trial_id) == ["t0", "t1"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, proxy, method):
+    for n in range(4):
+        results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
+    before, seen = results.read(place), []
+    proxy.fault = lambda asked, path: 403 if asked == method and (seen.append(path) or len(seen) > (2 if method == "DELETE" else 0)) else None
+    with pytest.raises(OSError):
+        results.compact(place)
+    pd.testing.assert_frame_equal(silent(results.read, place), before)
+    proxy.fault = lambda *_: None
+    results.compact(place)
+    pd.testing.assert_frame_equal(silent(results.read, place), before)
+    assert len(store_of(place).listing("trials")) == 1
+
+
+def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
+    upload, begun = Bucket._upload, threading.Event()
+
+    def slow(self, name, data):
+        time.sleep(0.2)  # until the main thread waits
+        begun.set()
+        time.sleep(0.3)
+        upload(self, name, data)
+
+    monkeypatch.setattr(Bucket, "_upload", slow)
+    threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), 2)), daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        results.write_trial(place, full())
+    assert len(silent(results.read, place)) == 1
+
+
+# Google's
+
+
+def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is_given():
+    place = f"gs://anonymous@bucket/some/where?endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
+    assert results.check_location(place) == place
+    assert store_of(place).where("trials/demo/t0.parquet") == "gs://bucket/some/where/trials/demo/t0.parquet"
+    for use in (results.read, results.check_writable, lambda place: results.write_trial(place, full())):
+        with pytest.raises(OSError):
+            use(place)

@@ -1,0 +1,29 @@
+"""The results: Parquet files which any Parquet reader understands and no crash can corrupt.
+
+    RESULTS/trials/<study>/<trial_id>.parquet    one row, `TRIALS`; a later attempt has ~<attempt> behind the trial_id
+    RESULTS/curves/<study>/<trial_id>.parquet    one row an evaluation, `CURVES`
+    …/<study>/compact~sha256-<16 digits>.parquet     what `compact` made of many of these; the digits begin its SHA-256
+
+    results.write_trial("results", {"study": "demo", "trial_id": "t0", ...})
+    table = results.read("results")              # pandas.read_parquet("results/trials") with checks and exact types
+
+RESULTS is one folder for all who write (on a cluster, of a file system that every node mounts at the same path), or a
+prefix of an object store, `s3://bucket/prefix` or `gs://bucket/prefix`. A file appears whole or not at all, and is
+replaced by nothing but a repair of itself: whatever is added has a name of its own, and what it stands for is removed
+afterwards. So writers, readers and compactions need no lock; a row that stands in two files is one row to `read`.
+Pages carry checksums, which `read` verifies (plain readers do not by default).
+"""
+
+from tune_cd.results.compaction import compact
+from tune_cd.results.files import ConflictingRow
+from tune_cd.results.location import check_location
+from tune_cd.results.reading import read, read_curves
+from tune_cd.results.store import publish
+from tune_cd.results.worth import history
+from tune_cd.results.writing import check_writable, write_curve, write_trial
+from tune_cd.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve, check_name, check_trial
+
+__all__ = [
+    "CURVES", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve", "check_location", "check_name", "check_trial",
+    "check_writable", "compact", "history", "publish", "read", "read_curves", "write_curve", "write_trial",
+]  # fmt: skip

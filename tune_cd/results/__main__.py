@@ -1,0 +1,127 @@
+"""`python -m tune_cd.results`: see `--help`."""
+
+import argparse
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from tune_cd import results
+from tune_cd.results import display
+from tune_cd.results.verification import verify
+
+FOUND = 1
+BAD_INPUT = 2
+RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 1 if `verify` or `compact` names a file, 2 for bad input."""
+    options = _parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+        try:
+            return options.command(options)
+        except (ValueError, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                return _quiet()
+            print(f"error: {error}", file=sys.stderr)
+            return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tune_cd.results", description="Look after a results folder.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    described = {
+        "list": (_list, "the studies: how many trials, how they ended, the best score, when"),
+        "show": (_show, "a study's trials, the best first; or one trial with its configuration and error"),
+        "export": (_export, "one flat CSV, Parquet or JSON file of all trials; maps become columns such as params.Lambda_p"),
+        "compact": (_compact, "merge each study's files into one, which is read much faster; safe beside running studies, "
+                    "but plain Parquet readers may see rows twice until it is done"),
+        "verify": (_verify, "read every file, check every row, and name what is damaged, foreign, contradicting or left over "
+                   "in a line each; exit status 1 if there is any"),
+    }  # fmt: skip
+    parsers = {}
+    for name, (command, text) in described.items():
+        parsers[name] = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        parsers[name].add_argument("results", metavar="RESULTS", help=RESULTS)
+        parsers[name].set_defaults(command=command)
+    parsers["show"].add_argument("study", metavar="STUDY", help="name of the study, as `list` gives it")
+    parsers["show"].add_argument("trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)")
+    for name in ("export", "compact"):
+        parsers[name].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
+    formats = ", ".join(display.FORMATS)
+    parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}")
+    parsers["export"].add_argument("--curves", action="store_true", help="the learning curves, one row an evaluation, instead of the trials")
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    trials = results.read(options.results)
+    print(display.studies_table(trials) if len(trials) else f"there are no trials in {results.check_location(options.results)}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    trials = _of_study(options.results, options.study, results.read(options.results, options.study))
+    if options.trial is None:
+        print(display.trials_table(trials))
+        return 0
+    chosen = trials[trials["trial_id"] == options.trial]
+    if chosen.empty:
+        raise ValueError(f"study {options.study} has no trial {options.trial!r}; it has {_some(trials['trial_id'])}")
+    print(display.trial_card(chosen.iloc[0]))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    display.check_export(options.output)
+    table = (results.read_curves if options.curves else results.read)(options.results, options.study)
+    if options.study is not None:
+        _of_study(options.results, options.study, table)
+    display.export(table, options.output)
+    print(f"{len(table)} rows: {options.output}")
+    return 0
+
+
+def _compact(options: argparse.Namespace) -> int:
+    done = results.compact(options.results, options.study)
+    for one in done:
+        print(f"{one.table}/{one.study}: {one.before} files, now {one.after}")
+    problems = [problem for one in done for problem in one.problems]
+    for problem in problems:
+        print(f"{problem}; left as it is", file=sys.stderr)
+    return FOUND if problems else 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    number = 0
+    for line in verify(options.results):
+        number += 1
+        print(line, flush=True)
+    if not number:
+        print("nothing is wrong")
+    return FOUND if number else 0
+
+
+def _of_study(folder: str, study: str, table):
+    """The study's rows. Raises ValueError naming the studies there are if it has none."""
+    if table.empty:
+        raise ValueError(f"there is no study {study!r} in {results.check_location(folder)}; there are {_some(results.read(folder)['study'])}")
+    return table
+
+
+def _some(names) -> str:
+    known = list(dict.fromkeys(names))
+    return (", ".join(known[:10]) or "none") + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+
+
+def _quiet() -> int:
+    """The reader of the output has gone, as `| head` does: nothing more is printed, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Many small files into one a study, beside writers and readers."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tune_cd.results.files import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
+from tune_cd.results.reading import READERS, Found, collect, reconcile
+from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.schema import check_name
+
+ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What became of one study's files in one table."""
+
+    table: str  # trials or curves
+    study: str
+    before: int  # files
+    after: int
+    problems: tuple[str, ...]  # files that were left as they are, a sentence each
+
+
+def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
+    """Merge the files of every study, or of one, into one file a table: trials, and the curves of those that are final.
+
+    Rows that no longer count (a failed attempt that was superseded) are dropped; files that contradict each other or
+    cannot be read stay as they are and are named. The new file is written under a name of its own and read back before
+    the old ones are removed, so neither a crash nor other processes at work lose a row or see half of it; plain Parquet
+    readers, which `read` is not, may see rows twice in between. Files of earlier formats come out in today's.
+    Raises FileNotFoundError where there are no results, ValueError for a study that is no name, OSError for the store.
+    """
+    store = store_of(results)
+    store.require()
+    studies = [check_name(study)] if study is not None else _studies(store)
+    done = []
+    for name in studies:
+        trials = collect(store, "trials", name)
+        done.append(_merge(store, "trials", name, trials))
+        done.append(_merge(store, "curves", name, _final_curves(store, name, trials)))
+    return [one for one in done if one.before or one.problems]
+
+
+def _studies(store: Folder | Bucket) -> list[str]:
+    return sorted({name.split("/")[1] for kind in SCHEMAS for name in store.listing(kind) if is_visible(name)})
+
+
+def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
+    """Curves of trials whose row, which is written after the curve, says that they are final.
+
+    Others may still grow, which a file of many trials cannot. So the trials were read before.
+    """
+    found = collect(store, "curves", study)
+    rows = trials.rows("trials").table
+    finals = set(rows.filter(pc.not_equal(rows["status"], "failed"))["trial_id"].to_pylist())
+    chosen = {file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals}
+    return Found(chosen, found.problems)
+
+
+def _merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
+    """Write one file of all rows that count, prove it, and only then remove those they come from."""
+    rows = found.rows(kind)
+    kept, conflicts = reconcile(kind, rows)
+    disputed = {file for pair in conflicts for file in pair}
+    problems = (*found.problems.values(), *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts))
+    inputs = [file for file in rows.names if file not in disputed]
+    counts = kept & ~np.isin(rows.source, [place for place, file in enumerate(rows.names) if file in disputed])
+    merged = rows.table.filter(pa.array(counts)).sort_by([(name, "ascending") for name in ORDER[kind]])
+    unchanged = Compaction(kind, study, len(inputs), len(inputs), problems)
+    if not merged.num_rows:
+        return unchanged
+    data = serialise_many(merged)
+    name = compacted_name(kind, study, data)
+    if inputs == [name]:
+        return unchanged
+    store.write(name, data)
+    if not _is_stored(store, name, merged):
+        return unchanged
+    _remove(store, [file for file in inputs if file != name])
+    return Compaction(kind, study, len(inputs), 1, problems)
+
+
+def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
+    """Whether the file is there; raises OSError if it is not what was written. Another compaction may have merged it by now."""
+    try:
+        stored = load(store, name)
+        whole = compacted_name(*name.split("/")[:2], store.read(name)) == name
+    except FileNotFoundError:
+        return False
+    except Unusable as reason:
+        raise OSError(f"{reason}, though it was just written; nothing was removed") from reason
+    if not whole or not stored["trial_id"].equals(merged["trial_id"]):
+        raise OSError(f"{store.where(name)} is not what was written; nothing was removed")
+    return True
+
+
+def _remove(store: Folder | Bucket, files: Iterable[str]) -> None:
+    with ThreadPoolExecutor(READERS) as pool:
+        for _ in pool.map(store.remove, files):
+            pass

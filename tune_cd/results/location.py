@@ -1,0 +1,97 @@
+"""Where results may lie: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+from urllib.request import url2pathname
+
+ALLOWED = "a local path, file:///FOLDER, s3://BUCKET/PREFIX and gs://BUCKET/PREFIX are"
+OPTIONS = {"s3": ("region", "endpoint_override", "scheme"), "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds")}
+"""Query parameters of a URI, as `pyarrow.fs.FileSystem.from_uri` understands them."""
+
+CHECKED = {"scheme": re.compile("https?"), "retry_limit_seconds": re.compile(r"\d{1,6}(\.\d+)?")}
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
+BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
+SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix: nothing that means another folder, or is escaped
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """A prefix of a bucket. `options` are the URI's query parameters; anonymous: read without credentials (gs alone)."""
+
+    scheme: str
+    bucket: str
+    prefix: str  # without slashes at its ends; "" for the whole bucket
+    options: tuple[tuple[str, str], ...] = ()
+    anonymous: bool = False
+
+    @property
+    def path(self) -> str:
+        """BUCKET/PREFIX"""
+        return f"{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def uri(self) -> str:
+        """What `check_location` takes for the same place."""
+        query = "&".join(f"{name}={value}" for name, value in self.options)
+        return f"{self.scheme}://{'anonymous@' if self.anonymous else ''}{self.path}{f'?{query}' if query else ''}"
+
+
+def check_location(results: str | Path) -> Path | str:
+    """The folder that `results` names, or the object store's URI, without looking whether it is there.
+
+    Raises ValueError for everything else, and for credentials in a URI, which it does not repeat.
+    """
+    location = parse(results)
+    return location if isinstance(location, Path) else location.uri
+
+
+def parse(results: str | Path) -> Path | ObjectStore:
+    """The place that `results` names; raises ValueError as `check_location` does."""
+    text = os.fspath(results)
+    if not text:
+        raise ValueError(f"results {text!r} is not allowed; {ALLOWED}")
+    match = URI.fullmatch(text)
+    if not match:
+        return Path(text).expanduser()
+    scheme, slash, rest = match[1].lower(), match[2], match[3]
+    if scheme not in ("file", *OPTIONS):
+        raise ValueError(f"results at {scheme}:// are not allowed; {ALLOWED}")
+    if not slash:
+        raise ValueError(f"results at {scheme}:/ are not allowed: give a URI as text with two slashes, pathlib.Path takes one out")
+    return _folder(rest) if scheme == "file" else _object_store(scheme, rest)
+
+
+def _folder(rest: str) -> Path:
+    parts = urlsplit(f"file://{rest}")
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
+        raise ValueError("results at file:// are not allowed but as file:///FOLDER: an absolute path of this machine and nothing else")
+    return Path(url2pathname(parts.path))
+
+
+def _object_store(scheme: str, rest: str) -> ObjectStore:
+    anonymous = scheme == "gs" and rest.startswith("anonymous@")
+    rest = rest.removeprefix("anonymous@") if anonymous else rest
+    path, _, query = rest.partition("?")
+    if "@" in rest or ":" in path:  # a secret may hold any character, so nothing of such a URI is repeated
+        raise ValueError(
+            f"credentials in a results URI ({scheme}://…@…) are refused, they would end up in logs and files; give them as the "
+            "store's own environment variables, its configuration file, or the machine's role"
+        )
+    path = path.partition("#")[0]  # which is refused below
+    bucket, _, prefix = path.partition("/")
+    if not BUCKET.fullmatch(bucket):
+        raise ValueError(f"results {scheme}://{path}: bucket {bucket!r} is not allowed; 3 or more of a-z 0-9 . _ - are")
+    segments = prefix.strip("/").split("/") if prefix.strip("/") else []
+    for segment in segments:
+        if not SEGMENT.fullmatch(segment):
+            raise ValueError(f"results {scheme}://{path}: {segment!r} is not allowed in a prefix; A-Z a-z 0-9 . _ ~ = - are, but not . and ..")
+    options = parse_qsl(query, keep_blank_values=True)
+    if "#" in rest or any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options):
+        raise ValueError(f"results {scheme}://{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value")
+    for name, value in options:
+        if name in CHECKED and not CHECKED[name].fullmatch(value):
+            raise ValueError(f"results {scheme}://{path}?{name}=…: {name} is {'http or https' if name == 'scheme' else 'a number of seconds'}")
+    return ObjectStore(scheme, bucket, "/".join(segments), tuple(sorted(options)), anonymous)

@@ -1,0 +1,180 @@
+"""Folders and object stores alike: list, read, write whole or not at all, remove. Names are relative to RESULTS."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from secrets import token_hex
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tune_cd.results.location import ObjectStore, parse
+
+GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
+DEPTH = 3  # levels that are listed below a table's folder: studies, files, and what does not belong there
+
+
+def store_of(results: str | Path) -> "Folder | Bucket":
+    """The store that `results` names. Raises ValueError for a location that is not allowed; connects to nothing yet."""
+    location = parse(results)
+    return Folder(location) if isinstance(location, Path) else _bucket(location, os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _bucket(location: ObjectStore, process: int) -> "Bucket":
+    """One connection for many writes. A forked process cannot use its parent's."""
+    return Bucket(location)
+
+
+class Folder:
+    """A folder of a local or mounted file system."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def where(self, name: str = "") -> Path:
+        """What messages call a file, and callers open it by."""
+        return self.root / name
+
+    def require(self) -> None:
+        """Raises FileNotFoundError if there is no such folder."""
+        if not self.root.is_dir():
+            raise FileNotFoundError(f"there is no results folder {self.root}")
+
+    def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
+        """Names of the files so many levels below a folder, hidden ones as well, sorted; none if there is no such folder."""
+        return sorted(_names(self.root / folder, f"{folder}/" if folder else "", depth))
+
+    def read(self, name: str) -> bytes:
+        return self.where(name).read_bytes()
+
+    def open(self, name: str) -> pa.NativeFile:
+        """For reading parts of it."""
+        return pa.OSFile(os.fspath(self.where(name)))
+
+    def age(self, name: str) -> float:
+        """Seconds since it was written; 0 for one that is gone."""
+        try:
+            return time.time() - self.where(name).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        publish(self.where(name), data)
+
+    def remove(self, name: str) -> None:
+        """A file that is gone already is none of our concern: others remove as well."""
+        self.where(name).unlink(missing_ok=True)
+
+
+class Bucket:
+    """A prefix of an object store, whose objects appear whole or not at all by themselves."""
+
+    def __init__(self, location: ObjectStore):
+        self.location = location
+        self._files = _connect(location)
+
+    def where(self, name: str = "") -> str:
+        """As Folder's; without the URI's parameters."""
+        return f"{self.location.scheme}://{self._path(name)}"
+
+    def _path(self, name: str) -> str:
+        return f"{self.location.path}/{name}".rstrip("/")
+
+    def require(self) -> None:
+        """Raises FileNotFoundError if there is no such bucket. A prefix without objects is as good as any other."""
+        try:
+            found = self._files.get_file_info(self.location.bucket).type
+        except OSError:  # it may be forbidden to ask about a bucket that may be used; whoever uses it is told if not
+            return
+        if found == fs.FileType.NotFound:
+            raise FileNotFoundError(f"there is no bucket {self.location.scheme}://{self.location.bucket}")
+
+    def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
+        """As Folder's; of more levels than one, all."""
+        selector = fs.FileSelector(self._path(folder), recursive=depth > 1, allow_not_found=True)
+        found = self._files.get_file_info(selector)
+        below = f"{self.location.path}/"
+        return sorted(info.path.removeprefix(below) for info in found if info.type == fs.FileType.File)
+
+    def read(self, name: str) -> bytes:
+        with self._files.open_input_file(self._path(name)) as file:
+            return file.readall()
+
+    def open(self, name: str) -> pa.NativeFile:
+        return self._files.open_input_file(self._path(name))
+
+    def age(self, name: str) -> float:
+        changed = self._files.get_file_info(self._path(name)).mtime
+        return 0.0 if changed is None else time.time() - changed.timestamp()
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        """An interrupt reaches the main thread alone: where another uploads, none can end it between its opening and its
+        last byte, where the stream would be closed, and what it has so far would become the object."""
+        if threading.current_thread() is not threading.main_thread():
+            self._upload(name, data)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self._upload, name, data).result()
+
+    def _upload(self, name: str, data: bytes | pa.Buffer) -> None:
+        stream = self._files.open_output_stream(self._path(name))
+        stream.write(data)
+        stream.close()
+
+    def remove(self, name: str) -> None:
+        try:
+            self._files.delete_file(self._path(name))
+        except FileNotFoundError:
+            pass
+
+
+def _connect(location: ObjectStore) -> fs.FileSystem:
+    """The file system of a bucket; credentials are the store's usual ones, from the environment."""
+    options = dict(location.options)
+    if location.scheme == "gs":
+        limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
+        return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
+    # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
+    endpoint = options.pop("endpoint_override", None) or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
+    # delayed opening: a small object is one request instead of three, and never a multipart upload that is left open
+    return fs.S3FileSystem(region=region, endpoint_override=endpoint, allow_delayed_open=True, **options)
+
+
+def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in found:
+        if not entry.is_dir():
+            yield prefix + entry.name
+        elif depth > 1:
+            yield from _names(Path(entry.path), f"{prefix}{entry.name}/", depth - 1)
+
+
+def publish(path: Path, data: bytes | pa.Buffer) -> None:
+    """Put a local file in place so that readers see the old one or the new one, whatever happens in between."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:  # an interrupt as well: nothing may be left behind
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)  # only now does the rename survive a power cut
+    os.close(folder)

@@ -1,0 +1,86 @@
+"""What is wrong with the files of a results folder, one line each."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from tune_cd.results.files import COMPACTED, ROW_GROUP, Unusable, digest, file_name, is_compacted, is_visible, load, rows_of
+from tune_cd.results.reading import Found, reconcile
+from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.schema import check_curve, check_trial
+
+TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # as `publish` and `check_writable` name files before they are whole
+WRITE_SECONDS = 60  # a temporary file this young may be a write in progress
+CHECKS = {"trials": check_trial, "curves": check_curve}
+
+
+def verify(results: str | Path) -> Iterator[str]:
+    """A line for every damaged, foreign or contradicting file, and for what writes or compactions left that broke off.
+
+    Every file is read and every row checked. Raises FileNotFoundError where there are no results, OSError for the store.
+    """
+    store = store_of(results)
+    store.require()
+    for name in [*store.listing("", depth=1), *(name for kind in CHECKS for name in store.listing(kind))]:
+        if TEMPORARY.fullmatch(name.rpartition("/")[2]) and store.age(name) > WRITE_SECONDS:
+            yield f"{store.where(name)} is left of a write that broke off; it can be removed"
+    for kind in CHECKS:
+        yield from _verify_table(store, kind)
+
+
+def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
+    found = Found({}, {})
+    for name in store.listing(kind):
+        if not is_visible(name):
+            if not any(part.startswith((".", "_")) for part in name.split("/")):
+                yield f"{store.where(name)} does not belong here; {kind}/STUDY/NAME.parquet does"
+            continue
+        try:
+            found.tables[name] = load(store, name)
+        except FileNotFoundError:  # compacted meanwhile
+            continue
+        except (Unusable, OSError) as reason:
+            yield str(reason)
+            continue
+        yield from _verify_content(store, kind, name, found.tables[name])
+    rows = found.rows(kind)
+    kept, conflicts = reconcile(kind, rows)
+    for chosen, other in conflicts:
+        yield f"{store.where(chosen)} contradicts {store.where(other)}; the former counts"
+    twice = rows.table["trial_id"].filter(~kept).unique().to_pylist() if not kept.all() else []
+    if twice and not conflicts:
+        yield f"{store.where(kind)} has {len(twice)} trials in several files, first {twice[0]!r}; `compact` leaves each in one"
+
+
+def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
+    """Whether the rows are allowed, and the file is what its name says."""
+    where, study = store.where(name), name.split("/")[1]
+    problem = _first_problem(kind, table)
+    if problem:
+        yield f"{where} holds a row that is not allowed: {problem}"
+        return
+    strangers = sorted(set(table["study"].unique().to_pylist()) - {study})
+    if strangers:
+        yield f"{where} holds study {strangers[0]!r}; it belongs to that study's folder"
+    if is_compacted(name):
+        if COMPACTED.fullmatch(name.rpartition("/")[2])[1] != digest(store.read(name)):
+            yield f"{where} is not what was written: its SHA-256 does not begin with the digits of its name"
+        return
+    trials = sorted(table["trial_id"].unique().to_pylist())
+    attempts = {0, *table["attempt"].unique().to_pylist()}  # earlier releases left the attempt out of the name
+    if len(trials) > 1 or name not in {file_name(kind, study, trials[0], attempt) for attempt in attempts}:
+        yield f"{where} holds trial {trials[0]!r}, which is not what its name says"
+
+
+def _first_problem(kind: str, table: pa.Table) -> str | None:
+    """Why a row is not allowed; None if all are."""
+    for start in range(0, table.num_rows, ROW_GROUP):  # in Python's types rows take ten times the room
+        for row in rows_of(table.slice(start, ROW_GROUP)):
+            try:
+                CHECKS[kind](row)
+            except ValueError as reason:
+                return str(reason)
+    return None

@@ -42,14 +42,15 @@ class Pack:
         self.setup, self.data, self.device = setup, data, device
         self._at_once = 1 if at_once is None and device.type != "cuda" else at_once
         self._spare: list[Training] = []
+        self.running: dict[int, Training] = {}
         self.begin([])
 
     def begin(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         """Leave what was being trained and start with these."""
-        self._spare += getattr(self, "running", {}).values()
+        self._spare += self.running.values()
         self.configurations = list(configurations)
         self.waiting = deque(range(len(self.configurations)))
-        self.running: dict[int, Training] = {}
+        self.running = {}
         self.finished: set[int] = set()
 
     @property

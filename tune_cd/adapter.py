@@ -4,12 +4,10 @@ Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to co
 numbers of which larger is better, and saves its state as JSON. What to try next is decided by the optimiser.
 """
 
-import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,6 +18,7 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd import results
 from tune_cd.baselines import restore
 from tune_cd.callback import stopped_early
+from tune_cd.json_state import JsonState
 from tune_cd.optimiser import Optimiser, Told
 from tune_cd.space import Space
 from tune_cd.tune_space import space_from_tune
@@ -27,7 +26,7 @@ from tune_cd.tune_space import space_from_tune
 STATE_VERSION = 1
 
 
-class OptimiserSearch(Searcher):
+class OptimiserSearch(JsonState, Searcher):
     """Any `Optimiser` as a Searcher.
 
     make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
@@ -207,18 +206,6 @@ class OptimiserSearch(Searcher):
         vars(self).update(state)
         if self._search is not None:
             self._search = restore(self._search)
-
-    def save(self, checkpoint_path: str) -> None:
-        """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
-        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Read what `save` wrote. Raises ValueError naming the file if it is not that."""
-        try:
-            state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{checkpoint_path} is not a saved CoordinateDescentSearch: {error}") from error
-        self.set_state(state)
 
     # ----------------------------------------------------------------------------------------------------------
 

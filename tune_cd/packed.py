@@ -8,18 +8,16 @@ one, where "done": True says that this one is final, though the trial goes on. T
 it is told each result by itself, and a pack that fails fails those of its members alone that were not done.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import fsum, isfinite
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from ray.tune.search import Searcher
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd import results
+from tune_cd.json_state import JsonState
 
 PACK, SEED = "pack", "seed"
 STATE_VERSION = 1
@@ -47,7 +45,7 @@ def results_of(result: Mapping[str, Any] | None) -> dict[str, dict]:
     return nested.get(PACK, {})
 
 
-class PackedSearch(Searcher):
+class PackedSearch(JsonState, Searcher):
     """Any Ray Tune searcher, its suggestions trained several at a time.
 
     searcher: suggests single configurations; it must know metric and mode already, and limit itself.
@@ -129,12 +127,6 @@ class PackedSearch(Searcher):
         self._searcher.set_state(state["searcher"])
         self._asked = {inner: _Asked(**asked) for inner, asked in state["asked"].items()}
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
-
-    def save(self, checkpoint_path: str) -> None:
-        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
-
-    def restore(self, checkpoint_path: str) -> None:
-        self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
 
     def _trainings(self, inner: str, config: Mapping[str, Any]) -> Iterator[dict]:
         """What is left to train of a suggestion; where everything is known, the searcher is told at once."""

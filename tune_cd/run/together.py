@@ -5,14 +5,12 @@ trials only and takes the course it would take alone. Where one comes to a confi
 or is having trained, it is told that value.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ray.tune.search import Searcher
 
-from tune_cd import results
+from tune_cd.json_state import JsonState
 from tune_cd.run.options import ORIGIN
 
 
@@ -25,7 +23,7 @@ class Member:
     finished: bool = False
 
 
-class Together(Searcher):
+class Together(JsonState, Searcher):
     """Searchers side by side; the first in order that has something to suggest is asked.
 
     members: name -> Member; each limits its own concurrency.  key: configuration -> equal for equal trainings.
@@ -74,12 +72,6 @@ class Together(Searcher):
     def set_state(self, state: dict) -> None:
         for name, member in self.members.items():
             member.searcher.set_state(state[name])
-
-    def save(self, checkpoint_path: str) -> None:
-        results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
-
-    def restore(self, checkpoint_path: str) -> None:
-        self.set_state(json.loads(Path(checkpoint_path).read_text(encoding="utf-8")))
 
     def _next(self, name: str, member: Member, trial_id: str) -> dict | None:
         """A search's next configuration that is not trained yet; those that are, or are being trained, are told on the way."""

@@ -132,7 +132,7 @@ def test_no_mount_hides_the_package_from_programs_started_at_home(cluster):
 
 def test_no_source_file_is_excluded_and_litter_is(cluster):
     excluded = cluster["rsync_exclude"]
-    assert {".git", ".venv", "results", "__pycache__"} <= set(excluded)
+    assert {".git", ".venv", "__pycache__"} <= set(excluded)
     for package in ("tune_cd", "trainables"):
         for path in (ROOT / package).rglob("*.py"):
             parts = path.relative_to(ROOT).parts

@@ -408,4 +408,5 @@ def test_kill_9_at_any_moment_of_writing_and_compacting_loses_no_row(tmp_path):
         table = silent(results.read, tmp_path)
         completed = table[table.status == "completed"]
         assert list(completed.trial_index)[:done] == list(range(done)) and len(table) <= done + 1
+        done = len(completed)  # the last may be written and not told of
     assert done > 10

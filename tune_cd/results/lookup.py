@@ -1,0 +1,56 @@
+"""What is stored of one trial, found without reading the others."""
+
+import re
+import warnings
+from pathlib import Path
+
+from tune_cd.results.files import (
+    COMPACT, ConflictingRow, OtherFormat, Unusable, find_in_compacted, first_choice, is_compacted, is_visible, load, rows_of,
+)  # fmt: skip
+from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.schema import check_name
+
+VANISHED = 5  # looks at a trial whose file a compaction took away between listing and opening it
+
+
+def read_trial(results: str | Path, study: str, trial_id: str) -> dict | None:
+    """The row of one trial that counts (see `read`), in Python's types; None if there is none.
+
+    Raises ValueError for what is no name, ConflictingRow for a file of another format, OSError where the store does not answer.
+    """
+    rows = [row for _, row in stored(store_of(results), "trials", study, trial_id)[0]]
+    return rows[first_choice(rows)] if rows else None
+
+
+def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, dict]], list[str]]:
+    """What is stored of a trial: (file, row) of every row, and files of its own that are damaged.
+
+    Raises ConflictingRow for a file of another format, OSError where the store does not answer.
+    """
+    folder = f"{table}/{check_name(study)}"
+    own = re.compile(re.escape(f"{folder}/{check_name(trial_id)}") + r"(~\d+)?\.parquet")
+    near = (f"{folder}/{trial_id}", f"{folder}/{COMPACT}")  # a fast first look: there may be thousands of others
+    for look in range(1, VANISHED + 1):
+        listed = [file for file in store.listing(folder) if file.startswith(near)]
+        files = [file for file in listed if own.fullmatch(file) or (is_compacted(file) and is_visible(file))]
+        try:
+            return _rows_in(store, files, trial_id)
+        except FileNotFoundError:  # compacted since it was listed: the next listing has the file that holds it now
+            if look == VANISHED:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _rows_in(store: Folder | Bucket, files: list[str], trial_id: str) -> tuple[list[tuple[str, dict]], list[str]]:
+    rows: list[tuple[str, dict]] = []
+    spoilt: list[str] = []
+    for file in files:
+        try:
+            found = find_in_compacted(store, file, trial_id) if is_compacted(file) else rows_of(load(store, file))
+            rows += [(file, row) for row in found]
+        except OtherFormat as reason:
+            raise ConflictingRow(f"{reason}; it is not replaced") from reason
+        except Unusable as reason:
+            warnings.warn(f"{reason}; it is {'left as it is' if is_compacted(file) else 'replaced'}", stacklevel=4)
+            spoilt.append(file)
+    return rows, spoilt

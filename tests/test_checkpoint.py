@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
+from recorders import InMemory
 from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, finished
 from trainables import checkpoint, train
 from trainables.tasks import find_setup
@@ -122,9 +123,7 @@ def test_a_trial_saved_by_tune_goes_on_in_another_actor(ray_session, tmp_path):
     from trainables.trial import TrainTrial
 
     setup = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4, memory="variable", memory_size=64, memory_start=1)
-    trainable = tune.with_parameters(
-        TrainTrial, setup_fields=asdict(setup), data_root=None, threads=1, record=lambda config, outcome, where: None
-    )
+    trainable = tune.with_parameters(TrainTrial, setup_fields=asdict(setup), data_root=None, threads=1, recorder=InMemory())
     config = {"Lambda_p": 0.5, "Lambda_e": 4.0, "batch_size": 32, "seed": 0}
     whole = trainable(config)
     reports = [whole.train()]

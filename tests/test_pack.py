@@ -111,7 +111,7 @@ def test_out_of_memory_goes_on_with_half_as_many(monkeypatch, caplog):
     monkeypatch.setattr(Training, "step", limited)
     settings = [values for values in SETTINGS if values[2] == 32]
     outcomes = trained(pack, [configuration(*values) for values in settings])
-    assert pack.at_once == 2 and "4 trainings at a time; going on with 2" in caplog.text
+    assert pack.at_once == 2 and "of 4 trainings at a time 2 go on" in caplog.text
     for index, values in enumerate(settings):
         assert told(outcomes[index]) == alone(SETUP, DATA, *values)
     room = 0

@@ -10,7 +10,8 @@ from tune_cd import results
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
-from tune_cd.run.preflight import check_study, store
+from tune_cd.run.preflight import check_study
+from tune_cd.run.study import store_options
 from tune_cd.run.resources import check_resources, node_resources
 from tune_cd.run.searches import searches_of
 from trainables.models import build_network
@@ -118,7 +119,7 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     monkeypatch.setattr("tune_cd.run.resources.node_resources", lambda: ([{"CPU": 4.0}], []))
     monkeypatch.setattr(preflight, "with_form", gone)
     made = study(tmp_path)
-    assert _on_cluster(made) == 2 and "no weights here" in capsys.readouterr().err
+    assert _on_cluster(made, None) == 2 and "no weights here" in capsys.readouterr().err
 
 
 def test_weights_reach_the_set_up_and_are_checked(tmp_path):
@@ -190,7 +191,7 @@ def test_bad_input_costs_no_ray(tmp_path):
 
 
 def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
-    store(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
+    store_options(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
     with pytest.raises(ValueError, match="--resume"):
         study(tmp_path, "--study", "mine")
     again = study(tmp_path, "--study", "mine", "--resume", "--num-samples", "31", "--no-baseline")
@@ -202,6 +203,7 @@ def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
 
 def test_a_study_of_which_only_rows_are_left_is_not_overwritten(tmp_path):
     (tmp_path / "results" / "trials" / "mine").mkdir(parents=True)
+    (tmp_path / "results" / "trials" / "mine" / "cd-00000.parquet").touch()
     with pytest.raises(ValueError, match="exists"):
         study(tmp_path, "--study", "mine")
 

@@ -1,5 +1,6 @@
-"""A training's state in a file, for whoever goes on with it."""
+"""A training's state as bytes or a file, for whoever goes on with it."""
 
+import io
 import os
 import pickle
 from pathlib import Path
@@ -9,20 +10,32 @@ import torch
 from trainables.training import Training
 
 
+def dumps(training: Training) -> bytes:
+    """The state."""
+    buffer = io.BytesIO()
+    torch.save(training.state(), buffer)
+    return buffer.getvalue()
+
+
+def loads(training: Training, data: bytes, where: str) -> None:
+    """Go on from what `dumps` gave. Raises ValueError naming `where` for what is damaged or belongs to another training."""
+    try:
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(f"{where} is not a whole saved training: {error}") from error
+    try:
+        training.load_state(state)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
 def save(training: Training, path: Path) -> None:
     """Write the state: the file is either what it was or the whole new one."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    torch.save(training.state(), partial)
+    partial.write_bytes(dumps(training))
     os.replace(partial, path)
 
 
 def load(training: Training, path: Path) -> None:
-    """Go on from what `save` wrote. Raises ValueError naming a file that is damaged or belongs to another training."""
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise ValueError(f"{path} is not a whole saved training: {error}") from error
-    try:
-        training.load_state(state)
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    """Go on from what `save` wrote; raises as `loads` does."""
+    loads(training, path.read_bytes(), str(path))

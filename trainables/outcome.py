@@ -1,5 +1,6 @@
 """What a training says of itself: one `Evaluation` a look at the validation split, one `Outcome` at the end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -17,7 +18,7 @@ class Evaluation:
 class Outcome:
     """The end of a training: what the results table wants to know about it."""
 
-    status: str  # completed | diverged
+    status: str  # completed | diverged | failed
     val_score: float | None
     test_score: float | None
     scores: dict[str, float]
@@ -27,6 +28,13 @@ class Outcome:
     best_at: int | None
     train_seconds: float
     curve: list[Evaluation]
+    error: str | None = None  # of one that failed
+
+
+def failure(error: str, curve: Sequence[Evaluation] = ()) -> Outcome:
+    """The end of a training that broke off. What it had measured stays in the curve and selects nothing."""
+    seen, seconds = (curve[-1].images_seen, curve[-1].train_seconds) if curve else (0, 0.0)
+    return Outcome("failed", None, None, {}, None, None, seen, None, seconds, list(curve), error)
 
 
 def named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:

@@ -13,12 +13,13 @@ networks, buffers and recorded graphs stay where they are.
 import logging
 import traceback
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from trainables.data import DeviceData
+from trainables.faults import is_of_the_machine, is_out_of_memory
 from trainables.graphs import WARM_UP
 from trainables.outcome import Evaluation, Outcome
 from trainables.tasks import Setup
@@ -36,10 +37,14 @@ class Pack:
     `begin(configurations)`, then `advance()` and `finish(index)` until `done`; then the next list.
     at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where they
     would only take each other's time.
+    begun: called with (index, training) before a training's first step, to load what it goes on from.
     """
 
-    def __init__(self, setup: Setup, data: DeviceData, device: torch.device, *, at_once: int | None = None):
-        self.setup, self.data, self.device = setup, data, device
+    def __init__(
+        self, setup: Setup, data: DeviceData, device: torch.device, *, at_once: int | None = None,
+        begun: Callable[[int, Training], None] | None = None,
+    ):  # fmt: skip
+        self.setup, self.data, self.device, self._begun = setup, data, device, begun
         self._at_once = 1 if at_once is None and device.type != "cuda" else at_once
         self._spare: list[Training] = []
         self.running: dict[int, Training] = {}
@@ -52,6 +57,8 @@ class Pack:
         self.waiting = deque(range(len(self.configurations)))
         self.running = {}
         self.finished: set[int] = set()
+        self._starting = 0
+        self._caution = MOST  # as many at a time, until this list is done
 
     @property
     def done(self) -> bool:
@@ -65,17 +72,23 @@ class Pack:
     def advance(self) -> dict[int, Evaluation]:
         """Train each of those that run up to its next look; their evaluations by index. Those that are `done` want `finish`.
 
-        Raises what torch raises where not even one training fits the memory.
+        Where several run and something goes wrong, be it that the memory gives out, half as many go on, until the training
+        that cannot go on runs alone. Then its error is raised, and it is the `culprit`; what is wrong with the machine at once.
         """
         try:
             self._fill()
             indices = [index for index, training in self.running.items() if not training.done]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
+        except (Exception, SystemExit) as error:
+            if len(self.running) <= 1 or is_of_the_machine(error):
                 raise
             self._retreat(error)
             return {}
+
+    @property
+    def culprit(self) -> int:
+        """The training that raised the error of `advance`: the only one that ran, or the one that was about to."""
+        return next(iter(self.running), self._starting)
 
     def finish(self, index: int) -> Outcome:
         """Test a training that is done, and make room for the next."""
@@ -84,9 +97,16 @@ class Pack:
         self.finished.add(index)
         return outcome
 
+    def drop(self, index: int) -> None:
+        """Have done with a configuration, whether it was begun or not, without an outcome."""
+        self.running.pop(index, None)  # not kept to be used again: who knows what it left in there
+        if index in self.waiting:
+            self.waiting.remove(index)
+        self.finished.add(index)
+
     def start(self, index: int) -> Training:
         """The training of a waiting configuration, ready to go: a spare one that fits it, or a new one."""
-        configuration = self.configurations[index]
+        self._starting, configuration = index, self.configurations[index]
         h, seed = {name: configuration[name] for name in ("Lambda_p", "Lambda_e", "batch_size")}, configuration["seed"]
         if ":" in self.setup.network:
             self._spare = []  # what an unknown network keeps beside its weights is not known
@@ -98,6 +118,8 @@ class Pack:
         else:
             del self._spare[max(0, (self._at_once or MOST) - len(self.running) - 1) :]  # they hold memory
             training = Training(self.setup, self.data, h, seed=seed, device=self.device)
+        if self._begun is not None:
+            self._begun(index, training)
         self.waiting.remove(index)
         self.running[index] = training
         return training
@@ -105,8 +127,13 @@ class Pack:
     def _fill(self) -> None:
         if self._at_once is None and self.waiting:
             self._at_once = self._measured(max(self.waiting, key=lambda index: self.configurations[index]["batch_size"]))
-        while self.waiting and len(self.running) < self._at_once:
-            self.start(self.waiting[0])
+        while self.waiting and len(self.running) < min(self._at_once, self._caution):
+            try:
+                self.start(self.waiting[0])
+            except (Exception, SystemExit) as error:
+                if not self.running or is_of_the_machine(error):
+                    raise
+                self._go_on_with(len(self.running), error)  # there is no room for one more, or it will fail alone
 
     def _measured(self, index: int) -> int:
         """How many trainings like this one the GPU has room for: it is started, warmed up and recorded to find out."""
@@ -114,7 +141,7 @@ class Pack:
         before = torch.cuda.mem_get_info(self.device)[0]
         training = self.start(index)
         training.depart()
-        for _ in range(min(WARM_UP + 1, training.target - 1)):  # at its target it is `advance` that looks
+        for _ in range(min(WARM_UP + 1, training.target - 1 - training.iteration)):  # at its target it is `advance` that looks
             training.step()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
@@ -123,21 +150,20 @@ class Pack:
         log.info("a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time", (before - after) / 1e9, after / 1e9, min(MOST, room))
         return min(MOST, room)
 
-    def _retreat(self, error: Exception) -> None:
-        """Half as many at a time: those that ran start over, since nobody knows in which of them the memory gave out."""
-        if len(self.running) <= 1:
-            raise error
+    def _retreat(self, error: BaseException) -> None:
+        """Half as many at a time: those that ran start over, since nobody knows in which of them it happened."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # what still runs uses the memory that is given up now
         traceback.clear_frames(error.__traceback__)  # they hold trainings
-        self._at_once = len(self.running) // 2
-        log.warning("out of memory with %d trainings at a time; going on with %d", len(self.running), self._at_once)
+        self._go_on_with(len(self.running) // 2, error)
         self.waiting.extendleft(sorted(self.running, reverse=True))
         self.running, self._spare = {}, []
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether a GPU's memory gave out, for tensors or for what CUDA and its libraries need themselves."""
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in ("out of memory", "ALLOC_FAILED"))
+    def _go_on_with(self, number: int, error: BaseException) -> None:
+        """So many at a time, for good where the memory is the reason."""
+        log.warning("%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number)
+        self._caution = number
+        if is_out_of_memory(error):
+            self._at_once = number

@@ -2,29 +2,61 @@
 
 A trial trains one configuration, or several that come to it as a pack. Its process is used again for the next one
 (`reuse_actors`): interpreter, imports, CUDA context, data, networks and recorded graphs stay, and only weights are new.
+
+What is wrong with a training (an error in its network, no memory for its batch, its time is over) is an outcome like
+others: it is recorded, reported, and the process goes on. What is wrong with the machine leaves `step` as an error,
+or ends the process; Tune may then run the trial again (`max_failures`), which finds what is recorded and saved.
 """
 
 import json
-from collections.abc import Callable
+import logging
+import math
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from ray import tune
 
 from trainables import checkpoint
 from trainables.data import DeviceData
-from trainables.outcome import Evaluation, Outcome
+from trainables.faults import described, is_of_the_machine
+from trainables.outcome import Evaluation, Outcome, failure
 from trainables.pack import Pack
 from trainables.tasks import Setup
+from trainables.training import Training
+from trainables.watchdog import Watchdog
 
 PACK = "pack"
 """The config key of a trial that trains several configurations: a list of what differs between them."""
 
-FINISHED = "finished.json"
+UNSTORED = "unstored"
+"""The report's key for what the recorder could not store: whoever reads the report is to do it."""
 
-RecordOutcome = Callable[[dict, Outcome, dict], None]
-"""(config, outcome, {"started_at", "device", "share"}) -> None: stores a finished training before the trial reports it."""
+FINISHED = "finished.json"
+CHECKPOINT_SECONDS = 300.0
+CHECKPOINT_SHARE = 0.02  # of the time that saving may take
+SLACK = 30.0  # seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm to others
+
+log = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Keeps what trainings leave; a training is known by its whole configuration. Called in the trial's process."""
+
+    def recorded(self, config: dict) -> dict | None:
+        """The report ({"val_score", "status", ...}) of a training that has ended already, in whatever process."""
+
+    def record(self, config: dict, outcome: Outcome, where: dict) -> dict | None:
+        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns what could not be stored."""
+
+    def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
+        """(name, state) of what is left of a training that broke off, the latest first."""
+
+    def save(self, config: dict, images_seen: int, state: bytes) -> None:
+        """Keep a state. Raises OSError where that is not possible."""
 
 
 class TrainTrial(tune.Trainable):
@@ -33,40 +65,36 @@ class TrainTrial(tune.Trainable):
     config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which case
     the report has a `pack` too, one report each by its place, and `val_score` is the best of all.
     Parameters (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads
-    the training may use; record, called once with each outcome; download, whether a node fetches data it lacks;
-    at_once, see `Pack`.
+    the training may use; recorder; download, whether a node fetches data it lacks; at_once, see `Pack`; limit, seconds a
+    training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time between two saved
+    states of one training, which are saved after looks at the validation split (0: after each).
     """
 
     def setup(
-        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, record: RecordOutcome,
-        download: bool = False, at_once: int | None = None,
+        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, recorder: Recorder, download: bool = False,
+        at_once: int | None = None, limit: float | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:  # fmt: skip
         torch.set_num_threads(threads)
         setup, self._device = Setup(**setup_fields), torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._pack = Pack(setup, DeviceData.load(setup, data_root, self._device, download), self._device, at_once=at_once)
-        self._record = record
-        self._begin(config)
+        self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
+        self._pack: Pack | None = None
+        self._clear(config)
+        with Watchdog(self._overdue).watching(limit):
+            data = DeviceData.load(setup, data_root, self._device, download)
+            self._pack = Pack(setup, data, self._device, at_once=at_once, begun=self._resume)
+            self._begin()
 
     def reset_config(self, new_config: dict) -> bool:
-        self._begin(new_config)
+        self._clear(new_config)
+        self._begin()
         return True
 
     def step(self) -> dict:
         """Train up to the next evaluations and report them; test and record what is done, before it is reported so."""
-        if self._error is not None:
-            raise self._error
-        for index, evaluation in self._pack.advance().items():
-            training = self._pack.running[index]
-            self._reports[index] = _report(training.best_score, evaluation)
-            if training.done:
-                try:
-                    self._end(index)
-                except Exception as error:  # of the others some are recorded: that is reported before the trial fails
-                    self._error = self._error or error
-        if PACK not in self.config and self._error is not None:
-            raise self._error
-        report = dict(self._reports[0]) if PACK not in self.config else self._packed()
-        return report | {tune.result.DONE: self._pack.done and self._error is None}
+        with Watchdog(self._overdue).watching(self._seconds_left()):
+            self._advance()
+        report = self._packed() if PACK in self.config else dict(self._reports[0])
+        return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         for index, training in self._pack.running.items():
@@ -76,27 +104,131 @@ class TrainTrial(tune.Trainable):
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         for index, report in json.loads(Path(checkpoint_dir, FINISHED).read_text(encoding="utf-8")).items():
-            self._pack.waiting.remove(int(index))
-            self._pack.finished.add(int(index))
+            self._pack.drop(int(index))
             self._reports[int(index)] = report
         for file in Path(checkpoint_dir).glob("training-*.pt"):
-            checkpoint.load(self._pack.start(int(file.stem.removeprefix("training-"))), file)
+            index = int(file.stem.removeprefix("training-"))
+            if index in self._pack.waiting:
+                checkpoint.load(self._pack.start(index), file)
 
     def cleanup(self) -> None:
-        del self._pack
+        self._pack = None
 
-    def _begin(self, config: dict) -> None:
-        self._started_at, self._error = datetime.now(UTC), None
+    def _clear(self, config: dict) -> None:
+        self._started_at = datetime.now(UTC)
         shared = {name: value for name, value in config.items() if name != PACK}
         self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
         self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
+        self._begun: dict[int, float] = {}  # by place: when
+        self._due: dict[int, float] = {}  # by place: when the next state is saved
+
+    def _begin(self) -> None:
+        """Take on the members, but for those whose end is on record: a process that was lost had come so far."""
         self._pack.begin(self._members)
+        for index, member in enumerate(self._members):
+            try:
+                report = self._recorder.recorded(member)
+            except OSError as error:
+                log.warning("whether %s is on record is not known: %s", member, error)
+                continue
+            if report is not None:
+                self._pack.drop(index)
+                self._reports[index] = report | {tune.result.DONE: True}
+
+    def _resume(self, index: int, training: Training) -> None:
+        """A training begins: from its latest state that is whole, if there is one."""
+        self._begun[index] = time.monotonic()
+        self._due[index] = self._begun[index] + self._checkpoint_seconds
+        for name, state in self._recorder.saved(self._members[index]):
+            try:
+                checkpoint.loads(training, state, name)
+                log.warning("%s goes on at %d images", name, training.iteration * training.batch_size)
+                return
+            except ValueError as error:
+                log.warning("%s; the one before it is tried", error)
+                member = self._members[index]
+                training.begin({h: member[h] for h in ("Lambda_p", "Lambda_e", "batch_size")}, seed=member["seed"])
+
+    def _advance(self) -> None:
+        try:
+            looks = self._pack.advance()
+        except (Exception, SystemExit) as error:
+            if is_of_the_machine(error):
+                raise
+            self._failed(self._pack.culprit, error)
+            return
+        for index, evaluation in looks.items():
+            training = self._pack.running[index]
+            self._reports[index] = _report(training.best_score, evaluation)
+            if training.done:
+                self._end(index)
+            elif self._limit is not None and time.monotonic() - self._begun[index] > self._limit:
+                self._give_up(index, self._too_long())
+            else:
+                self._save(index)
 
     def _end(self, index: int) -> None:
         share = 1 / self._pack.at_once
-        outcome = self._pack.finish(index)
-        self._record(self._members[index], outcome, {"started_at": self._started_at, "device": device_name(self._device), "share": share})
-        self._reports[index] |= {"status": outcome.status, "test_score": outcome.test_score, tune.result.DONE: True}
+        try:
+            outcome = self._pack.finish(index)
+        except (Exception, SystemExit) as error:
+            if is_of_the_machine(error):
+                raise
+            self._failed(index, error)
+            return
+        self._conclude(index, outcome, share)
+
+    def _failed(self, index: int, error: BaseException) -> None:
+        log.error("the training %s failed", self._members[index], exc_info=error)
+        self._give_up(index, described(error, self._members[index], device_name(self._device)))
+
+    def _give_up(self, index: int, said: str) -> None:
+        training, share = self._pack.running.get(index), 1 / self._pack.at_once
+        self._pack.drop(index)
+        self._conclude(index, failure(said, training.curve if training is not None else ()), share)
+
+    def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
+        """Record an end, then have it reported."""
+        unstored = self._recorder.record(self._members[index], outcome, self._where(share))
+        report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {"status": outcome.status, "test_score": outcome.test_score}
+        if outcome.status == "failed":
+            report |= {"val_score": math.nan, "error": outcome.error}
+        self._reports[index] = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
+
+    def _where(self, share: float) -> dict:
+        return {"started_at": self._started_at, "device": device_name(self._device), "share": share}
+
+    def _save(self, index: int) -> None:
+        """Keep the state, at a pace that costs little."""
+        began = time.monotonic()
+        if began < self._due[index]:
+            return
+        training = self._pack.running[index]
+        try:
+            self._recorder.save(self._members[index], training.iteration * training.batch_size, checkpoint.dumps(training))
+        except OSError as error:
+            log.warning("no state was saved: %s", error)
+        if self._checkpoint_seconds:
+            took = time.monotonic() - began
+            self._due[index] = began + took + max(self._checkpoint_seconds, took / CHECKPOINT_SHARE)
+
+    def _seconds_left(self) -> float | None:
+        if self._limit is None:
+            return None
+        running = [self._begun[index] for index in self._pack.running]
+        return 1.1 * self._limit + SLACK - (time.monotonic() - min(running, default=time.monotonic()))
+
+    def _overdue(self) -> None:
+        """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again elsewhere."""
+        running = list(self._pack.running) if self._pack is not None else []
+        late = [index for index in running if time.monotonic() - self._begun[index] >= self._limit]
+        for index in late or running or range(len(self._members)):
+            training = self._pack.running.get(index) if self._pack is not None else None
+            outcome = failure(self._too_long(), training.curve if training is not None else ())
+            self._recorder.record(self._members[index], outcome, self._where(1 / max(1, len(running))))
+
+    def _too_long(self) -> str:
+        return f"timeout: not done after {self._limit:g} s"
 
     def _packed(self) -> dict:
         scores = [report["val_score"] for report in self._reports.values()]

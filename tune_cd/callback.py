@@ -125,8 +125,8 @@ class ResultsCallback(Callback):
         score = None if error else self._score(result)
         return {
             "study": self._study,
-            **identity,
             "attempt": 0,
+            **identity,
             "params": {name: float(value) for name, value in searched.items() if isinstance(value, Real)},
             **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if isinstance(config.get(name), Real)},
             "batch_size": config["batch_size"] if isinstance(config.get("batch_size"), int) else None,

@@ -10,6 +10,7 @@ from tune_cd.run.options import parse
 
 FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
+TERMINATED = 143  # and by SIGTERM
 WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}}
 """OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
 as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine nothing.
@@ -18,22 +19,37 @@ below 256 MB makes a step of the small network 4 % shorter."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a study; returns the exit status: 0, 1 if no trial completed, 2 for bad input (none was started), 130 when interrupted."""
+    """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (none was
+    started), 130 or 143 when ended by Ctrl-C or SIGTERM."""
     options, explicit = parse(argv)
     from tune_cd.run import preflight
+    from tune_cd.run.lock import StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
 
     try:
         study = preflight.check_study(options, explicit)
-        _connect(study.options.address)
+        lock = StudyLock(study.store, study.file("driver.json"))
+        if not options.dry_run:
+            lock.acquire()
     except (ValueError, OSError, ImportError) as error:
+        return _refuse(error)
+    try:
+        return _with_ray(study, lock)
+    finally:
+        lock.release()
+
+
+def _with_ray(study, lock) -> int:
+    try:
+        _connect(study.options.address)
+    except (ValueError, OSError) as error:
         return _refuse(error)
     import ray
 
     try:
-        return _on_cluster(study)
+        return _on_cluster(study, lock)
     finally:
         ray.shutdown()
 
@@ -50,12 +66,21 @@ def _connect(address: str | None) -> None:
 
     local = {"include_dashboard": False} if address == "local" else {}
     ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, **local)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray, which sets a handler of its own
+    signal.signal(signal.SIGTERM, _terminate)  # after Ray, which sets a handler of its own
 
 
-def _on_cluster(study) -> int:
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+def _terminate(number, frame) -> None:
+    raise Terminated
+
+
+def _on_cluster(study, lock) -> int:
     from tune_cd.run import preflight
     from tune_cd.run.resources import check_resources, node_resources
+    from tune_cd.run.study import store_options
 
     try:
         resources = check_resources(study.options, *node_resources(), max(search.num_samples for search in study.searches))
@@ -65,8 +90,8 @@ def _on_cluster(study) -> int:
     _announce(study, resources)
     if study.options.dry_run:
         return 0
-    preflight.store(study)
-    return _run(study, resources)
+    store_options(study)
+    return _run(study, resources, lock)
 
 
 def _refuse(error: Exception) -> int:
@@ -74,26 +99,44 @@ def _refuse(error: Exception) -> int:
     return 2
 
 
-def _run(study, resources) -> int:
-    from tune_cd import results
-    from tune_cd.analysis import best_trial
-    from tune_cd.run.summary import summarise
+def _run(study, resources, lock) -> int:
+    from ray.tune import TuneError
+
     from tune_cd.run.searches import groups_of
+    from tune_cd.run.study import tidy
     from tune_cd.run.trials import run_searches
 
     status = 0
     try:
+        tidy(study)
         for searches in groups_of(study.searches):
             run_searches(study, searches, resources)
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-        print("\ninterrupted: every finished trial is in the table")
-    print(summarise(study))
-    if status == 0 and best_trial(results.read(study.results, study.name)) is None:
+        tidy(study, ended=True)
+    except KeyboardInterrupt as signalled:
+        status = TERMINATED if isinstance(signalled, Terminated) else INTERRUPTED
+        print("\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over", end=": every finished trial is in the table\n")
+    except (OSError, TuneError) as error:
         status = FAILED
-    if status == INTERRUPTED:
+        print(f"error: {error}\nthe study broke off; finished trials are in the table", file=sys.stderr)
+    cut_short = status != 0
+    status = status or FAILED * (not _said(study))
+    if cut_short:
         print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
     return status
+
+
+def _said(study) -> bool:
+    """Print what was found; whether a trial has completed."""
+    from tune_cd import results
+    from tune_cd.analysis import best_trial
+    from tune_cd.run.summary import summarise
+
+    try:
+        print(summarise(study))
+        return best_trial(results.read(study.results, study.name)) is not None
+    except OSError as error:
+        print(f"error: the results cannot be used now: {error}", file=sys.stderr)
+        return False
 
 
 def _announce(study, resources) -> None:

@@ -58,14 +58,19 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
     how.add_argument("--replicates", type=int, default=1, metavar="N", help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s")
     where = top.add_argument_group("where it runs and what it leaves")
-    where.add_argument("--results", default="results", metavar="DIR", help="default: %(default)s")
+    where.add_argument("--results", default="results", metavar="DIR_OR_URI", help="a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach; default: %(default)s")
     where.add_argument("--study", metavar="NAME", help="default: dataset, loss and time of the start")
     where.add_argument("--resume", action="store_true", help="continue --study where it stopped, or with more --num-samples")
+    where.add_argument("--retry-failed", action="store_true", help="with --resume: train again what failed by an error of its own or its time limit; what was lost with a process or node is trained again anyway")
     where.add_argument("--address", metavar="ADDR", help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
     where.add_argument("--gpus-per-trial", type=_gpus, metavar="F", help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0")
     where.add_argument("--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says")
     where.add_argument("--cpus-per-trial", type=int, metavar="N", help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers")
     where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples where the search learns from trials")
+    where.add_argument("--trial-timeout", type=_seconds, metavar="S", help="seconds after which a training counts as failed, hanging or not; default: no limit")
+    where.add_argument("--max-failures", type=_count, default=2, metavar="N", help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s")
+    where.add_argument("--checkpoint-seconds", type=_seconds, default=300.0, metavar="S", help="least time between two saved states of a training; default: %(default)g")
+    where.add_argument("--tune-dir", type=_path, metavar="DIR", help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder")
     where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
     return top
 
@@ -73,7 +78,10 @@ def parser() -> argparse.ArgumentParser:
 EXTENSIBLE = ("num_samples", "baseline")
 """What a resumed study may be given anew, and keeps otherwise."""
 
-SITUATION = ("results", "study", "resume", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download")
+SITUATION = (
+    "results", "study", "resume", "retry_failed", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download",
+    "trial_timeout", "max_failures", "checkpoint_seconds", "tune_dir",
+)  # fmt: skip
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
 
@@ -129,6 +137,22 @@ def _gpus(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: a number, or auto") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of seconds")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: 0, 1, 2, ...")
+    return int(text)
 
 
 def _range(text: str) -> list[float]:

@@ -37,11 +37,14 @@ class Progress(Callback):
             if (trial.trial_id, place) not in self._said:
                 self._line(config, f"failed, see {trial.error_file}")
 
+    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
+        print(f"{trial}: its process was lost and is begun again", flush=True)
+
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
         score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
         better = score > self._best[search]
         self._best[search] = max(self._best[search], score) if not math.isnan(score) else self._best[search]
-        said = f"{self._metric} {score:.4f}" if not math.isnan(score) else f"{result.get('status', 'no score')}"
+        said = f"{self._metric} {score:.4f}" if not math.isnan(score) else f"{result.get('error') or result.get('status', 'no score')}".splitlines()[0]
         self._line(config, f"{said:<20} best {self._best[search]:.4f}{' *' if better else '  '}  {seconds:6.1f} s")
 
     def _line(self, config: dict, outcome: str) -> None:

@@ -1,5 +1,6 @@
 """What a study found, in words and one picture."""
 
+import io
 from pathlib import Path
 
 import pandas as pd
@@ -7,8 +8,8 @@ import pandas as pd
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
-from tune_cd.run.preflight import Study
 from tune_cd.run.searches import averages_of
+from tune_cd.run.study import Study
 
 ON_DIAGONAL = 1e-6  # octaves
 
@@ -70,18 +71,19 @@ def on_diagonal(table: pd.DataFrame, average: str, study: Study) -> pd.Series | 
     return best_trial(table[reachable])
 
 
-def draw(study: Study, table: pd.DataFrame) -> Path:
-    """Draw the study's picture beside its state; returns the PNG's path."""
+def draw(study: Study, table: pd.DataFrame) -> Path | str:
+    """Draw the study's picture beside its options; returns where the PNG is."""
     figure = search_figure(
         table, averages_of(study.setup), study.options.batch_size, study.setup.k, tuple(study.options.range)
     )
-    path = study.folder / "search.png"
-    figure.savefig(path, dpi=150)
-    return path
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=150)
+    study.store.write(study.file("search.png"), picture.getvalue())
+    return study.store.where(study.file("search.png"))
 
 
-def table_path(study: Study) -> Path:
-    return study.results / "trials" / study.name
+def table_path(study: Study) -> Path | str:
+    return study.store.where(f"trials/{study.name}")
 
 
 def _line(label: str, trial: pd.Series | None) -> str:

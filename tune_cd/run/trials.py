@@ -1,12 +1,12 @@
 """The searches of a study as Ray Tune runs: trials wired to their trainable and to the results table."""
 
-import json
-import socket
+import getpass
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from math import nan
+from pathlib import Path
 
 import pandas as pd
 from ray import tune
@@ -16,101 +16,65 @@ from tune_cd import results
 from tune_cd.adapter import OptimiserSearch
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.packed import PACK, PackedSearch
-from tune_cd.provenance import git_commit, software
 from tune_cd.run.options import ORIGIN
-from tune_cd.run.preflight import Study
 from tune_cd.run.progress import Progress
+from tune_cd.run.recorder import Recorder, fixed_fields, is_lost
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
+from tune_cd.run.study import Study
 from tune_cd.run.together import Member, Together
-from trainables.outcome import Outcome
 from trainables.trial import TrainTrial
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
 
 
-class Recorder:
-    """Writes a finished training's row and curve, in the trial's own process. Picklable; made once for a Tune run."""
-
-    def __init__(self, study: Study, setup, resources: Resources):
-        self._results, self._study = str(study.results), study.name
-        self._fields, self._resources = fixed_fields(study), resources
-        self._setup, self._searched = asdict(setup), study.space.names
-
-    def __call__(self, config: dict, outcome: Outcome, where: dict) -> None:
-        where = dict(where)
-        identity = identity_of(config, self._resources.replicates)
-        evaluations = [self._evaluation(evaluation, config["seed"]) for evaluation in outcome.curve]
-        results.write_curve(self._results, self._study, identity["trial_id"], evaluations)
-        row = {
-            "study": self._study,
-            "attempt": 0,
-            **identity,
-            "params": {name: config[name] for name in self._searched},
-            **{name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size")},
-            "status": outcome.status,
-            "val_score": outcome.val_score,
-            "test_score": outcome.test_score,
-            "scores": outcome.scores,
-            "positive_term": outcome.positive_term,
-            "entropy_term": outcome.entropy_term,
-            "images_seen": outcome.images_seen,
-            "best_at": outcome.best_at,
-            "train_seconds": outcome.train_seconds,
-            "gpus": self._resources.gpus * where.pop("share"),
-            "ended_at": datetime.now(UTC),
-            "hostname": socket.gethostname(),
-            "config": json.dumps({**self._setup, **{k: v for k, v in config.items() if k != ORIGIN}}),
-            "software": json.dumps(software()),
-            **where,
-            **self._fields,
-        }
-        results.write_trial(self._results, row)
-
-    @staticmethod
-    def _evaluation(evaluation, seed: int) -> dict:
-        fields = {"attempt": 0, "seed": seed, "images_seen": evaluation.images_seen, "train_seconds": evaluation.train_seconds}
-        return fields | {"val_score": evaluation.val_score, "scores": evaluation.scores}
-
-
-def identity_of(config: Mapping, replicates: int) -> dict:
-    """Which training of which search a configuration is, in the table's fields."""
-    origin = dict(config[ORIGIN])
-    name = trial_name(origin["search"], origin["trial_index"])
-    return {**origin, "trial_id": f"{name}-seed{config['seed']}" if replicates > 1 else name, "seed": config["seed"]}
-
-
-def fixed_fields(study: Study) -> dict:
-    """What all rows of a study share."""
-    setup = study.setup
-    constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
-    return constant | {"search_seed": study.options.seed, "git_commit": git_commit()}
-
-
 def run_searches(study: Study, searches: list[Search], resources: Resources) -> None:
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated."""
     table = results.read(study.results, study.name)
+    again = table[(table["status"] == "failed") if study.options.retry_failed else is_lost(table)]
+    members = _members(study, searches, table, table.drop(again.index), resources)
+    if not members:
+        return
+    _tune(study, searches, members, resources, table.drop(again.index), Recorder(study, searches[0].setup, resources, again))
+    table = results.read(study.results, study.name)
+    for search in searches:
+        done = _done(table, search)
+        if search.name in members and done < search.num_samples:
+            print(_stopped(search, done))
+
+
+def _members(study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> dict[str, Member]:
+    """The searches with something left to train, by name. ended: the table without trials that are run again."""
     members = {}
     for search in searches:
-        searcher, done = _searcher(study, search, table, resources)
+        searcher, done = _searcher(study, search, table, ended, resources)
         if done >= search.num_samples:
             print(f"[{search.name}]  all {done} trials are in the table already")
         elif searcher.finished:
             print(_stopped(search, done))
         else:
             members[search.name] = Member(searcher, search.num_samples - done)
-    if not members:
-        return
+    return members
+
+
+def _tune(
+    study: Study, searches: list[Search], members: dict[str, Member], resources: Resources, ended: pd.DataFrame, recorder: Recorder,
+) -> None:  # fmt: skip
+    """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
     key = partial(_key, study)
     searcher: Searcher = Together(members, key, resources.workers)
     if resources.packed:
         searcher = PackedSearch(
             searcher, resources.pack, metric="val_score", mode="max", packs=resources.processes,
-            seeds=seeds_of(study), known=partial(_measured, _values(study, table, searches[0]), key),
+            seeds=seeds_of(study), known=partial(_measured, _values(study, ended, searches[0]), key),
         )  # fmt: skip
-    progress = Progress({search.name: search.num_samples for search in searches}, table, study.setup.metric, resources.replicates)
+    failures = ResultsCallback(
+        study.results, study.name, metric="val_score", fields=fixed_fields(study),
+        identify=recorder.identity, annotate=ORIGIN, record="failures",
+    )  # fmt: skip
+    progress = Progress({search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates)
     tune.Tuner(
-        trainable(study, searches[0], resources),
+        trainable(study, searches[0], resources, recorder),
         param_space={"batch_size": study.options.batch_size, "seed": study.options.seed},
         tune_config=tune.TuneConfig(
             metric="val_score",
@@ -124,9 +88,10 @@ def run_searches(study: Study, searches: list[Search], resources: Resources) -> 
         ),
         run_config=tune.RunConfig(
             name="-".join(members),
-            storage_path=str(study.folder / "tune" / f"{datetime.now():%Y%m%d-%H%M%S}"),
-            callbacks=[progress, failures(study, resources)],
+            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.options.tune_dir)),
+            callbacks=[progress, failures],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            failure_config=tune.FailureConfig(max_failures=study.options.max_failures),
             progress_reporter=tune.CLIReporter(
                 metric_columns=["images_seen", "val_score", "time_total_s"],
                 parameter_columns=[] if resources.packed else ["Lambda_p", "Lambda_e", "batch_size"],
@@ -135,11 +100,13 @@ def run_searches(study: Study, searches: list[Search], resources: Resources) -> 
             verbose=1,
         ),
     ).fit()
-    table = results.read(study.results, study.name)
-    for search in searches:
-        done = _done(table, search)
-        if search.name in members and done < search.num_samples:
-            print(_stopped(search, done))
+
+
+def tune_folder(given: str | None) -> Path:
+    """Where Ray Tune keeps files of its own: beside the results they could fill the disk, and fail with the store."""
+    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{getpass.getuser()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def seeds_of(study: Study) -> list[int]:
@@ -147,11 +114,13 @@ def seeds_of(study: Study) -> list[int]:
     return [study.options.seed + n for n in range(study.options.replicates)]
 
 
-def _searcher(study: Study, search: Search, table: pd.DataFrame, resources: Resources) -> tuple[OptimiserSearch, int]:
-    """The search as it goes on from the table, and how many of its settings are trained."""
+def _searcher(
+    study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
+) -> tuple[OptimiserSearch, int]:  # fmt: skip
+    """The search as it goes on from what has ended, and how many of its settings are trained."""
     searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
     searcher.set_max_concurrency(resources.workers if search.workers is None else search.workers)
-    whole = _whole(table, study.options.replicates)
+    whole = _whole(ended, study.options.replicates)
     for told in results.history(whole[whole["search"] == search.knows]):
         searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
     own = whole[whole["search"] == search.name]
@@ -198,22 +167,16 @@ def _trial_name(trial) -> str:
     return names[0] if len(set(names)) == 1 else f"{names[0]}-to-{names[-1]}"
 
 
-def trainable(study: Study, search: Search, resources: Resources):
+def trainable(study: Study, search: Search, resources: Resources, recorder: Recorder):
     """The trainable class with its fixed parameters and resources bound."""
     bound = tune.with_parameters(
         TrainTrial,
         setup_fields=asdict(search.setup),
         data_root=study.data_root,
         threads=resources.cpus,
-        record=Recorder(study, search.setup, resources),
+        recorder=recorder,
         download=study.options.download,
+        limit=study.options.trial_timeout,
+        checkpoint_seconds=study.options.checkpoint_seconds,
     )
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})
-
-
-def failures(study: Study, resources: Resources) -> ResultsCallback:
-    """Rows of trainings that could not write their own."""
-    return ResultsCallback(
-        study.results, study.name, metric="val_score", fields=fixed_fields(study),
-        identify=partial(identity_of, replicates=resources.replicates), annotate=ORIGIN, record="failures",
-    )  # fmt: skip

@@ -1,0 +1,26 @@
+"""A recorder in memory, for trials without a results folder."""
+
+KEYS = ("Lambda_p", "Lambda_e", "batch_size", "seed")
+
+
+class InMemory:
+    """What `trainables.trial.Recorder` asks for. `ended`: (config, outcome, where) in order; `states`: by training, latest first."""
+
+    def __init__(self, ended=(), unstored=None):
+        self.ended, self.states, self.unstored, self.known = list(ended), {}, unstored, {}
+
+    def key(self, config):
+        return tuple(config[name] for name in KEYS)
+
+    def recorded(self, config):
+        return self.known.get(self.key(config))
+
+    def record(self, config, outcome, where):
+        self.ended.append((config, outcome, where))
+        return self.unstored
+
+    def saved(self, config):
+        return self.states.get(self.key(config), [])
+
+    def save(self, config, images_seen, state):
+        self.states.setdefault(self.key(config), []).insert(0, (f"at-{images_seen}", state))

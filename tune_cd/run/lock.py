@@ -1,0 +1,153 @@
+"""One driver a study. Two would ask for the same trials, and each would miss what the other learns.
+
+The lock is a file beside the study's options that names its holder and has a counter, which goes up while the holder
+lives. Who finds it there watches the counter, so clocks need not agree; on the holder's own machine the process is
+looked for. A holder that died, be it by `kill -9` or with its machine, is so found out in half a minute at most.
+(Object stores and network file systems offer no better to all: two drivers begun within the same second may both
+believe to hold it, until the first beat, when one of them ends.)
+"""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+
+from tune_cd.results.store import Bucket, Folder
+
+BEAT = 5.0  # seconds between two signs of life
+PATIENCE = 5  # beats without one after which a holder elsewhere counts as dead
+SETTLE = 0.3  # seconds until it is looked whether another wrote the file at the same time
+
+
+class Held(ValueError):
+    """The study has a driver already."""
+
+
+def interrupt() -> None:
+    """As Ctrl-C does, which ends a driver in good order."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class StudyLock:
+    """Held from `acquire` to `release`, by one process.
+
+    lost: called, in a thread, when another process has taken the lock over, as one may after a long standstill of this one.
+    """
+
+    def __init__(self, store: Folder | Bucket, name: str, *, beat: float = BEAT, lost: Callable[[], None] = interrupt):
+        self._store, self._name, self._beat, self._lost = store, name, beat, lost
+        self._own = {
+            "hostname": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "user": _user(),
+            "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "token": token_hex(8), "beats": 0,
+        }  # fmt: skip
+        self._stop = threading.Event()
+        self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
+        self.taken_by: dict | None = None  # who took it over
+
+    def acquire(self, say: Callable[[str], None] = print) -> None:
+        """Take the lock; tells where that takes a while. Raises Held naming a living holder, OSError where the store refuses."""
+        other = self._read()
+        if other is not None:
+            alive = _lives_here(other)
+            if alive is None:
+                say(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives")
+                alive, other = self._watch(other)
+            if alive:
+                raise Held(f"{_who(other)} holds the study: two drivers would do the same work twice; end that one first")
+            if other is not None:
+                say(f"{_who(other)} held the study and is gone; this driver goes on")
+        self._write()
+        time.sleep(SETTLE)
+        other = self._read()
+        if other is not None and other["token"] != self._own["token"]:
+            raise Held(f"{_who(other)} took the study at the same moment; it has it")
+        self._beating.start()
+
+    def release(self) -> None:
+        """Leave the study to others."""
+        self._stop.set()
+        if self._beating.ident is not None:
+            self._beating.join(10 * self._beat)
+        try:
+            holder = self._read()
+            if holder is not None and holder["token"] == self._own["token"]:
+                self._store.remove(self._name)
+        except OSError:
+            pass  # whoever wants it finds the holder gone
+
+    def _watch(self, other: dict) -> tuple[bool, dict | None]:
+        """Whether a holder elsewhere lives: its file changes, or another's is there by now. And the file as it is then."""
+        deadline = time.monotonic() + PATIENCE * self._beat
+        while time.monotonic() < deadline:
+            time.sleep(self._beat / 5)
+            now = self._read()
+            if now is None:
+                return False, None
+            if (now["token"], now["beats"]) != (other["token"], other["beats"]):
+                return True, now
+        return False, other
+
+    def _go_on(self) -> None:
+        while not self._stop.wait(self._beat):
+            try:
+                holder = self._read()
+                if holder is not None and holder["token"] != self._own["token"]:
+                    self.taken_by = holder
+                    self._lost()
+                    return
+                self._own["beats"] += 1
+                self._write()
+            except OSError:
+                continue  # the store is away: then nobody else can take it over either
+
+    def _write(self) -> None:
+        self._store.write(self._name, json.dumps(self._own).encode())
+
+    def _read(self) -> dict | None:
+        """Who holds it; None for nobody, and for what is no lock."""
+        try:
+            holder = json.loads(self._store.read(self._name))
+        except (FileNotFoundError, ValueError):
+            return None
+        return holder if isinstance(holder, dict) and set(self._own) <= set(holder) else None
+
+
+def _who(holder: dict) -> str:
+    return f"process {holder['pid']} of {holder['user']} on {holder['hostname']}, since {holder['since']},"
+
+
+def _lives_here(holder: dict) -> bool | None:
+    """Whether the holder is a living process of this machine; None if it is of another one."""
+    if holder["hostname"] != socket.gethostname():
+        return None
+    try:
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return _born(holder["pid"]) == holder["born"]
+
+
+def _born(pid: int) -> str | None:
+    """When a process began, in ticks since the machine did: numbers of processes come again. None where that is not told."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}/{stat.rpartition(')')[2].split()[19]}"
+    except OSError:
+        return None
+
+
+def _user() -> str:
+    try:
+        import getpass
+
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody"

@@ -1,0 +1,124 @@
+"""What a study's trainings leave: rows, curves and saved states, written in the trials' own processes."""
+
+import json
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from math import nan
+
+import pandas as pd
+
+from tune_cd import results
+from tune_cd.callback import trial_name
+from tune_cd.provenance import git_commit, software
+from tune_cd.run.checkpoints import Checkpoints
+from tune_cd.run.options import ORIGIN
+from tune_cd.run.resources import Resources
+from tune_cd.run.study import CHECKPOINTS, Study
+from trainables.outcome import Evaluation, Outcome
+from trainables.tasks import Setup
+
+LOST = "lost: "
+"""How `error` begins where process, node or store gave out, not the training: such a trial is run again."""
+
+log = logging.getLogger(__name__)
+
+
+def is_lost(table: pd.DataFrame) -> pd.Series:
+    """Which rows are of trials that failed for a reason that is not their own [n rows of booleans]."""
+    return (table["status"] == "failed") & table["error"].fillna("").str.startswith(LOST)
+
+
+class Recorder:
+    """The `trainables.trial.Recorder` of a study's trainings with one set-up. Picklable; made once for a Tune run.
+
+    again: the study's failed rows that are not to be taken for an end, because their trials are run again.
+    """
+
+    def __init__(self, study: Study, setup: Setup, resources: Resources, again: pd.DataFrame):
+        self._results, self._study = str(study.results), study.name
+        self._fields, self._gpus, self._replicates = fixed_fields(study), resources.gpus, resources.replicates
+        self._setup, self._searched = asdict(setup), study.space.names
+        self._attempts = {trial_id: int(attempt) + 1 for trial_id, attempt in zip(again["trial_id"], again["attempt"])}
+        self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
+
+    def identity(self, config: Mapping) -> dict:
+        """Which run of which training of which search a configuration is, in the table's fields."""
+        origin = dict(config[ORIGIN])
+        name = trial_name(origin["search"], origin["trial_index"])
+        trial_id = f"{name}-seed{config['seed']}" if self._replicates > 1 else name
+        return {**origin, "trial_id": trial_id, "seed": config["seed"], "attempt": self._attempts.get(trial_id, 0)}
+
+    def recorded(self, config: Mapping) -> dict | None:
+        """The report of a training that has ended. Raises OSError where the store does not answer."""
+        identity = self.identity(config)
+        row = results.read_trial(self._results, self._study, identity["trial_id"])
+        if row is None or (row["status"] == "failed" and row["attempt"] < identity["attempt"]):
+            return None
+        score = nan if row["val_score"] is None else row["val_score"]
+        return {"val_score": score, "test_score": row["test_score"], "images_seen": row["images_seen"] or 0, "status": row["status"]}
+
+    def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
+        """Write curve and row; both come back where the store refuses, {"row", "curve"}. What is written stands."""
+        identity = self.identity(config)
+        told = {"row": self._row(config, identity, outcome, dict(where)), "curve": [self._evaluation(look, identity) for look in outcome.curve]}
+        try:
+            write(self._results, told)
+        except results.ConflictingRow as conflict:
+            log.warning("%s; what is there stands", conflict)
+        except OSError as error:
+            log.warning("not written yet: %s", error)
+            return told
+        if outcome.status != "failed":
+            self._checkpoints.forget(config)
+        return None
+
+    def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
+        return self._checkpoints.saved(config)
+
+    def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
+        self._checkpoints.save(config, images_seen, state)
+
+    def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
+        return {
+            "study": self._study,
+            **identity,
+            "params": {name: config[name] for name in self._searched},
+            **{name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size")},
+            **{name: getattr(outcome, name) for name in OUTCOME},
+            "gpus": self._gpus * where.pop("share"),
+            "ended_at": datetime.now(UTC),
+            "hostname": socket.gethostname(),
+            "config": json.dumps({**self._setup, **{k: v for k, v in config.items() if k != ORIGIN}}),
+            "software": json.dumps(software()),
+            **where,
+            **self._fields,
+        }
+
+    @staticmethod
+    def _evaluation(look: Evaluation, identity: dict) -> dict:
+        fields = {name: identity[name] for name in ("attempt", "seed")} | {"images_seen": look.images_seen, "train_seconds": look.train_seconds}
+        return fields | {"val_score": look.val_score, "scores": look.scores}
+
+
+OUTCOME = (
+    "status", "val_score", "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "error",
+)  # fmt: skip
+"""Fields of a row that are the outcome's own."""
+
+
+def write(place: str, told: Mapping) -> None:
+    """Store {"row", "curve"}: the curve first, so that the row says that all is there. Raises as the two writes do."""
+    row = told["row"]
+    if told["curve"]:
+        results.write_curve(place, row["study"], row["trial_id"], told["curve"])
+    results.write_trial(place, row)
+
+
+def fixed_fields(study: Study) -> dict:
+    """What all rows of a study share."""
+    setup = study.setup
+    constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
+    return constant | {"search_seed": study.options.seed, "git_commit": git_commit()}

@@ -1,0 +1,97 @@
+"""A study: what is searched, on what, and where it leaves its files."""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tune_cd import results
+from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.run.searches import Search
+from tune_cd.space import Space
+from trainables.tasks import Setup
+
+STUDY_VERSION = 1
+OPTIONS = "study.json"
+CHECKPOINTS = "checkpoints"
+COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that passed every check that needs no cluster. All it leaves lies in `results`, a folder or an object store."""
+
+    name: str
+    results: Path | str
+    options: argparse.Namespace
+    setup: Setup
+    dataset: str  # the name results carry
+    data_root: str | None
+    space: Space
+    searches: list[Search]
+
+    @property
+    def store(self) -> Folder | Bucket:
+        return store_of(self.results)
+
+    def file(self, name: str) -> str:
+        """The store's name of a file beside the tables: options, pictures, saved states."""
+        return file_of(self.name, name)
+
+
+def file_of(study: str, name: str) -> str:
+    return f"studies/{study}/{name}"
+
+
+def store_options(study: Study) -> None:
+    """Write what `--resume` needs: the study's options, with the set-up they led to."""
+    content = {"version": STUDY_VERSION, "options": vars(study.options), "setup": asdict(study.setup)}
+    study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
+
+
+def stored_options(place: Path | str, options: argparse.Namespace) -> dict | None:
+    """The options a study to be continued was started with; None for a new one.
+
+    Raises ValueError for a new one whose name is taken, for one to be continued that is not there, and for damaged options.
+    """
+    if options.study is None:
+        return None
+    results.check_name(options.study)
+    store = store_of(place)
+    file = file_of(options.study, OPTIONS)
+    text = _text(store, file)
+    exists = text is not None or store.listing(f"trials/{options.study}", depth=1)
+    if exists and not options.resume:
+        raise ValueError(f"study {options.study!r} exists in {store.where()}: continue it with --resume, or choose another --study")
+    if options.resume and text is None:
+        known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
+        raise ValueError(f"--resume: no study {options.study!r} in {store.where()}; there are {known}")
+    return _options(text, store.where(file)) if text is not None else None
+
+
+def tidy(study: Study, ended: bool = False) -> None:
+    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed may want them."""
+    store = study.store
+    if len(store.listing(f"trials/{study.name}", depth=1)) >= COMPACT_FROM:
+        results.compact(study.results, study.name)
+    if ended and not (results.read(study.results, study.name)["status"] == "failed").any():
+        for name in store.listing(study.file(CHECKPOINTS), depth=1):
+            store.remove(name)
+
+
+def _text(store: Folder | Bucket, file: str) -> bytes | None:
+    try:
+        return store.read(file)
+    except FileNotFoundError:
+        return None
+
+
+def _options(text: bytes, where: Path | str) -> dict:
+    try:
+        content = json.loads(text)
+        version, options = content["version"], content["options"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay") from error
+    if version != STUDY_VERSION:
+        raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")
+    return options

@@ -1,30 +1,21 @@
-"""The main job for real: Ray, trials, table, picture; interrupted and resumed; on a cluster of two nodes."""
+"""The main job for real, on a cluster of two nodes: trials, table, picture; more of a study; other searches and experiments.
+
+What may happen to it is in test_faults.py.
+"""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from drivers import COMMAND, cluster, run  # noqa: F401
 from tune_cd import results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-
-TINY = ["--setup", "small", "--set", "images_seen=1280", "evaluations=2"]
-COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
-
-
-def run(folder: Path, *argv: str, address="local", timeout=240) -> subprocess.CompletedProcess:
-    command = [*COMMAND, "--results", str(folder), "--address", address, *argv]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished
 
 
 def asked(folder: Path, study: str, search: str = "cd") -> list[tuple]:
@@ -35,10 +26,10 @@ def asked(folder: Path, study: str, search: str = "cd") -> list[tuple]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def uninterrupted(run, tmp_path_factory):
     """A whole small study: (results folder, what was printed)."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, run(folder, "--study", "whole", "--num-samples", "9").stdout
+    return folder, run(folder, "--study", "whole", "--num-samples", "9")
 
 
 def test_the_main_job_ends_in_a_table_a_picture_and_a_comparison(uninterrupted):
@@ -78,7 +69,7 @@ def test_the_baselines_stay_on_their_diagonals(uninterrupted):
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_another_search_method_through_the_same_door(tmp_path, search):
+def test_another_search_method_through_the_same_door(run, tmp_path, search):
     if search == "tpe":
         pytest.importorskip("optuna", reason="Optuna's methods need the extra `baselines`")
     run(tmp_path, "--study", "other", "--search", search, "--num-samples", "2", "--no-baseline")
@@ -88,11 +79,11 @@ def test_another_search_method_through_the_same_door(tmp_path, search):
     assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
 
 
-def test_the_xbm_experiment_ends_in_its_table(tmp_path):
+def test_the_xbm_experiment_ends_in_its_table(run, tmp_path):
     """S1 to S3 and the loss without memory in one study; nothing is trained twice, and a resumed study goes on."""
     argv = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2"]
     run(tmp_path, *argv, "--num-samples", "2")
-    said = run(tmp_path, *argv, "--num-samples", "4", "--resume").stdout
+    said = run(tmp_path, *argv, "--num-samples", "4", "--resume")
     table = results.read(tmp_path, "xbm")
     assert table.groupby("search").size().to_dict() == {"without": 5, "S1": 5, "S2": 5, "without-tuned": 4, "S3": 4}
     memory = table["config"].map(lambda config: json.loads(config)["memory"])
@@ -122,91 +113,25 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path):
     assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
 
 
-def test_more_trials_for_a_finished_study(uninterrupted, tmp_path):
+def test_more_trials_for_a_finished_study(run, uninterrupted, tmp_path):
     run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
     run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")
     assert asked(tmp_path, "grown") == asked(uninterrupted[0], "whole")
 
 
-@pytest.mark.parametrize("how, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_an_interrupted_study_keeps_its_rows_and_resumes_on_the_same_trajectory(uninterrupted, tmp_path, how, status):
-    command = [*COMMAND, "--results", str(tmp_path), "--address", "local", "--study", "cut", "--num-samples", "9"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    _wait_for(lambda: len(list(tmp_path.glob("trials/cut/*.parquet"))) >= 3)
-    os.kill(process.pid, how)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == status, said
-    rows = asked(tmp_path, "cut")
-    assert 3 <= len(rows) < 9 and rows == asked(uninterrupted[0], "whole")[: len(rows)]
-    if how != signal.SIGKILL:
-        assert "interrupted" in said and "--resume" in said
-    run(tmp_path, "--study", "cut", "--resume")
-    for search in ("cd", "separate", "global"):
-        assert asked(tmp_path, "cut", search) == asked(uninterrupted[0], "whole", search)
-
-
-@pytest.mark.parametrize("search", ["cd", "cd-paper"])
-def test_two_workers_train_two_at_a_time_and_survive_the_drivers_death(tmp_path, search):
-    """Two trials overlap at any time; after SIGKILL those in flight are asked again, and nothing is trained twice."""
-    argv = ["--study", "two", "--num-samples", "8", "--search", search, "--no-baseline", "--workers", "2", "--cpus-per-trial", "1"]
-    process = subprocess.Popen([*COMMAND, "--results", str(tmp_path), "--address", "local", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    _wait_for(lambda: len(list(tmp_path.glob("trials/two/*.parquet"))) >= 3)
-    process.kill()
-    process.wait(timeout=60)
-    kept = results.read(tmp_path, "two")
-    said = run(tmp_path, *argv, "--resume").stdout
-    table = results.read(tmp_path, "two")
-    assert "2 at a time" in said
-    assert len(table) == 8 and table["trial_index"].is_unique and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
-    assert set(kept["trial_id"]) <= set(table["trial_id"]) and set(table["status"]) == {"completed"}
-    table = table.sort_values("started_at")
+def test_two_workers_train_two_at_a_time(run, tmp_path):
+    said = run(tmp_path, "--study", "two", "--num-samples", "8", "--search", "cd-paper", "--no-baseline", "--workers", "2", "--cpus-per-trial", "1")
+    table = results.read(tmp_path, "two").sort_values("started_at")
+    assert "2 at a time" in said and len(table) == 8 and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
     assert (table["started_at"].to_numpy()[1:] < table["ended_at"].to_numpy()[:-1]).any(), "two ran at the same time"
 
 
-def test_a_cluster_of_two_nodes_by_address(tmp_path, uninterrupted):
-    """One trial at a time still, but wherever the one CPU of a trial is free: the driver's node has none."""
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
-        run(tmp_path, "--study", "remote", "--num-samples", "5", "--no-baseline", address=cluster.address)
-        finished = subprocess.run([*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"], capture_output=True, text=True, timeout=60)
-    finally:
-        cluster.shutdown()
-    rows, whole = asked(tmp_path, "remote"), asked(uninterrupted[0], "whole")
-    assert [row[1:4] for row in rows[:2]] == [row[1:4] for row in whole[:2]], "then one thread rounds as two do not"
-    assert len({row[2:4] for row in rows}) == 5
+def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
+    command = [*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
 
 
-def test_a_dry_run_says_what_would_be_trained(tmp_path):
-    said = run(tmp_path, "--study", "dry", "--dry-run").stdout
+def test_a_dry_run_says_what_would_be_trained(run, tmp_path):
+    said = run(tmp_path, "--study", "dry", "--dry-run")
     assert "20 cd + 5 separate + 5 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()
-
-
-def test_a_trial_that_raises_is_a_failed_row_and_the_search_goes_on(tmp_path):
-    """Its data vanish under the running study: every trial fails, each has a row that says why."""
-    code = (
-        "import trainables.train as t\n"
-        "def broken(*a, **k): raise OSError('disk on fire')\n"
-        "import sys; from tune_cd.run import trials; from trainables.trial import TrainTrial\n"
-        "TrainTrial.step = lambda self: broken()\n"
-        "from ray import cloudpickle; import trainables.trial; cloudpickle.register_pickle_by_value(trainables.trial)\n"
-        "from tune_cd.run.__main__ import main\n"
-        f"sys.exit(main({[*TINY, '--study', 'broken', '--num-samples', '3', '--no-baseline', '--address', 'local', '--results', str(tmp_path)]!r}))\n"
-    )
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    table = results.read(tmp_path, "broken")
-    assert set(table["status"]) == {"failed"} and len(table) == 3, finished.stdout + finished.stderr
-    assert finished.returncode == 1
-    assert "disk on fire" in table["error"].iloc[0] and table["val_score"].isna().all()
-    assert "no trial of study broken has completed" in finished.stdout
-
-
-def _wait_for(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.05)

@@ -13,7 +13,7 @@ WITHOUT_RAY_AND_TORCH = [
 WITHOUT_RAY = [
     "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
     "trainables.retrieval", "trainables.probe", "trainables.evaluation", "trainables.tasks", "trainables.training", "trainables.train",
-    "trainables.memory", "trainables.weights", "trainables.data", "trainables.assembly", "trainables.graphs", "trainables.outcome", "trainables.pack", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
+    "trainables.memory", "trainables.weights", "trainables.data", "trainables.assembly", "trainables.graphs", "trainables.outcome", "trainables.faults", "trainables.watchdog", "trainables.pack", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
 ]  # fmt: skip
 BLOCKED = "import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ray import tune
 
-from test_end_to_end import COMMAND, TINY, _wait_for, run
+from drivers import COMMAND, cluster, run  # noqa: F401
 from tune_cd import CoordinateDescentSearch, PackedSearch, ResultsCallback, results
 from tune_cd.packed import PACK
 
@@ -20,26 +20,27 @@ def trained_once(folder: Path, study: str):
     return table
 
 
-def test_a_grid_in_packs_with_batch_sizes_mixed(tmp_path):
+def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
     argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline"]
-    said = run(tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8").stdout
+    said = run(tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune"))
     packed = trained_once(tmp_path, "packed")
-    assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said and len(list((tmp_path / "studies/packed/tune").glob("*/grid/grid-*-to-*"))) == 2
+    assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2
     run(tmp_path, *argv, "--study", "single", "--cpus-per-trial", "1")
     single = results.read(tmp_path, "single")
     told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]
     assert packed[told].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"
 
 
-def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(tmp_path):
-    argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline"]
-    process = subprocess.Popen([*COMMAND, "--results", str(tmp_path), "--address", "local", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    _wait_for(lambda: len(list(tmp_path.glob("trials/cut/*.parquet"))) >= 3)
-    process.kill()
-    process.wait(timeout=60)
-    time.sleep(1)
+def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):  # noqa: F811
+    argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline", "--address", cluster.address]
+    with subprocess.Popen([*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.glob("trials/cut/*.parquet"))) < 3:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.kill()
     kept = results.read(tmp_path, "cut")
-    said = run(tmp_path, *argv, "--resume").stdout
+    said = run(tmp_path, *argv, "--resume")
     table = trained_once(tmp_path, "cut")
     assert len(table) == 6 and (table.groupby("trial_index")["seed"].apply(sorted).map(tuple) == (0, 1)).all()
     again = table.set_index("trial_id").loc[kept["trial_id"]].reset_index()
@@ -77,22 +78,3 @@ def test_a_users_pack_that_fails_has_a_row_each(ray_session, tmp_path):
     assert table["params"].tolist() == points and table["trial_id"].is_unique
     assert set(table["status"]) == {"failed"} and "the machine is gone" in table["error"][0]
     assert '"epochs": 2' in table["config"][0]
-
-
-def test_what_a_pack_recorded_before_it_failed_stands(tmp_path):
-    """The disk is full for one row of three: the others have theirs, the search knows them, and goes on."""
-    code = (
-        "import sys\nfrom ray import cloudpickle\nimport tune_cd.run.trials as t\ncloudpickle.register_pickle_by_value(t)\n"
-        "write = t.Recorder.__call__\n"
-        "def full(self, config, outcome, where):\n"
-        "    if config['origin']['trial_index'] == 1: raise OSError(28, 'No space left on device')\n"
-        "    return write(self, config, outcome, where)\n"
-        "t.Recorder.__call__ = full\n"
-        "from tune_cd.run.__main__ import main\n"
-        f"sys.exit(main({[*TINY, '--study', 'full', '--search', 'random', '--num-samples', '6', '--pack', '3', '--workers', '3', '--no-baseline', '--address', 'local', '--results', str(tmp_path)]!r}))\n"
-    )
-    finished = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, timeout=200)
-    table = results.read(tmp_path, "full").set_index("trial_index")
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert table["status"].tolist() == ["completed", "failed", "failed", "completed", "completed", "completed"], finished.stdout
-    assert "No space left on device" in table["error"][1] and table["val_score"][0] > 0

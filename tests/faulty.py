@@ -1,0 +1,87 @@
+"""`python -m faulty ARGUMENTS`: `tune_cd.run` whose trainings write a diary and can be told to go wrong.
+
+$DIARY: a file that gets a line "begin|end <trial_id> <images seen> <pid>" for every training that begins or has its outcome.
+$FAULTS: JSON, {trial_index: kind}; see `FAULTS`.
+"""
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+
+import torch
+
+from trainables import trial
+from trainables.trial import TrainTrial
+
+trial.SLACK = 0
+
+
+def write_diary(word: str, config: dict, images_seen: int) -> None:
+    origin = config["origin"]
+    line = f"{word} {origin['search']}-{origin['trial_index']:05d} {images_seen} {os.getpid()}\n"
+    descriptor = os.open(os.environ["DIARY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, line.encode())  # one write, so lines of several processes do not mix
+    os.close(descriptor)
+
+
+def fail(error: BaseException):
+    raise error
+
+
+def fill(training, value) -> None:
+    with torch.no_grad():
+        for parameter in training.model.parameters():
+            parameter.fill_(value)
+
+
+FAULTS = {
+    "exception": lambda training: fail(RuntimeError("too hot")),
+    "exit": lambda training: sys.exit(1),
+    "_exit": lambda training: os._exit(1),
+    "kill": lambda training: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": lambda training: time.sleep(3600),
+    "memory": lambda training: fail(RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")),
+    "disk": lambda training: fail(OSError(5, "Input/output error")),
+    "NaN": lambda training: fill(training, math.nan),
+    "inf": lambda training: fill(training, math.inf),
+}
+"""What may go wrong in a training before its second look."""
+
+
+class FaultyTrial(TrainTrial):
+    def _resume(self, index, training):
+        super()._resume(index, training)
+        write_diary("begin", self._members[index], training.iteration * training.batch_size)
+
+    def _advance(self):
+        faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance
+
+        def faulty_advance():
+            for index, training in self._pack.running.items():
+                kind = faults.get(str(self._members[index]["origin"]["trial_index"]))
+                if kind and training.iteration:
+                    FAULTS[kind](training)
+            return advance()
+
+        self._pack.advance = faulty_advance
+        try:
+            super()._advance()
+        finally:
+            del self._pack.advance
+
+    def _conclude(self, index, outcome, share):
+        super()._conclude(index, outcome, share)
+        write_diary("end", self._members[index], outcome.images_seen)
+
+
+if __name__ == "__main__":
+    import faulty  # as its name is in the trials' processes
+    from tune_cd.run import trials
+    from tune_cd.run.__main__ import WORKERS, main
+
+    WORKERS["env_vars"] |= {name: os.environ[name] for name in ("DIARY", "FAULTS") if name in os.environ}
+    trials.TrainTrial = faulty.FaultyTrial
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,249 @@
+"""Nothing is lost, whatever dies: real studies on a Ray of several nodes, in which processes, nodes, disks and stores are taken away.
+
+Afterwards the table is that of the study nobody disturbed, and by the trainings' own diary none was trained again whose
+row was there. `pytest -m faults` runs all of it; without `-m`, a short form.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from drivers import Driver, cluster  # noqa: F401
+from s3 import place, proxy, server  # noqa: F401
+from tune_cd import results
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+SIX = ["--num-samples", "6", "--workers", "1"]
+TOLD = ["trial_id", "trial_index", "direction", "Lambda_p", "Lambda_e", "batch_size", "seed", "val_score", "test_score", "images_seen", "status"]
+
+
+def whole(folder, address, *argv, **parameters) -> Driver:
+    """A driver that came to its end."""
+    driver = Driver(folder, address, *argv, **parameters)
+    assert driver.wait() == 0, driver.said
+    return driver
+
+
+def diary(folder: Path, study="s") -> list[tuple[str, str, int, int]]:
+    """(begin | end, trial_id, images seen, pid) in order."""
+    lines = (folder / f"{study}.diary").read_text().splitlines()
+    return [(word, trial, int(seen), int(pid)) for word, trial, seen, pid in map(str.split, lines)]
+
+
+def table(where, study="s"):
+    return results.read(where, study)[TOLD]
+
+
+def assert_none_twice(folder: Path, study="s") -> None:
+    """By the diary no training began again that had ended, and none ended twice."""
+    ended = set()
+    for word, trial, *_ in diary(folder, study):
+        assert trial not in ended, f"{trial} was trained twice"
+        if word == "end":
+            ended.add(trial)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster, tmp_path_factory):
+    """The table of a study of six trials, one at a time, that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    whole(folder, cluster.address, *SIX)
+    return table(folder)
+
+
+# Processes
+
+
+def resume(folder: Path) -> list[str]:
+    """A driver killed before it had written the study's options is begun again, any other continued."""
+    return ["--resume"] if (folder / "studies/s/study.json").exists() else []
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.faults)])
+def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
+    """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then."""
+    pick, samples, kept = random.Random(kills), 6, 0
+    for kill in range(kills):
+        driver = Driver(tmp_path, cluster.address, "--num-samples", str(samples), "--workers", "1", *resume(tmp_path))
+        driver.until(driver.begun if kill % 4 else driver.holds, or_ended=True)
+        try:
+            driver.process.wait(pick.uniform(0, 8))
+            assert driver.wait() == 0, driver.said
+            samples += 4  # it had ended: there is more to do
+        except subprocess.TimeoutExpired:
+            driver.kill()
+        states = sorted(tmp_path.glob("studies/s/checkpoints/*.pt"))
+        if states and kill % 3 == 1:
+            states[-1].write_bytes(states[-1].read_bytes()[:1000])
+        if kill % 2 and (tmp_path / "trials").exists():
+            results.compact(tmp_path)
+        if (tmp_path / "trials").exists():
+            assert kept <= len(results.read(tmp_path)), "rows were lost"
+            kept = len(results.read(tmp_path))
+    driver = whole(tmp_path, cluster.address, "--num-samples", str(samples), "--workers", "1", *resume(tmp_path))
+    assert table(tmp_path)[:6].to_dict() == undisturbed.to_dict() and len(table(tmp_path)) == samples
+    assert_none_twice(tmp_path)
+    assert "is gone; this driver goes on" in driver.said
+    assert [seen for word, _, seen, _ in diary(tmp_path) if word == "begin" and seen], "some went on from a state"
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.faults)])
+def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
+    """Each is begun again elsewhere, from its last state, and no row says that anything happened."""
+    pick = random.Random(kills)
+    driver = Driver(tmp_path, cluster.address, *SIX, "--max-failures", "20")
+    for kill in range(kills):
+        driver.until(lambda: (tmp_path / "s.diary").exists() and sum(word == "begin" for word, *_ in diary(tmp_path)) > kill)
+        time.sleep(pick.uniform(0, 1.5))
+        os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL)
+    assert driver.wait() == 0, driver.said
+    assert table(tmp_path).to_dict() == undisturbed.to_dict() and set(results.read(tmp_path)["attempt"]) == {0}
+    assert_none_twice(tmp_path)
+    assert driver.said.count("its process was lost and is begun again") == kills
+
+
+def test_a_node_is_lost_and_another_comes(cluster, undisturbed, tmp_path):
+    node = cluster.add_node(num_cpus=1, resources={"doomed": 1})
+    driver = Driver(tmp_path, cluster.address, "--num-samples", "6", "--workers", "3", "--search", "random")
+    driver.until(lambda: driver.rows() >= 2)
+    cluster.remove_node(node, allow_graceful=False)  # its raylet gets SIGKILL, and takes its trial along
+    cluster.add_node(num_cpus=1)
+    assert driver.wait() == 0, driver.said
+    rows = results.read(tmp_path)
+    assert len(rows) == 6 and set(rows["status"]) == {"completed"} and rows["trial_index"].is_unique
+    assert_none_twice(tmp_path)
+
+
+def test_the_head_dies_with_the_driver(undisturbed, tmp_path):
+    """A Ray of the driver's own: everything is gone at once."""
+    driver = Driver(tmp_path, "local", *SIX)
+    driver.until(lambda: driver.rows() >= 2)
+    os.killpg(driver.process.pid, signal.SIGKILL)
+    driver.wait()
+    whole(tmp_path, "local", "--resume")
+    assert table(tmp_path).to_dict() == undisturbed.to_dict()
+    assert_none_twice(tmp_path)
+
+
+@pytest.mark.parametrize("how, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, tmp_path, how, status):
+    driver = Driver(tmp_path, cluster.address, *SIX)
+    driver.until(lambda: driver.rows() >= 2)
+    assert driver.kill(how) == status, driver.said
+    assert "interrupted: every finished trial is in the table" in driver.said and "--study s --resume" in driver.said
+    assert not (tmp_path / "studies/s/driver.json").exists()
+    whole(tmp_path, cluster.address, "--resume")
+    assert table(tmp_path).to_dict() == undisturbed.to_dict()
+    assert_none_twice(tmp_path)
+
+
+# Trainings
+
+KINDS = {"exception": "failed", "exit": "failed", "_exit": "failed", "hang": "failed", "memory": "failed", "disk": "failed", "NaN": "diverged", "inf": "diverged"}
+SAID = {
+    "exception": "RuntimeError: too hot", "exit": "SystemExit: 1", "_exit": "lost: ", "hang": "timeout: not done after 20 s",
+    "memory": "out of memory: batch_size=64 on cpu", "disk": "lost: ",
+}  # fmt: skip
+
+
+def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path):
+    """Every fault is a row that says what it was; what is the machine's fault is tried again, also by the next driver."""
+    faults = json.dumps(dict(zip(range(1, 9), KINDS)))
+    argv = ["--search", "random", "--num-samples", "10", "--workers", "2", "--max-failures", "1", "--trial-timeout", "20"]
+    driver = whole(tmp_path, cluster.address, *argv, faults=faults)
+    rows = results.read(tmp_path).set_index("trial_index")
+    assert rows["status"].to_dict() == {0: "completed", **dict(zip(range(1, 9), KINDS.values())), 9: "completed"}, driver.said
+    for index, kind in enumerate(KINDS, 1):
+        assert (rows["error"][index] or "").startswith(SAID.get(kind, "")), (kind, rows["error"][index])
+    begun = Counter(trial for word, trial, *_ in diary(tmp_path) if word == "begin")
+    assert {kind: begun[f"random-{index:05d}"] for index, kind in enumerate(KINDS, 1)} == dict.fromkeys(KINDS, 1) | {"_exit": 2, "disk": 2}
+    whole(tmp_path, cluster.address, "--resume")
+    again = results.read(tmp_path).set_index("trial_index")
+    lost = [index for index, kind in enumerate(KINDS, 1) if SAID.get(kind) == "lost: "]
+    assert (again["status"][lost] == "completed").all() and (again["attempt"][lost] == 1).all()
+    assert again.drop(lost)["ended_at"].equals(rows.drop(lost)["ended_at"])
+    whole(tmp_path, cluster.address, "--resume", "--retry-failed")
+    assert results.read(tmp_path)["status"].value_counts().to_dict() == {"completed": 8, "diverged": 2}
+
+
+# Drivers beside each other
+
+
+def test_two_studies_at_once_in_one_folder(cluster, undisturbed, tmp_path):
+    drivers = [Driver(tmp_path, cluster.address, *SIX, study=study) for study in ("a", "b")]
+    for driver in drivers:
+        assert driver.wait() == 0, driver.said
+        assert table(tmp_path, driver.study).to_dict() == undisturbed.to_dict()
+
+
+def test_a_second_driver_is_refused_and_told_who_holds_the_study(cluster, tmp_path):
+    first = Driver(tmp_path, cluster.address, *SIX)
+    first.until(lambda: first.rows() >= 1)
+    second = Driver(tmp_path, cluster.address, "--resume")
+    assert second.wait() == 2 and f"process {first.process.pid} of " in second.said and "holds the study" in second.said
+    assert first.wait() == 0
+
+
+# Stores
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 3 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", disk], capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
+    driver = Driver(tmp_path, cluster.address, *SIX, where=small_disk)
+    driver.until(lambda: driver.rows() >= 2)
+    ballast = small_disk / "ballast"
+    if how == "full":
+        with contextlib.suppress(OSError):
+            ballast.write_bytes(bytes(4_000_000))
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    ended = len(diary(tmp_path))
+    driver.until(lambda: len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 5)
+    assert driver.rows() < 5 and len(diary(tmp_path)) > ended
+    driver.until(lambda: "wait" in driver.said)
+    ballast.unlink() if how == "full" else subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
+    assert driver.wait() == 0, driver.said
+    assert table(small_disk).to_dict() == undisturbed.to_dict()
+    assert_none_twice(tmp_path)
+
+
+def test_an_object_store_with_errors_and_a_killed_driver(cluster, undisturbed, tmp_path, proxy, place):  # noqa: F811
+    """Every seventh request fails, for a while all do, and the driver is killed and begun again."""
+    environ = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    calls = itertools.count()
+    proxy.fault = lambda *_: 500 if next(calls) % 7 == 6 else None
+    driver = Driver(tmp_path, cluster.address, *SIX, where=place, **environ)
+    driver.until(lambda: (tmp_path / "s.diary").exists() and len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 2)
+    driver.kill()
+    proxy.fault = lambda *_: None
+    again = Driver(tmp_path, cluster.address, "--resume", where=place, **environ)
+    again.until(lambda: len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 4)
+    proxy.fault = lambda *_: 503
+    again.until(lambda: "wait" in again.said)
+    proxy.fault = lambda *_: None
+    assert again.wait() == 0, again.said
+    assert table(place).to_dict() == undisturbed.to_dict()
+    assert_none_twice(tmp_path)
+    assert "SECRET" not in again.said and "SECRET" not in "".join(map(str, results.read(place)["config"]))

@@ -1,0 +1,124 @@
+"""One driver a study: the second is refused, a dead one's lock is taken over, in folders and object stores."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from s3 import place, proxy, server  # noqa: F401
+from tune_cd.results.store import store_of
+from tune_cd.run import lock as module
+from tune_cd.run.lock import Held, StudyLock
+
+NAME, BEAT = "studies/s/driver.json", 0.1
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(module, "SETTLE", 0.02)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return store_of(tmp_path)
+
+
+def made(store, **parameters) -> StudyLock:
+    return StudyLock(store, NAME, beat=BEAT, **parameters)
+
+
+def elsewhere(store, **fields) -> dict:
+    """The lock's file as a driver of another machine left it."""
+    holder = {"hostname": "elsewhere", "pid": 1, "born": None, "user": "ada", "since": "2026-01-01 00:00:00 UTC", "token": "t", "beats": 3} | fields
+    store.write(NAME, json.dumps(holder).encode())
+    return holder
+
+
+def test_it_is_held_and_left(store):
+    first = made(store)
+    first.acquire()
+    with pytest.raises(Held, match=rf"process {os.getpid()} of .+ since .+ holds the study"):
+        made(store).acquire()
+    first.release()
+    assert store.listing("studies") == []
+    second = made(store)
+    second.acquire()
+    second.release()
+
+
+def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
+    code = f"from test_lock import made, store_of; made(store_of({str(store.root)!r})).acquire(); import os; os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
+    assert json.loads(store.read(NAME))["pid"] != os.getpid()
+    started = time.monotonic()
+    lock = made(store)
+    lock.acquire()
+    assert "is gone; this driver goes on" in capsys.readouterr().out and time.monotonic() - started < module.PATIENCE * BEAT + 1
+    lock.release()
+
+
+def test_a_new_process_of_a_dead_one_s_number_does_not_hold_it(store):
+    lock = made(store)
+    lock.acquire()
+    held = json.loads(store.read(NAME))
+    lock.release()
+    store.write(NAME, json.dumps(held | {"born": "long ago", "token": "other"}).encode())
+    made(store).acquire()
+
+
+def test_a_driver_elsewhere_that_is_silent_is_gone_and_one_that_beats_is_not(store, capsys):
+    elsewhere(store)
+    lock = made(store)
+    lock.acquire()
+    assert "process 1 of ada on elsewhere" in capsys.readouterr().out
+    lock.release()
+    elsewhere(store)
+    with pytest.raises(Held, match="ada on elsewhere"):
+        made(store).acquire(say=lambda text: elsewhere(store, beats=4))
+
+
+def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store):
+    told = []
+    lock = made(store, lost=lambda: told.append(True))
+    lock.acquire()
+    other = elsewhere(store)
+    deadline = time.monotonic() + 20
+    while not told and time.monotonic() < deadline:
+        time.sleep(0.02)
+    lock.release()
+    assert told == [True] and lock.taken_by == other and json.loads(store.read(NAME)) == other
+
+
+def test_of_two_at_the_same_moment_one_has_it(store, monkeypatch):
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: elsewhere(store))
+    with pytest.raises(Held, match="at the same moment"):
+        made(store).acquire()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
+def test_what_is_no_lock_holds_nothing(store, content):
+    store.write(NAME, content)
+    lock = made(store)
+    lock.acquire()
+    lock.release()
+
+
+def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):  # noqa: F811
+    store = store_of(place)
+    lock = made(store)
+    lock.acquire()
+    beats = json.loads(store.read(NAME))["beats"]
+    proxy.fault = lambda *_: 403
+    time.sleep(5 * BEAT)
+    proxy.fault = lambda *_: None
+    deadline = time.monotonic() + 30
+    while json.loads(store.read(NAME))["beats"] <= beats:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with pytest.raises(Held):
+        made(store).acquire()
+    lock.release()
+    assert lock.taken_by is None and NAME not in store.listing("studies")

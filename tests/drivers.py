@@ -32,7 +32,7 @@ def cluster():
 def run(cluster):
     """Runs a study of tiny trainings on the cluster to its end: (results folder, *arguments) -> what was printed."""
 
-    def whole(folder: Path, *argv: str, address=None, timeout=240) -> str:
+    def whole(folder: Path, *argv: str, address=None, timeout=400) -> str:
         command = [*COMMAND, "--results", str(folder), "--address", address or cluster.address, *argv]
         finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
         assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -53,7 +53,7 @@ class Driver:
         environ = {**os.environ, "DIARY": str(self._diary), "FAULTS": faults, **environ}
         self.process = subprocess.Popen(command, stdout=self._said, stderr=subprocess.STDOUT, env=environ, start_new_session=True)
 
-    def wait(self, seconds=240) -> int:
+    def wait(self, seconds=400) -> int:
         try:
             return self.process.wait(seconds)
         finally:
@@ -63,13 +63,13 @@ class Driver:
 
     def kill(self, how=signal.SIGKILL) -> int:
         self.process.send_signal(how)
-        return self.wait(60)
+        return self.wait(120)
 
     @property
     def said(self) -> str:
         return (self.folder / f"{self.study}.log").read_text()
 
-    def until(self, condition, seconds=120, or_ended=False) -> None:
+    def until(self, condition, seconds=240, or_ended=False) -> None:
         deadline = time.monotonic() + seconds
         while not (condition() or (or_ended and self.process.poll() == 0)):
             assert self.process.poll() is None and time.monotonic() < deadline, self.said

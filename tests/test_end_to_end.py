@@ -104,9 +104,9 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path):
         "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 32))\n"
     )
     save = "import torch, mynets\ntorch.save(torch.nn.ModuleDict({'trunk': mynets.flat(1, 28)}).state_dict(), 'mine.pt')"
-    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, timeout=120)
     command = [*COMMAND, "network=mynets:flat", "--weights", "mine.pt", "--results", "r", "--study", "own", "--num-samples", "2", "--no-baseline", "--address", "local"]
-    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = results.read(tmp_path / "r")
     config = json.loads(table["config"].iloc[0])
@@ -128,7 +128,7 @@ def test_two_workers_train_two_at_a_time(run, tmp_path):
 
 def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
     command = [*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
 
 

@@ -2,12 +2,12 @@
 
 import io
 import os
-import pickle
 from pathlib import Path
 
 import torch
 
 from trainables.training import Training
+from trainables.weights import load_tensors
 
 
 def dumps(training: Training) -> bytes:
@@ -20,8 +20,8 @@ def dumps(training: Training) -> bytes:
 def loads(training: Training, data: bytes, where: str) -> None:
     """Go on from what `dumps` gave. Raises ValueError naming `where` for what is damaged or belongs to another training."""
     try:
-        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        state = load_tensors(io.BytesIO(data))
+    except ValueError as error:
         raise ValueError(f"{where} is not a whole saved training: {error}") from error
     try:
         training.load_state(state)

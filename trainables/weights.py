@@ -6,12 +6,16 @@ torch.load(weights_only=True) is the only reader.
 """
 
 import os
+import zipfile
 from pathlib import Path
+from typing import Any, BinaryIO
 from urllib.parse import urlparse
 
 import torch
 from torch import Tensor, nn
 from torchvision.models import ResNet18_Weights, ResNet50_Weights, WeightsEnum
+
+from trainables.datasets.structure import local_path
 
 IMAGENET: dict[str, WeightsEnum] = {
     "resnet18_gem": ResNet18_Weights.IMAGENET1K_V1,
@@ -47,8 +51,8 @@ def read_weights(network: str, weights: str) -> State | None:
     weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is one's
         home and which every machine that trains must see.
     A plain file for a network of `IMAGENET` is torchvision's, and gets the buffers of `Standardise`; one of ours has
-    them if it was trained with them. Raises ValueError for "imagenet" with other networks and for a file that is not a
-    state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
+    them if it was trained with them. Raises ValueError for "imagenet" with other networks, for a URI and for a file that
+    is not a state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
     """
     if weights == "none":
         return None
@@ -59,6 +63,27 @@ def read_weights(network: str, weights: str) -> State | None:
     if network in IMAGENET:
         state |= {f"trunk.standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()}
     return state
+
+
+def load_tensors(file: BinaryIO) -> Any:
+    """What torch.save wrote of tensors and plain types. Raises OSError, and ValueError for any other content; none of it is run."""
+    try:
+        if _inflated_bytes(file) <= file.seek(0, os.SEEK_END):
+            file.seek(0)
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # whatever bytes of any kind make the unpickler raise
+        raise ValueError(f"torch.load(weights_only=True) refuses it with {type(error).__name__}") from error
+    raise ValueError("it stands for more bytes than it has, which torch.load would inflate and torch.save never writes")
+
+
+def _inflated_bytes(file: BinaryIO) -> int:
+    """What the members of a zip archive say they have together; 0 for torch.save's old form, which inflates nothing."""
+    if file.read(4) != b"PK\3\4":  # as torch.load tells
+        return 0
+    with zipfile.ZipFile(file) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def wants_standardised(state: State) -> bool:
@@ -111,17 +136,15 @@ def _imagenet(network: str) -> State:
 
 
 def _file(weights: str) -> State:
-    path = Path(weights).expanduser()
+    path = local_path(weights, "weights")
     if not path.is_file():
         raise FileNotFoundError(f"weights {weights!r}: no such file in {Path.cwd()}; allowed are none, imagenet and a file")
     hint = "save one with torch.save(model.state_dict(), FILE)"
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:  # whatever bytes of any kind make the unpickler raise
-        reason = f"torch.load(weights_only=True) refuses it with {type(error).__name__}"
-        raise ValueError(f"weights {weights!r}: not a state dict, {reason}; {hint}") from error
+        with path.open("rb") as file:
+            state = load_tensors(file)
+    except ValueError as error:
+        raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
     if not isinstance(state, dict) or not state:
         raise ValueError(f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}")
     for name, value in state.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
-from trainables.datasets.structure import Dataset, Recipe, Split
+from trainables.datasets.structure import Dataset, Recipe, Split, local_path
 from trainables.tasks import IMAGE_SIZES
 
 __all__ = ["DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset"]
@@ -79,10 +79,11 @@ def check_source(
 
 def data_roots(data_root: str | os.PathLike | None = None) -> list[Path]:
     """Where data is looked for, in order: data_root alone if given (a directory, or the archive itself), else
-    $TUNE_CD_DATA (where set) and ~/.cache/tune_cd."""
-    standard = [place for place in (os.environ.get("TUNE_CD_DATA"), "~/.cache/tune_cd") if place]
-    places = standard if data_root is None else [data_root]
-    return [Path(place).expanduser().absolute() for place in places]
+    $TUNE_CD_DATA (where set) and ~/.cache/tune_cd. Raises ValueError for a URI."""
+    if data_root is not None:
+        return [local_path(data_root, "the data root")]
+    shelf = os.environ.get("TUNE_CD_DATA")
+    return [local_path(place, "TUNE_CD_DATA") for place in (shelf, "~/.cache/tune_cd") if place]
 
 
 def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, download: bool) -> Recipe:

@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.lib.format import open_memmap
 
-from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, in_order, preview
+from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, in_order, local_path, preview
 
 FORMAT = 1  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 
 def cache_root() -> Path:
-    """$TUNE_CD_CACHE, or ~/.cache/tune_cd."""
-    return Path(os.environ.get("TUNE_CD_CACHE") or "~/.cache/tune_cd").expanduser()
+    """$TUNE_CD_CACHE, or ~/.cache/tune_cd. Raises ValueError for a URI."""
+    return local_path(os.environ.get("TUNE_CD_CACHE") or "~/.cache/tune_cd", "TUNE_CD_CACHE")
 
 
 def load(recipe: Recipe, image_size: int) -> Dataset:

@@ -23,6 +23,7 @@ ATTEMPTS = 5  # without a single new byte; a connection that breaks after some p
 BACKOFF = 1.0  # s before the second attempt, doubled before each further one
 TIMEOUT = 30.0  # s without an answer
 CHUNK = 2**20  # bytes
+MAX_BYTES = 16 * 2**30  # of a file; the largest of those that are fetched has 3 GB
 REPORT_EVERY = 15.0  # s between two lines of progress
 TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})  # states of HTTP (RFC 9110) that may pass
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; trainables.datasets)"}  # some servers refuse urllib's own name
@@ -50,8 +51,11 @@ def fetch(
     sha256, md5: the published checksum, one of the two, as hexadecimal digits.  backoff, timeout: s.
     verify: where none is published, what reads the whole file and raises ValueError unless it is what it should be.
     Raises ConnectionError where the url cannot be fetched (what has arrived stays and is continued next time), and
-    ValueError for a wrong file (what has arrived is deleted), for another kind of url and for none of the three.
+    ValueError for a wrong file or one above MAX_BYTES (what has arrived is deleted), for another kind of url, for one
+    with credentials, which it does not repeat, and for none of the three.
     """
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("credentials in the address of a download are refused, they would end up in logs; fetch it by hand")
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{url}: only http:// and https:// are fetched (ftp:// cannot be resumed here)")
     if [sha256, md5, verify].count(None) != 2:
@@ -61,13 +65,14 @@ def fetch(
         if path.exists():  # another process may have fetched it while we waited
             return path
         part = path.with_name(path.name + ".part")
-        _fetch_part(url, part, attempts, backoff, timeout)
-        _stamp_file(part).unlink(missing_ok=True)
         try:
+            _fetch_part(url, part, attempts, backoff, timeout)
+            _stamp_file(part).unlink(missing_ok=True)
             _check(part, sha256, md5) if verify is None else verify(part)
         except ValueError as error:
-            size = part.stat().st_size
-            part.unlink()
+            size = _size(part)
+            part.unlink(missing_ok=True)
+            _stamp_file(part).unlink(missing_ok=True)
             raise ValueError(f"{url}: what arrived ({size:,} bytes) is wrong and was deleted: {error}") from error
         part.rename(path)
     log.info("%s is complete", path)
@@ -174,6 +179,8 @@ def _append(response: http.client.HTTPResponse, part: Path, url: str) -> None:
         log.info("%s: fetching %s bytes", url, "an unknown number of" if total is None else f"{total - file.tell():,}")
         for data in chunks(response):
             file.write(data)
+            if file.tell() > MAX_BYTES:
+                raise ValueError(f"more than {MAX_BYTES:,} bytes")
             if time.monotonic() - reported > REPORT_EVERY:
                 reported = time.monotonic()
                 log.info("%s: %s of %s bytes", url, f"{file.tell():,}", "?" if total is None else f"{total:,}")

@@ -3,20 +3,25 @@
 import io
 import pickle
 import re
+import reprlib
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-MAX_BYTES = 64 * 2**20  # the published files have less than 1 MB
+MAX_BYTES = 8 * 2**20  # the published files have less than 1 MB
+MAX_PAIRS = 10**8  # of a query and an image: each may have a position, and will have a similarity; published are 442,540
 LISTS = ("easy", "hard", "junk")
 
+_KIND = re.compile(r"[<>|=]?[biufSU]\d{0,9}")  # numbers and text
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes part of a path
 _DAMAGED = (
     pickle.UnpicklingError, EOFError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError,
-    UnicodeDecodeError, ValueError,
+    UnicodeDecodeError, ValueError, struct.error,
 )  # fmt: skip
 
 
@@ -60,7 +65,9 @@ class _Refused(ValueError):
     """A pickle asks for something that is not plain data."""
 
 
-class _PlainUnpickler(pickle.Unpickler):
+class _PlainUnpickler(pickle._Unpickler):
+    """In Python, as the one in C makes room for every place of its memo that a file names: 64 GB for ten bytes."""
+
     def find_class(self, module: str, name: str) -> Any:
         known = _constructors()
         for package in ("numpy._core.", "numpy.core."):  # the name before and since numpy 2
@@ -71,7 +78,13 @@ class _PlainUnpickler(pickle.Unpickler):
         return known[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
-        raise _Refused(f"it refers to an object outside of the file, {pid!r}")
+        raise _Refused(f"it refers to an object outside of the file, {reprlib.repr(pid)}")
+
+    def load_bytearray8(self) -> None:  # pickle's makes room before it looks how much there is
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(size)))
+
+    dispatch = pickle._Unpickler.dispatch | {pickle.BYTEARRAY8[0]: load_bytearray8}
 
 
 class _Type:
@@ -80,9 +93,9 @@ class _Type:
     __slots__ = ("numpy",)
 
     def __init__(self, kind: Any):
-        self.numpy = np.dtype(kind) if isinstance(kind, str) else np.dtype(object)
-        if self.numpy.kind not in "biufSU":
-            raise _Refused(f"it asks for an array of {kind!r}; numbers and text are allowed")
+        if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+            raise _Refused(f"it asks for an array of {reprlib.repr(kind)}; numbers and text are allowed")
+        self.numpy = np.dtype(kind)
 
     def __setstate__(self, state: tuple) -> None:
         _, order, *rest = state
@@ -139,6 +152,8 @@ def _checked(content: Any) -> GroundTruth:
     if not isinstance(content, dict) or not {"imlist", "qimlist", "gnd"} <= set(content):
         raise ValueError("a dict with imlist, qimlist and gnd is expected")
     database, queries = (_names(_plain(content[key]), key) for key in ("imlist", "qimlist"))
+    if len(database) * len(queries) > MAX_PAIRS:
+        raise ValueError(f"{len(queries):,} queries of {len(database):,} images; at most {MAX_PAIRS:,} pairs are read")
     gnd = _plain(content["gnd"])
     if not isinstance(gnd, list | tuple) or len(gnd) != len(queries):
         raise ValueError(f"gnd must be a list of {len(queries)} dicts, as many as qimlist has names")
@@ -155,11 +170,11 @@ def _checked(content: Any) -> GroundTruth:
 
 
 def _names(values: Any, key: str) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+    if not isinstance(values, list | tuple) and not (isinstance(values, np.ndarray) and values.ndim == 1) or not len(values):
         raise ValueError(f"{key} must be a list of image names")
     for name in values:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{key} has {name!r}; names of letters, digits, '_', '.' and '-' are expected")
+            raise ValueError(f"{key} has {reprlib.repr(name)}; names of letters, digits, '_', '.' and '-' are expected")
     if len(set(values)) != len(values):
         raise ValueError(f"{key} has a name twice")
     return tuple(map(str, values))
@@ -168,18 +183,18 @@ def _names(values: Any, key: str) -> tuple[str, ...]:
 def _box(value: Any, query: str) -> np.ndarray:
     """[x0, y0, x1, y1] as float64."""
     try:
-        box = np.array(value, dtype=np.float64)
-    except (ValueError, TypeError):
+        box = np.array(_flat(value), dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
         box = np.empty(0)
     if box.shape != (4,) or not np.isfinite(box).all() or box[0] >= box[2] or box[1] >= box[3]:
-        raise ValueError(f"bbx of query {query} is {value!r}; x0 < x1 and y0 < y1 in [x0, y0, x1, y1] are expected")
+        raise ValueError(f"bbx of query {query} is {reprlib.repr(value)}; x0 < x1 and y0 < y1 in [x0, y0, x1, y1] are expected")
     return box
 
 
 def _positions(value: Any, what: str, images: int) -> np.ndarray:
     """Positions in the database as int64 [n]; an empty list has any type."""
     try:
-        positions = np.array(value)
+        positions = np.array(_flat(value))
     except ValueError:
         positions = np.empty((1, 1))
     if positions.size == 0:
@@ -187,7 +202,14 @@ def _positions(value: Any, what: str, images: int) -> np.ndarray:
     if positions.dtype.kind == "f" and (positions == np.round(positions)).all() and np.isfinite(positions).all():
         positions = positions.astype(np.int64)  # whole numbers, as Matlab writes them
     if positions.ndim != 1 or positions.dtype.kind not in "iu":
-        raise ValueError(f"{what} must be a list of integers, not {value!r}")
+        raise ValueError(f"{what} must be a list of integers, not {reprlib.repr(value)}")
     if positions.min() < 0 or positions.max() >= images:
         raise ValueError(f"{what} has positions from {positions.min()} to {positions.max()}; 0 to {images - 1} exist")
     return positions.astype(np.int64)
+
+
+def _flat(values: Any) -> Any:
+    """The values, unless lists lie in lists: numpy would make them one array, of any size from a few bytes."""
+    if not isinstance(values, np.ndarray) and not (isinstance(values, list | tuple) and all(isinstance(value, Real) for value in values)):
+        raise ValueError("not a list of numbers")
+    return values

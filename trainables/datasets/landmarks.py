@@ -183,7 +183,7 @@ def _read_image(url: str, timeout: float) -> bytes:
     start, parts, size = time.monotonic(), [], 0
     with opened(quote(url, safe="%/:?#[]@!$&'()*+,;=~"), timeout) as response:
         if "unavailable" in response.url:  # Flickr's photo_unavailable.png is a picture too, with status 200
-            raise ValueError(f"redirected to {response.url}")
+            raise ValueError(f"redirected to {response.url.partition('?')[0]}")  # what follows may be a signature
         for data in chunks(response):
             parts.append(data)
             size += len(data)

@@ -5,6 +5,7 @@ Archives are read in memory, never extracted.
 
 import os
 import re
+import stat
 import struct
 import zipfile
 import zlib
@@ -90,7 +91,8 @@ class Source:
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[str], bytes]]:
-        """Yields name -> bytes, for use by many threads, which raises UndecodableImage for a damaged archive member.
+        """Yields name -> bytes, for use by many threads, which raises UndecodableImage for an archive member that is
+        damaged, or compressed but not by deflate.
 
         All threads share one handle of an archive: ZipFile locks it for a member's raw bytes only, and inflates and
         checks them outside of the lock. Handles of their own would cost each thread a listing of the archive.
@@ -103,9 +105,9 @@ class Source:
                 if root not in archives:
                     return (root.parent / name).read_bytes()
                 try:
-                    return archives[root].read(name)
+                    return _read_member(archives[root], name)
                 except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-                    # RuntimeError: encrypted; NotImplementedError: a compression this Python lacks
+                    # RuntimeError: encrypted; NotImplementedError: another compression
                     raise UndecodableImage(f"{root}: {name}: {error}") from error
 
             yield read
@@ -171,6 +173,15 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
         raise _incomplete(path) from error
 
 
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The member's bytes, inflated no further than the size that it claims: `ZipFile.read` cuts only what it has inflated."""
+    info = archive.getinfo(name)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # of others zipfile inflates all it has read
+        raise NotImplementedError("it is compressed, and not by deflate; only that is read")
+    with archive.open(info) as member:
+        return member.read(info.file_size)
+
+
 def _central_directory(path: Path) -> bytes:
     """The raw list of members at the end of an archive, with every name, size and CRC.
 
@@ -217,7 +228,8 @@ def _list_directory(path: Path) -> Iterator[tuple[str, Member]]:
         prefix = Path(folder).relative_to(path.parent).as_posix()
         for file in files:
             status = os.stat(os.path.join(folder, file))
-            yield f"{prefix}/{file}", Member(path, status.st_size, status.st_mtime_ns)
+            if stat.S_ISREG(status.st_mode):  # a pipe or a device would be read without end
+                yield f"{prefix}/{file}", Member(path, status.st_size, status.st_mtime_ns)
 
 
 def _is_hidden(name: str) -> bool:

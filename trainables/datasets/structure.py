@@ -1,14 +1,19 @@
 """What a dataset is: arrays (`Split`, `Dataset`), and before decoding a plan (`Recipe`, `Plan`, `SplitPlan`)."""
 
+import os
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+_URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
 Render = Callable[[Any], np.ndarray]  # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
 
@@ -116,6 +121,17 @@ class Recipe:
     renderer: Callable[[int], AbstractContextManager[Render]]
     left_out: str = ""
     incomplete: bool = False
+
+
+def local_path(place: str | os.PathLike, what: str) -> Path:
+    """The absolute path that `place` names, in which ~ is one's home.
+
+    Raises ValueError for a URI, which may hold a secret and is not repeated: as a path it would stand in messages and files.
+    """
+    path = Path(place).expanduser().absolute()
+    if _URI.search(os.fspath(place)) and not path.exists():
+        raise ValueError(f"{what} is a URI, which is not repeated here; a file or directory of this machine is needed")
+    return path
 
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:

@@ -1,32 +1,56 @@
 """Wanted files out of tar archives that somebody else made."""
 
+import gzip
 import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import MAX_MEMBER_BYTES
 from trainables.datasets.structure import preview
 
+MAX_ARCHIVE_BYTES = 16 * 2**30  # inflated; the largest of those that are fetched has 2 GB
+MAX_MEMBERS = 1_000_000  # of which tarfile keeps a record in memory
+
+
+class _Inflated(gzip.GzipFile):
+    """A .tgz of which neither a member's headers, which tarfile reads into memory, nor the whole is without bound."""
+
+    left: int  # bytes that may be read until it is set again
+
+    def read(self, size: int = -1) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            raise tarfile.ReadError(f"the headers of a member have more than {MAX_MEMBER_BYTES:,} bytes")
+        self._check_place(self.tell() + size)
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._check_place(offset)
+        return super().seek(offset, whence)
+
+    def _check_place(self, place: int) -> None:
+        if place > MAX_ARCHIVE_BYTES:
+            raise tarfile.ReadError(f"it inflates to more than {MAX_ARCHIVE_BYTES:,} bytes")
+
 
 def check_complete(archive: Path) -> None:
-    """Read a tar archive to its end. Raises ValueError for a damaged one."""
+    """Read a .tgz archive to its end. Raises ValueError for a damaged one, and for one beyond the bounds of this module."""
     try:
-        with tarfile.open(archive) as tar:
-            for _ in tar:
-                pass
+        for _ in _members(archive):
+            pass
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise ValueError(f"{archive.name} is no complete tar archive: {error}") from error
 
 
 def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
-    """Put the wanted files of tar archives side by side into the folder, which appears once it is complete.
+    """Put the wanted files of .tgz archives side by side into the folder, which appears once it is complete.
 
     wanted: file names without a path; where a file lies in an archive does not matter, links and other files are left.
     Raises ValueError for a member that points outside of the folder, for a file above MAX_MEMBER_BYTES, for two of one
-    name, for a damaged archive, and where a wanted file is in none.
+    name, for an archive that is damaged or beyond the bounds of this module, and where a wanted file is in none.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
@@ -46,15 +70,27 @@ def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
 
 
 def _extract_one(archive: Path, folder: Path, wanted: set[str]) -> None:
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            tarfile.data_filter(member, str(folder))  # raises FilterError for what would leave the folder, or a device
-            name = PurePosixPath(member.name).name
-            if not member.isfile() or name not in wanted:
-                continue
-            if member.size > MAX_MEMBER_BYTES:
-                raise ValueError(f"{archive}: {member.name} has {member.size:,} bytes, at most {MAX_MEMBER_BYTES:,}")
-            if (folder / name).exists():
-                raise ValueError(f"{archive}: a second image of the name {name}: {member.name}")
-            with tar.extractfile(member) as source, (folder / name).open("xb") as target:
-                shutil.copyfileobj(source, target)
+    for tar, member in _members(archive):
+        tarfile.data_filter(member, str(folder))  # raises FilterError for what would leave the folder, or a device
+        name = PurePosixPath(member.name).name
+        if not member.isfile() or member.issparse() or name not in wanted:
+            continue
+        if member.size > MAX_MEMBER_BYTES:
+            raise ValueError(f"{archive}: {member.name} has {member.size:,} bytes, at most {MAX_MEMBER_BYTES:,}")
+        if (folder / name).exists():
+            raise ValueError(f"{archive}: a second image of the name {name}: {member.name}")
+        with tar.extractfile(member) as source, (folder / name).open("xb") as target:
+            shutil.copyfileobj(source, target)
+
+
+def _members(archive: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The open archive with each of its members, in their order."""
+    with _Inflated(archive) as inflated:
+        inflated.left = MAX_MEMBER_BYTES
+        with tarfile.open(fileobj=inflated, mode="r:") as tar:
+            for number, member in enumerate(tar):
+                if number == MAX_MEMBERS:
+                    raise tarfile.ReadError(f"more than {MAX_MEMBERS:,} members")
+                inflated.left = MAX_MEMBER_BYTES
+                yield tar, member
+                inflated.left = MAX_MEMBER_BYTES

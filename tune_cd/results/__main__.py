@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from tune_cd import results
+from tune_cd.redaction import redact
 from tune_cd.results import display
 from tune_cd.results.verification import verify
 
@@ -20,13 +21,13 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: print(redact(f"warning: {message}"), file=sys.stderr)
         try:
             return options.command(options)
         except (ValueError, OSError) as error:
             if isinstance(error, BrokenPipeError):
                 return _quiet()
-            print(f"error: {error}", file=sys.stderr)
+            print(redact(f"error: {error}"), file=sys.stderr)
             return BAD_INPUT
 
 

@@ -11,7 +11,15 @@ ALLOWED = "a local path, file:///FOLDER, s3://BUCKET/PREFIX and gs://BUCKET/PREF
 OPTIONS = {"s3": ("region", "endpoint_override", "scheme"), "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds")}
 """Query parameters of a URI, as `pyarrow.fs.FileSystem.from_uri` understands them."""
 
-CHECKED = {"scheme": re.compile("https?"), "retry_limit_seconds": re.compile(r"\d{1,6}(\.\d+)?")}
+CHECKED = {
+    "scheme": (re.compile("https?"), "http or https"),
+    "retry_limit_seconds": (re.compile(r"\d{1,6}(\.\d+)?"), "a number of seconds"),
+    "endpoint_override": (re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"), "[http[s]://]HOST[:PORT]"),
+    "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
+    "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
+}
+"""What a query parameter may be, in its decoded form: no place for a secret, nor for another parameter."""
+
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
 SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix: nothing that means another folder, or is escaped
@@ -92,6 +100,7 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
     if "#" in rest or any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options):
         raise ValueError(f"results {scheme}://{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value")
     for name, value in options:
-        if name in CHECKED and not CHECKED[name].fullmatch(value):
-            raise ValueError(f"results {scheme}://{path}?{name}=…: {name} is {'http or https' if name == 'scheme' else 'a number of seconds'}")
+        allowed, meaning = CHECKED[name]
+        if not allowed.fullmatch(value):
+            raise ValueError(f"results {scheme}://{path}?{name}=…: {name} is {meaning}")
     return ObjectStore(scheme, bucket, "/".join(segments), tuple(sorted(options)), anonymous)

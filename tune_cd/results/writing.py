@@ -5,21 +5,26 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from tune_cd.redaction import redact
 from tune_cd.results.files import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.schema import check_curve, check_trial
+TEXTS = ("error", "config")
+
 
 def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     """Store a trial's row (the fields of `TRIALS`; nullable ones can be left out) and return its file.
+
+    Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
 
     A trial is final unless it failed: only a failed row may be superseded, and only by a later attempt. Writing
     what is stored already does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
     not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
     write are two steps: two runs of one trial must not end at the same moment.
     """
-    row = check_trial(row)
+    row = check_trial({**row, **{name: redact(row[name]) for name in TEXTS if isinstance(row.get(name), str)}})
     store = store_of(results)
     held, spoilt = stored(store, "trials", row["study"], row["trial_id"])
     if held:

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tune_cd.redaction import redact
 from tune_cd.run.options import parse
 
 FAILED = 1
@@ -61,6 +62,7 @@ def _connect(address: str | None) -> None:
         if os.environ.get(name):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
+    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # a line of ours says where they are
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
@@ -95,7 +97,7 @@ def _on_cluster(study, lock) -> int:
 
 
 def _refuse(error: Exception) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    print(redact(f"error: {error}"), file=sys.stderr)
     return 2
 
 
@@ -117,7 +119,7 @@ def _run(study, resources, lock) -> int:
         print("\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over", end=": every finished trial is in the table\n")
     except (OSError, TuneError) as error:
         status = FAILED
-        print(f"error: {error}\nthe study broke off; finished trials are in the table", file=sys.stderr)
+        print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
     cut_short = status != 0
     status = status or FAILED * (not _said(study))
     if cut_short:
@@ -135,7 +137,7 @@ def _said(study) -> bool:
         print(summarise(study))
         return best_trial(results.read(study.results, study.name)) is not None
     except OSError as error:
-        print(f"error: the results cannot be used now: {error}", file=sys.stderr)
+        print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
 
 

@@ -115,7 +115,8 @@ class StudyLock:
             holder = json.loads(self._store.read(self._name))
         except (FileNotFoundError, ValueError):
             return None
-        return holder if isinstance(holder, dict) and set(self._own) <= set(holder) else None
+        is_lock = isinstance(holder, dict) and set(self._own) <= set(holder) and isinstance(holder["pid"], int)
+        return holder if is_lock else None
 
 
 def _who(holder: dict) -> str:

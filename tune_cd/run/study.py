@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tune_cd import results
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.run.options import SITUATION
 from tune_cd.run.searches import Search
 from tune_cd.space import Space
 from trainables.tasks import Setup
@@ -45,7 +46,8 @@ def file_of(study: str, name: str) -> str:
 
 def store_options(study: Study) -> None:
     """Write what `--resume` needs: the study's options, with the set-up they led to."""
-    content = {"version": STUDY_VERSION, "options": vars(study.options), "setup": asdict(study.setup)}
+    kept = {name: value for name, value in vars(study.options).items() if name not in SITUATION}
+    content = {"version": STUDY_VERSION, "options": kept, "setup": asdict(study.setup)}
     study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
 
 
@@ -89,7 +91,7 @@ def _text(store: Folder | Bucket, file: str) -> bytes | None:
 def _options(text: bytes, where: Path | str) -> dict:
     try:
         content = json.loads(text)
-        version, options = content["version"], content["options"]
+        version, options = content["version"], dict(content["options"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay") from error
     if version != STUDY_VERSION:

@@ -10,8 +10,9 @@ import pytest
 from test_results import silent
 from test_run import study
 from tune_cd import results
+from tune_cd.resumption import lost
 from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.recorder import Recorder, is_lost, write
+from tune_cd.run.recorder import Recorder, write
 from tune_cd.run.resources import Resources
 from trainables.outcome import Evaluation, Outcome, failure
 
@@ -57,7 +58,7 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     made().record(CONFIG, failure("lost: the process"), WHERE)
     assert made().recorded(CONFIG)["status"] == "failed"
     rows = silent(results.read, folder)
-    assert is_lost(rows).tolist() == [True]
+    assert lost(rows).tolist() == [True]
     again = made(rows)
     assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
     again.record(CONFIG, DONE, WHERE)
@@ -66,9 +67,9 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
 
-def test_only_what_the_machine_did_is_lost():
+def test_only_what_the_machine_did_lost():
     rows = pd.DataFrame({"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]})
-    assert is_lost(rows).tolist() == [True, False, False, False]
+    assert lost(rows).tolist() == [True, False, False, False]
 
 
 def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):

@@ -49,7 +49,7 @@ def test_other_texts_stay(monkeypatch, text):
 def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     (tmp_path / "error.txt").write_text(f"Traceback\nOSError: https://b/x?X-Amz-Signature=abcdefgh, key {SECRET}\n")
-    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1, "api_key": "hidden-too"}, evaluated_params={"lr": 0.1}, error_file=str(tmp_path / "error.txt"))
+    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1, "api_key": "hidden-too"}, evaluated_params={"lr": 0.1}, last_result={}, experiment_tag="0", pickled_error_file=None, error_file=str(tmp_path / "error.txt"))
     callback = ResultsCallback(tmp_path / "results", "mine", metric="score")
     callback.setup()
     callback.on_trial_error(0, [trial], trial)
@@ -71,8 +71,8 @@ def test_what_a_store_says_is_told_without_secrets(tmp_path, monkeypatch, capsys
     from tune_cd.run.__main__ import main as run_command
 
     assert run_command(["--results", str(tmp_path)]) == 2
-    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1}, evaluated_params={"lr": 0.1}, error_file=None)
-    callback = ResultsCallback(tmp_path, "mine", metric="score")
+    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1}, evaluated_params={"lr": 0.1}, last_result={}, experiment_tag="0", pickled_error_file=None, error_file=None)
+    callback = ResultsCallback(tmp_path, "mine", metric="score", patience=0)
     callback.setup()
     callback.on_trial_error(0, [trial], trial)
     with pytest.warns(UserWarning, match="1 of 1 result rows were not written.*denied") as caught:

@@ -4,10 +4,9 @@ Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to co
 numbers of which larger is better, and saves its state as JSON. What to try next is decided by the optimiser.
 """
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
-from numbers import Real
 from typing import Any
 
 import pandas as pd
@@ -16,14 +15,19 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
+from tune_cd.arguments import check_mode, points
 from tune_cd.baselines import restore
-from tune_cd.callback import stopped_early
 from tune_cd.json_state import JsonState
 from tune_cd.optimiser import Optimiser, Told
+from tune_cd.resumption import Orphans, lost, walk_again
+from tune_cd.callback.rows import finite, stopped_early
+from tune_cd.snapshot import Ran, trials_in
 from tune_cd.space import Space
 from tune_cd.tune_space import space_from_tune
 
 STATE_VERSION = 1
+
+logger = logging.getLogger(__name__)
 
 
 class OptimiserSearch(JsonState, Searcher):
@@ -47,12 +51,12 @@ class OptimiserSearch(JsonState, Searcher):
         full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
-        _check_mode(mode)
+        check_mode(mode)
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
         super().__init__(metric=metric, mode=mode)
         self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
-        self._space, self._start, self._points = space, start, _points(points_to_evaluate, evaluated_rewards)
+        self._space, self._start, self._points = space, start, points(points_to_evaluate, evaluated_rewards)
         self._search: Optimiser | None = None
         self._trials: dict[str, dict] = {}  # trial id -> h
         self._index: dict[tuple, int] = {}  # by key: place in the order of asking
@@ -61,7 +65,8 @@ class OptimiserSearch(JsonState, Searcher):
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
-        self._orphans: list[dict] = []  # asked for by trials of an experiment that is gone
+        self._orphans = Orphans()
+        self._rows_before: pd.DataFrame | None = None  # this same search's rows, until the first suggestion; see `from_results`
         if space is not None and mode is not None:
             self._begin(space)
 
@@ -69,7 +74,7 @@ class OptimiserSearch(JsonState, Searcher):
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`."""
-        _check_mode(mode)
+        check_mode(mode)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._metric is None or self._mode is None:
             raise ValueError(f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher")
@@ -82,7 +87,8 @@ class OptimiserSearch(JsonState, Searcher):
             unanswered = sorted(set(given.names) - set(self._search.space.names))
             raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {self._search.space}")
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
-            self._orphans, self._restored = self._search.live, False
+            self._orphans.add(self._search, self._index, self._search.live)
+            self._restored = False
         return True
 
     @property
@@ -94,12 +100,10 @@ class OptimiserSearch(JsonState, Searcher):
         """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
         if self._search is None:
             raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
-        if self._orphans:
-            h = self._orphans.pop(0)
-        else:
-            h = self._next()
+        self._go_on()
+        h = None if self._orphans.fill(self._search) else self._orphans.take(self._search) or self._next()
         if h is None:
-            return Searcher.FINISHED if self.finished else None
+            return Searcher.FINISHED if self.finished and not self._orphans else None
         self._trials[trial_id] = h
         config = unflatten_dict(h)
         if self._annotate is not None:
@@ -116,6 +120,7 @@ class OptimiserSearch(JsonState, Searcher):
         h = self._trials.get(trial_id) or self._adopted(trial_id, result)
         if h is None or self._search is None:
             return
+        self._orphans.ended(self._search.space.key(h))
         value = None if error else self._number(result)
         best = self._best_seen.pop(trial_id, None)
         if value is not None and best is not None and self._use_result == "best":
@@ -151,17 +156,20 @@ class OptimiserSearch(JsonState, Searcher):
             value = intermediate_values[-1]
         self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
-    def recall(self, trials: pd.DataFrame, begun: pd.DataFrame | None = None) -> None:
+    def recall(self, trials: pd.DataFrame, begun: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> None:
         """Go on where an earlier run of this same search stopped; before the first suggestion only.
 
         trials: its rows of the results table. None is suggested again, and the order of asking is counted on.
         begun: all its rows, where some are of settings not done with: suggested again, those keep their places.
+        again: those of them that are suggested before all else, since the search may not come to them by itself.
         """
         self._require_space("recall")
         self._search.recall(results.history(trials))
         key = self._search.space.key
         begun = trials if begun is None else begun
         self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
+        if again is not None:
+            self._orphans = self._joined([self._search.space.check(params) for params in again["params"]])
 
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.
@@ -176,6 +184,7 @@ class OptimiserSearch(JsonState, Searcher):
 
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
+        self._go_on()
         return {
             "version": STATE_VERSION,
             "metric": self._metric,
@@ -185,6 +194,7 @@ class OptimiserSearch(JsonState, Searcher):
             "best_seen": self._best_seen,
             "index": list(self._index.items()),
             "known": list(self._known.items()),
+            "orphans": self._orphans.waiting,
         }
 
     def set_state(self, state: dict) -> None:
@@ -197,7 +207,28 @@ class OptimiserSearch(JsonState, Searcher):
         self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
         self._index = {tuple(key): index for key, index in state["index"]}
         self._known = {tuple(key): Told(*told) for key, told in state["known"]}
-        self._restored, self._orphans = True, []
+        self._restored, self._orphans, self._rows_before = True, Orphans(list(state.get("orphans", []))), None
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials since.
+
+        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be read.
+        """
+        trials: list[Ran] = []
+        try:
+            trials = trials_in(checkpoint_dir)
+        except ValueError as error:
+            logger.warning("%s; the searcher goes on from its own state alone", error)
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except ValueError as error:
+            if not trials or self._search is None:
+                raise
+            del self.suggest
+            self._go_on()
+            logger.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
+        if trials and self._search is not None:
+            self._agree(trials)
 
     def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
         return {**vars(self), "_search": self._search and self._search.state()}
@@ -237,6 +268,49 @@ class OptimiserSearch(JsonState, Searcher):
         if self._mode is None or self._search is None:
             raise ValueError(f"{caller} needs the searcher's space, metric and mode: pass them to the constructor")
 
+    def _go_on(self) -> None:
+        """Where earlier rows of this same search are known: to where it was when it stopped."""
+        if self._rows_before is None or self._search is None:
+            return
+        rows = self._rows_before
+        course = walk_again(restore(self._search.state()), rows)
+        self._rows_before = None
+        if course is None:
+            reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
+            warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
+            self.recall(rows[~lost(rows)], begun=rows)
+            return
+        self._search, self._orphans = self._limited(course.search), Orphans(course.open)
+        self._index = {self._search.space.key(h): place for place, h in enumerate(course.asked)}
+
+    def _agree(self, trials: list[Ran]) -> None:
+        """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""
+        key, run = self._search.space.key, set()
+        for trial in trials:
+            unknown = trial.trial_id not in self._trials
+            h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
+            if h is None:
+                continue
+            run.add(key(h))
+            if trial.ended and (unknown or key(h) in map(key, self._search.live)):
+                self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
+        self._orphans.add(self._search, self._index, self._search.live, but=run)
+
+    def _asked_since(self, trial: Ran) -> dict | None:
+        """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
+        try:
+            h = self._search.space.check({name: trial.params[name] for name in self._search.space.names})
+        except (ValueError, KeyError):
+            return None
+        key, before = self._search.space.key, self._search.state()
+        self._trials[trial.trial_id] = h
+        if key(h) not in self._index:
+            self._index[key(h)] = max(self._index.values(), default=-1) + 1
+            asked = self._search.ask()
+            if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
+                self._search = self._limited(restore(before))
+        return h
+
     def _next(self) -> dict | None:
         """The next configuration that has to be run; known ones on the way are told."""
         while (h := self._search.ask()) is not None:
@@ -266,23 +340,7 @@ class OptimiserSearch(JsonState, Searcher):
 
     def _number(self, result: dict | None) -> float | None:
         """The result's value, larger is better; None where there is no finite number."""
-        value = (result or {}).get(self._metric)
-        return self._signed(value) if isinstance(value, Real) and isfinite(value) else None
+        return self._signed(finite((result or {}).get(self._metric)))
 
     def _signed(self, value: float | None) -> float | None:
         return value if value is None else -float(value) if self._mode == "min" else float(value)
-
-
-def _check_mode(mode: str | None) -> None:
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode {mode!r}: 'min' or 'max'")
-
-
-def _points(
-    points: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
-) -> list[tuple[dict, float | None]]:
-    """(configuration, known value or None) pairs, flattened."""
-    if rewards is not None and len(rewards) != len(points or []):
-        raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(points or [])} points_to_evaluate")
-    flat = [flatten_dict(dict(point)) for point in points or []]
-    return list(zip(flat, rewards if rewards is not None else [None] * len(flat)))

@@ -1,13 +1,30 @@
-"""A searcher's state in a file, as Tune asks for it with every snapshot."""
+"""A searcher's state in files, as Tune asks for it with every snapshot.
 
+Tune copies all files of its snapshot over those of the last: a driver that is killed in the middle leaves some cut off. So
+snapshots take turns under two names, and the one before is there as well. (Both stay in the folder that is copied: taking one
+away while a copy runs would break that copy off.)
+"""
+
+import glob
 import json
+import logging
+import os
+import re
+from functools import partial
 from pathlib import Path
 
 from tune_cd import results
 
+logger = logging.getLogger(__name__)
+
+NAMES = 2  # that take turns
+GENERATION = "generation"  # key of a state in a snapshot: how many were taken before
+
 
 class JsonState:
     """`save` and `restore` of a Ray Tune Searcher whose `get_state` is made of plain JSON types."""
+
+    _generation = -1  # of the snapshot taken last
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
@@ -15,8 +32,64 @@ class JsonState:
 
     def restore(self, checkpoint_path: str) -> None:
         """Read what `save` wrote. Raises ValueError naming the file if it is not that."""
+        self.set_state(self._read(checkpoint_path))
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Tune's call for a snapshot."""
+        self._generation += 1
+        path = Path(checkpoint_dir, self.CKPT_FILE_TMPL.format(f"{session_str}.{self._generation % NAMES}"))
+        results.publish(path, json.dumps(self.get_state() | {GENERATION: self._generation}).encode())
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the latest snapshot that is whole; damaged ones are named in a logged warning.
+
+        Raises ValueError, naming them, if none is, FileNotFoundError if there is none at all. Tune goes on with a blank searcher
+        then, which would train everything again: this one suggests nothing any more, but raises the error.
+        """
+        damaged: list[ValueError] = []
         try:
-            state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
+            self.set_state(self._latest(checkpoint_dir, damaged))
+        except (ValueError, OSError) as error:
+            self.suggest = partial(_refuse, error)
+            raise
+        if damaged:
+            # no Python warning: made an error by a filter, it would break the restoration off, and Tune begin anew
+            logger.warning("the searcher goes on from the snapshot before: %s", "; ".join(map(str, damaged)))
+
+    def _latest(self, checkpoint_dir: str, damaged: list[ValueError]) -> dict:
+        """The state of the latest session's latest whole snapshot; of later ones, why they are not."""
+        paths = self._snapshots(checkpoint_dir)
+        if not paths:
+            raise FileNotFoundError(f"there is no saved {type(self).__name__} in {checkpoint_dir}")
+        for session in sorted({_session(path) for path in paths}, reverse=True):
+            whole = []
+            for path in (path for path in paths if _session(path) == session):
+                try:
+                    whole.append(self._read(path))
+                except ValueError as error:
+                    damaged.append(error)
+            if whole:
+                latest = max(whole, key=lambda state: state.get(GENERATION, -1))
+                self._generation = latest.pop(GENERATION, -1)
+                return latest
+        raise ValueError(f"no snapshot of the searcher is whole: {'; '.join(map(str, damaged))}")
+
+    def _snapshots(self, checkpoint_dir: str) -> list[str]:
+        return sorted(glob.glob(os.path.join(glob.escape(checkpoint_dir), self.CKPT_FILE_TMPL.format("*"))))
+
+    def _read(self, path: str) -> dict:
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{checkpoint_path} is not a saved {type(self).__name__}: {error}") from error
-        self.set_state(state)
+            raise ValueError(f"{path} is not a saved {type(self).__name__}: {error}") from error
+        if not isinstance(state, dict):
+            raise ValueError(f"{path} is not a saved {type(self).__name__}: it holds no JSON object")
+        return state
+
+
+def _session(path: str) -> str:
+    return re.sub(r"(\.\d+)?\.pkl$", "", os.path.basename(path))
+
+
+def _refuse(error: Exception, trial_id: str) -> None:
+    raise ValueError(f"this search cannot go on: {error}") from error

@@ -11,12 +11,12 @@ it is told each result by itself, and a pack that fails fails those of its membe
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import fsum, isfinite
-from numbers import Real
 from typing import Any
 
 from ray.tune.search import Searcher
 from ray.tune.utils.util import unflatten_dict
 
+from tune_cd.callback.rows import finite
 from tune_cd.json_state import JsonState
 
 PACK, SEED = "pack", "seed"
@@ -149,9 +149,9 @@ class PackedSearch(JsonState, Searcher):
         if inner is None:
             return
         self._members[trial_id][place] = None
-        asked, value = self._asked[inner], result.get(self._metric)
-        if isinstance(value, Real) and isfinite(value):
-            asked.values.append(float(value))
+        asked, value = self._asked[inner], finite(result.get(self._metric))
+        if value is not None:
+            asked.values.append(value)
         asked.left -= 1
         if asked.left == 0:
             self._conclude(inner)

@@ -20,15 +20,7 @@ from tune_cd.run.study import CHECKPOINTS, Study
 from trainables.outcome import Evaluation, Outcome
 from trainables.tasks import Setup
 
-LOST = "lost: "
-"""How `error` begins where process, node or store gave out, not the training: such a trial is run again."""
-
 log = logging.getLogger(__name__)
-
-
-def is_lost(table: pd.DataFrame) -> pd.Series:
-    """Which rows are of trials that failed for a reason that is not their own [n rows of booleans]."""
-    return (table["status"] == "failed") & table["error"].fillna("").str.startswith(LOST)
 
 
 class Recorder:

@@ -16,9 +16,10 @@ from tune_cd import results
 from tune_cd.adapter import OptimiserSearch
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.packed import PACK, PackedSearch
+from tune_cd.resumption import lost
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.progress import Progress
-from tune_cd.run.recorder import Recorder, fixed_fields, is_lost
+from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
 from tune_cd.run.study import Study
@@ -31,7 +32,7 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 def run_searches(study: Study, searches: list[Search], resources: Resources) -> None:
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated."""
     table = results.read(study.results, study.name)
-    again = table[(table["status"] == "failed") if study.options.retry_failed else is_lost(table)]
+    again = table[(table["status"] == "failed") if study.options.retry_failed else lost(table)]
     members = _members(study, searches, table, table.drop(again.index), resources)
     if not members:
         return
@@ -124,7 +125,8 @@ def _searcher(
     for told in results.history(whole[whole["search"] == search.knows]):
         searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
     own = whole[whole["search"] == search.name]
-    searcher.recall(own, begun=table[table["search"] == search.name])
+    begun = table[table["search"] == search.name]
+    searcher.recall(own, begun=begun, again=begun.drop(ended.index.intersection(begun.index)))
     alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
     searcher.reuse(whole[whole["search"].isin(alike)])
     return searcher, _done(own, search)

@@ -1,0 +1,241 @@
+"""A search continued from its table by a new searcher: `from_results(resume=True)`."""
+
+import math
+import pickle
+import warnings
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from ray import tune
+from ray.tune.search import Searcher
+
+from tune_cd import CoordinateDescentSearch, Space, results
+
+PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+DOMAINS = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def bowl(config):
+    return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
+
+
+def make(workers=1, settings="default", **arguments):
+    return CoordinateDescentSearch(PLANE, "acc", "max", start={"lr": 0.1, "wd": 0.1}, settings=settings, workers=workers, annotate="origin", **arguments)
+
+
+def again(tmp_path, workers=1, settings="default", given=True, **arguments):
+    named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
+    return CoordinateDescentSearch.from_results(
+        tmp_path, "s", resume=True, start={"lr": 0.1, "wd": 0.1}, settings=settings, workers=workers, annotate="origin", **named, **arguments,
+    )  # fmt: skip
+
+
+class Driver:
+    """What Tune does: whenever it can, it asks; then the trial at place `ends(n running)` of those that run ends, and is a row."""
+
+    def __init__(self, searcher, total, folder=None, first=0, ends=lambda n: 0):
+        self.searcher, self.total, self.folder, self.ends = searcher, total, folder, ends
+        self.asked, self.running, self.ended, self.first = [], [], 0, first
+
+    def fill(self):
+        while len(self.asked) < self.total:
+            trial = f"t{self.first + len(self.asked)}"
+            config = self.searcher.suggest(trial)
+            if not isinstance(config, dict):
+                assert config is None or config == Searcher.FINISHED
+                return
+            self.asked.append(config)
+            self.running.append((trial, config))
+
+    def run(self, rows=math.inf):
+        self.fill()
+        while self.running and self.ended < rows:
+            self.end()
+            self.fill()
+        return self.asked
+
+    def end(self, error=None):
+        trial, config = self.running.pop(self.ends(len(self.running)))
+        self.ended += 1
+        if self.folder is not None:
+            store(self.folder, config, self.first + self.ended, error)
+        self.searcher.on_trial_complete(trial, None if error else {"acc": bowl(config)}, error is not None)
+
+
+def store(folder, config, minutes, error=None):
+    index, attempt = config["origin"]["trial_index"], 0
+    held = results.read_trial(folder, "s", f"cd-{index:05d}")
+    outcome = {"status": "failed", "error": error} if error else {"status": "completed", "val_score": bowl(config)}
+    results.write_trial(folder, {
+        "study": "s", "search": "cd", "trial_id": f"cd-{index:05d}", "trial_index": index, "attempt": attempt if held is None else held["attempt"] + 1,
+        "params": {name: config[name] for name in PLANE.names}, "metric_name": "acc", "scores": {}, "config": "{}", "software": "{}",
+        "ended_at": BEGUN + timedelta(minutes=minutes), **outcome,
+    })  # fmt: skip
+
+
+def in_order(n):
+    return 0
+
+
+def last_first(n):
+    return n - 1
+
+
+def middle(n):
+    return n // 2
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
+@pytest.mark.parametrize("ends", [in_order, last_first, middle])
+@pytest.mark.parametrize("settings", ["default", "paper"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, settings, ends, given):
+    """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running first."""
+    whole = Driver(make(workers, settings), 12, ends=ends).run()
+    cut = Driver(make(workers, settings), 12, tmp_path, ends=ends)
+    cut.run(rows=5)
+    running = [config for _, config in cut.running]
+    assert len(results.read(tmp_path, "s")) == 5 and len(running) == workers and len(cut.asked) == 5 + workers
+    searcher = pickle.loads(pickle.dumps(again(tmp_path, workers, settings, given)))
+    if not given:
+        searcher.set_search_properties("acc", "max", DOMAINS, num_samples=7)
+    rest = Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends).run()
+    assert searcher.earlier == 5 and rest[:workers] == running, "what was running first"
+    assert sorted_rows(tmp_path) == [flat(h) for h in whole]
+
+
+def place(config):
+    return config["origin"]["trial_index"]
+
+
+def flat(config):
+    return place(config), {name: config[name] for name in PLANE.names}
+
+
+def sorted_rows(folder):
+    table = results.read(folder, "s")
+    assert set(table["status"]) == {"completed"}
+    return list(zip(table["trial_index"], table["params"]))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
+    """The node that ran the fourth was lost. Alone it is asked for first, and what follows is what would have followed."""
+    whole = Driver(make(workers), 9).run()
+    cut = Driver(make(workers), 9, tmp_path)
+    cut.run(rows=3)
+    cut.end(error="lost: the node died")
+    searcher = again(tmp_path, workers)
+    driver = Driver(searcher, 9 - searcher.earlier, tmp_path, first=100)
+    rest = driver.run()
+    assert searcher.earlier == 3 and len(rest) == 6
+    assert flat(rest[0]) == flat(whole[3]) and results.read_trial(tmp_path, "s", "cd-00003")["attempt"] == 1
+    table = results.read(tmp_path, "s")
+    assert table["trial_index"].tolist() == list(range(9)) and set(table["status"]) == {"completed"}
+    if workers == 1:
+        assert sorted_rows(tmp_path) == [flat(h) for h in whole]
+
+
+def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):
+    cut = Driver(make(), 9, tmp_path)
+    cut.run(rows=3)
+    cut.end(error="lost: the node died")
+    searcher = again(tmp_path)
+    assert place(searcher.suggest("a")) == 3 and searcher.suggest("b") is None and not searcher.finished
+    searcher.on_trial_complete("a", None, error=True)
+    assert place(searcher.suggest("b")) == 4
+
+
+def test_other_failures_are_no_reason_to_ask_again(tmp_path):
+    cut = Driver(make(), 9, tmp_path)
+    cut.run(rows=3)
+    cut.end(error="out of memory: lr=0.1: torch.OutOfMemoryError: CUDA out of memory")
+    assert place(again(tmp_path).suggest("a")) == 4
+
+
+def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
+    cut = Driver(make(3), 12, tmp_path, ends=middle)
+    cut.run(rows=6)
+    table = results.read(tmp_path, "s")
+    for workers in (1, 5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rest = Driver(again(tmp_path, workers), 6).run()
+        assert not {PLANE.key(h) for h in rest} & set(map(PLANE.key, table["params"])) and len(rest) == 6
+
+
+def test_a_study_of_another_start_is_known_and_not_trained_again(tmp_path):
+    Driver(make(), 6, tmp_path).run()
+    searcher = CoordinateDescentSearch.from_results(
+        tmp_path, "s", resume=True, space=PLANE, metric="acc", mode="max", start={"lr": 0.5, "wd": 0.5}, annotate="origin",
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="not those that this search asks for"):
+        first = searcher.suggest("a")
+    assert place(first) == 6 and len(searcher._search.history) == 6
+
+
+def test_a_study_without_rows_is_begun(tmp_path):
+    with pytest.warns(UserWarning, match="begins"):
+        searcher = again(tmp_path / "none")
+    assert searcher.earlier == 0 and Driver(searcher, 6).run() == Driver(make(), 6).run()
+    (tmp_path / "trials").mkdir()
+    assert Driver(again(tmp_path), 6).run() == Driver(make(), 6).run()
+
+
+def test_what_cannot_be_resumed_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="name the study"):
+        CoordinateDescentSearch.from_results(tmp_path, resume=True)
+    Driver(make(), 2, tmp_path).run()
+    row = results.read_trial(tmp_path, "s", "cd-00000")
+    results.write_trial(tmp_path, row | {"trial_id": "random-00000", "search": "random"})
+    with pytest.raises(ValueError, match="several searches, .'cd', 'random'."):
+        again(tmp_path)
+
+
+def test_what_waits_to_be_asked_again_is_part_of_the_state(tmp_path):
+    """Saved between the resumption and the suggestion of what was running."""
+    cut = Driver(make(3), 12, tmp_path)
+    cut.run(rows=5)
+    searcher, other = again(tmp_path, 3), make(3)
+    first = searcher.suggest("a")
+    searcher.save(str(tmp_path / "state"))
+    other.restore(str(tmp_path / "state"))
+    other.on_trial_complete("a", {"acc": bowl(first)})
+    assert [flat(other.suggest(trial)) for trial in "bc"] == [flat(config) for _, config in cut.running[1:]]
+
+
+@pytest.mark.parametrize("space", [Space(lr=(1e-6, 0.05), wd=(1e-8, 1.0)), Space(lr=(1e-6, 1.0), momentum=(0.1, 1.0))])
+def test_rows_outside_the_space_are_refused_before_a_trial_runs(tmp_path, space):
+    Driver(make(), 2, tmp_path).run()
+    searcher = CoordinateDescentSearch.from_results(tmp_path, "s", resume=True, space=space, metric="acc", mode="max")
+    with pytest.raises(ValueError):
+        searcher.suggest("a")
+
+
+def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
+    """The table has every parameter as a float; a stopped trial's value is censored."""
+    space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128])
+    start = {"lr": 0.1, "batch_size": 32}
+
+    def search(**arguments):
+        return CoordinateDescentSearch(space, "acc", "max", start=start, full_length=("training_iteration", 10), **arguments)
+
+    def step(searcher, n):
+        h = searcher.suggest(f"t{n}")
+        result = {"acc": 0.9 if n == 2 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}), "training_iteration": 3 if n == 2 else 10}
+        searcher.on_trial_complete(f"t{n}", result)
+        return h, result["acc"]
+
+    whole = search()
+    course = [step(whole, n) for n in range(9)]
+    for n, (h, value) in enumerate(course[:5]):
+        results.write_trial(tmp_path, {
+            "study": "s", "search": "cd", "trial_id": f"cd-{n:05d}", "trial_index": n, "attempt": 0, "params": h, "metric_name": "acc", "scores": {},
+            "config": "{}", "software": "{}", "status": "stopped" if n == 2 else "completed", "val_score": value, "ended_at": BEGUN + timedelta(minutes=n),
+        })  # fmt: skip
+    again = CoordinateDescentSearch.from_results(
+        tmp_path, "s", resume=True, space=space, metric="acc", mode="max", start=start, full_length=("training_iteration", 10),
+    )  # fmt: skip
+    rest = [step(again, n) for n in range(5, 9)]
+    assert rest == course[5:] and all(isinstance(h["batch_size"], int) for h, _ in rest)

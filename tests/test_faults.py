@@ -7,6 +7,7 @@ row was there. `pytest -m faults` runs all of it; without `-m`, a short form.
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -167,10 +168,10 @@ def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path)
     faults = json.dumps(dict(zip(range(1, 9), KINDS)))
     argv = ["--search", "random", "--num-samples", "10", "--workers", "2", "--max-failures", "1", "--trial-timeout", "20"]
     driver = whole(tmp_path, cluster.address, *argv, faults=faults)
-    rows = results.read(tmp_path).set_index("trial_index")
+    rows = results.read(tmp_path).set_index("trial_index").astype({"error": object}).replace({"error": {math.nan: None}})
     assert rows["status"].to_dict() == {0: "completed", **dict(zip(range(1, 9), KINDS.values())), 9: "completed"}, driver.said
     for index, kind in enumerate(KINDS, 1):
-        assert (rows["error"][index] or "").startswith(SAID.get(kind, "")), (kind, rows["error"][index])
+        assert str(rows["error"][index]).startswith(SAID.get(kind, "None")), (kind, rows["error"][index])
     begun = Counter(trial for word, trial, *_ in diary(tmp_path) if word == "begin")
     assert {kind: begun[f"random-{index:05d}"] for index, kind in enumerate(KINDS, 1)} == dict.fromkeys(KINDS, 1) | {"_exit": 2, "disk": 2}
     whole(tmp_path, cluster.address, "--resume")

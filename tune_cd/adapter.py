@@ -169,7 +169,7 @@ class OptimiserSearch(JsonState, Searcher):
         begun = trials if begun is None else begun
         self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
         if again is not None:
-            self._orphans = self._joined([self._search.space.check(params) for params in again["params"]])
+            self._orphans.add(self._search, self._index, [self._search.space.check(params) for params in again["params"]])
 
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.

@@ -60,13 +60,49 @@ def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
     lock.release()
 
 
-def test_a_new_process_of_a_dead_one_s_number_does_not_hold_it(store):
+def left(store, **fields) -> None:
+    """The lock's file as a driver of this process's number left it, but for `fields`."""
     lock = made(store)
     lock.acquire()
     held = json.loads(store.read(NAME))
     lock.release()
-    store.write(NAME, json.dumps(held | {"born": "long ago", "token": "other"}).encode())
-    made(store).acquire()
+    born = [fields.pop(name, value) for name, value in zip(("machine", "numbers", "began"), held["born"])]
+    store.write(NAME, json.dumps(held | {"born": born, "token": "other"} | fields).encode())
+
+
+def test_a_new_process_of_a_dead_one_s_number_does_not_hold_it(store, capsys):
+    left(store, began="1")
+    lock = made(store)
+    lock.acquire()
+    assert "is gone" in capsys.readouterr().out
+    lock.release()
+
+
+@pytest.mark.parametrize("other", ["machine", "numbers"])
+def test_a_process_of_another_container_or_machine_of_the_same_name_is_not_looked_for_here(store, other):
+    left(store, **{other: "another"}, pid=2**30)
+    with pytest.raises(Held):
+        made(store).acquire(say=lambda text: left_beating(store))
+
+
+def left_beating(store) -> None:
+    holder = json.loads(store.read(NAME))
+    store.write(NAME, json.dumps(holder | {"beats": holder["beats"] + 1}).encode())
+
+
+def test_a_zombie_holds_nothing(store):
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        began = module._process(process.pid)[2]
+        left(store, began=began, pid=process.pid)
+        with pytest.raises(Held):
+            made(store).acquire()
+        process.kill()
+        deadline = time.monotonic() + 20
+        while module._process(process.pid) is not None:  # killed, and not waited for
+            assert time.monotonic() < deadline
+        lock = made(store)
+        lock.acquire()
+        lock.release()
 
 
 def test_a_driver_elsewhere_that_is_silent_is_gone_and_one_that_beats_is_not(store, capsys):

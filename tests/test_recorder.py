@@ -9,11 +9,13 @@ import pytest
 
 from test_results import silent
 from test_run import study
-from tune_cd import results
+from tune_cd import packed, results
+from tune_cd.callback import tune
 from tune_cd.resumption import lost
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder, write
 from tune_cd.run.resources import Resources
+from trainables import trial
 from trainables.outcome import Evaluation, Outcome, failure
 
 CONFIG = {
@@ -52,6 +54,18 @@ def test_a_second_outcome_of_what_is_on_record_changes_nothing(made, folder, cap
     made().record(CONFIG, DONE, WHERE)
     assert made().record(CONFIG, Outcome(**{**vars(DONE), "val_score": 0.1}), WHERE) is None
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and "what is there stands" in caplog.text
+
+
+def test_the_name_of_another_training_is_not_taken_for_this_one(made):
+    """As when a driver that was thought to be dead has gone on."""
+    made().record(CONFIG, DONE, WHERE)
+    for other in ({"Lambda_p": 0.25}, {"seed": 4}):
+        with pytest.raises(ValueError, match="cd-00004 of study mine is on record with .* another driver"):
+            made().recorded(CONFIG | other)
+
+
+def test_both_sides_use_the_same_words():
+    assert (trial.UNSTORED, trial.PACK) == (tune.UNSTORED, packed.PACK)
 
 
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):

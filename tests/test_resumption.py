@@ -239,3 +239,34 @@ def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
     )  # fmt: skip
     rest = [step(again, n) for n in range(5, 9)]
     assert rest == course[5:] and all(isinstance(h["batch_size"], int) for h, _ in rest)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("settings", ["default", "paper"])
+def test_trials_that_other_searches_ran_are_neither_run_nor_in_the_way(tmp_path, workers, settings):
+    """The search passes two of them, is cut, and goes on: what was running first, and the order of asking as before."""
+    first = Driver(make(workers, settings), 12).run()
+    for n in (0, 4):
+        results.write_trial(tmp_path, {
+            "study": "s", "search": "other", "trial_id": f"other-{n}", "trial_index": n, "attempt": 0, "params": flat(first[n])[1], "config": "{}",
+            "metric_name": "acc", "scores": {}, "software": "{}", "ended_at": BEGUN - timedelta(minutes=9 - n), "status": "completed", "val_score": bowl(first[n]),
+        })  # fmt: skip
+
+    def rows(search):
+        table = results.read(tmp_path, "s")
+        return table[table["search"] == search]
+
+    def reusing():
+        searcher = make(workers, settings)
+        searcher.reuse(rows("other"))
+        return searcher
+
+    whole = Driver(reusing(), 12).run()
+    cut = Driver(reusing(), 12, tmp_path)
+    cut.run(rows=5)
+    running, searcher = [config for _, config in cut.running], reusing()
+    assert searcher.recall(rows("cd"))
+    rest = Driver(searcher, 7).run()
+    assert rest[: len(running)] == running and sorted(map(place, cut.asked[:5] + rest)) == sorted(map(place, whole))
+    assert {str(flat(h)) for h in cut.asked + rest} == {str(flat(h)) for h in whole}
+    assert 0 not in map(place, whole)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from trainables.faults import is_of_the_machine, is_out_of_memory
 from trainables.training import Training
 from trainables.weights import load_tensors
 
@@ -26,6 +27,8 @@ def loads(training: Training, data: bytes, where: str) -> None:
     try:
         training.load_state(state)
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        if is_out_of_memory(error) or is_of_the_machine(error):
+            raise
         raise ValueError(f"{where}: {error}") from error
 
 

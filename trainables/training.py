@@ -178,6 +178,7 @@ class Training:
         if differs:
             raise ValueError(f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
+        self._replayed = {}  # the optimiser's tensors will be others
         with self._aside():
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(state["optimiser"])
@@ -185,7 +186,6 @@ class Training:
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
-        self._replayed = {}  # the optimiser's tensors are others now
         self.iteration = self.target = state["iteration"]
         self.diverged, self.train_seconds = state["diverged"], state["train_seconds"]
         self.curve = [Evaluation(**evaluation) for evaluation in state["curve"]]

@@ -11,6 +11,9 @@ or ends the process; Tune may then run the trial again (`max_failures`), which f
 import json
 import logging
 import math
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -27,7 +30,7 @@ from trainables.outcome import Evaluation, Outcome, failure
 from trainables.pack import Pack
 from trainables.tasks import Setup
 from trainables.training import Training
-from trainables.watchdog import Watchdog
+from trainables.watchdog import OVERDUE, Watchdog
 
 PACK = "pack"
 """The config key of a trial that trains several configurations: a list of what differs between them."""
@@ -37,7 +40,7 @@ UNSTORED = "unstored"
 
 FINISHED = "finished.json"
 CHECKPOINT_SECONDS = 300.0
-CHECKPOINT_SHARE = 0.02  # of the time that saving may take
+CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
 SLACK = 30.0  # seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm to others
 
 log = logging.getLogger(__name__)
@@ -75,18 +78,17 @@ class TrainTrial(tune.Trainable):
         at_once: int | None = None, limit: float | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:  # fmt: skip
         torch.set_num_threads(threads)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler raises SystemExit, as a network's own code may
         setup, self._device = Setup(**setup_fields), torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
-        self._pack: Pack | None = None
-        self._clear(config)
-        with Watchdog(self._overdue).watching(limit):
-            data = DeviceData.load(setup, data_root, self._device, download)
-            self._pack = Pack(setup, data, self._device, at_once=at_once, begun=self._resume)
-            self._begin()
+        self._recording = threading.Lock()
+        data = DeviceData.load(setup, data_root, self._device, download)
+        self._pack = Pack(setup, data, self._device, at_once=at_once, begun=self._resume)
+        self._begin(config)
 
     def reset_config(self, new_config: dict) -> bool:
-        self._clear(new_config)
-        self._begin()
+        self._begin(new_config)
         return True
 
     def step(self) -> dict:
@@ -97,6 +99,7 @@ class TrainTrial(tune.Trainable):
         return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """For schedulers that pause trials; whatever dies, it is the recorder's states that are taken up again."""
         for index, training in self._pack.running.items():
             checkpoint.save(training, Path(checkpoint_dir) / f"training-{index}.pt")
         reports = {index: self._reports[index] for index in self._pack.finished}
@@ -112,18 +115,16 @@ class TrainTrial(tune.Trainable):
                 checkpoint.load(self._pack.start(index), file)
 
     def cleanup(self) -> None:
-        self._pack = None
+        del self._pack
 
-    def _clear(self, config: dict) -> None:
+    def _begin(self, config: dict) -> None:
+        """Take on a trial's members, but for those whose end is on record: a process that was lost had come so far."""
         self._started_at = datetime.now(UTC)
         shared = {name: value for name, value in config.items() if name != PACK}
         self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
         self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
         self._begun: dict[int, float] = {}  # by place: when
         self._due: dict[int, float] = {}  # by place: when the next state is saved
-
-    def _begin(self) -> None:
-        """Take on the members, but for those whose end is on record: a process that was lost had come so far."""
         self._pack.begin(self._members)
         for index, member in enumerate(self._members):
             try:
@@ -189,7 +190,8 @@ class TrainTrial(tune.Trainable):
 
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
         """Record an end, then have it reported."""
-        unstored = self._recorder.record(self._members[index], outcome, self._where(share))
+        with self._recording:
+            unstored = self._recorder.record(self._members[index], outcome, self._where(share))
         report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {"status": outcome.status, "test_score": outcome.test_score}
         if outcome.status == "failed":
             report |= {"val_score": math.nan, "error": outcome.error}
@@ -210,7 +212,7 @@ class TrainTrial(tune.Trainable):
             log.warning("no state was saved: %s", error)
         if self._checkpoint_seconds:
             took = time.monotonic() - began
-            self._due[index] = began + took + max(self._checkpoint_seconds, took / CHECKPOINT_SHARE)
+            self._due[index] = began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
 
     def _seconds_left(self) -> float | None:
         if self._limit is None:
@@ -220,12 +222,14 @@ class TrainTrial(tune.Trainable):
 
     def _overdue(self) -> None:
         """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again elsewhere."""
-        running = list(self._pack.running) if self._pack is not None else []
-        late = [index for index in running if time.monotonic() - self._begun[index] >= self._limit]
-        for index in late or running or range(len(self._members)):
-            training = self._pack.running.get(index) if self._pack is not None else None
-            outcome = failure(self._too_long(), training.curve if training is not None else ())
-            self._recorder.record(self._members[index], outcome, self._where(1 / max(1, len(running))))
+        now, share = time.monotonic(), 1 / self._pack.at_once
+        late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [self._pack.culprit]
+        with self._recording:  # held until the process ends: nothing else is recorded any more
+            for index in late:
+                training = self._pack.running.get(index)
+                outcome = failure(self._too_long(), training.curve if training is not None else ())
+                self._recorder.record(self._members[index], outcome, self._where(share))
+            os._exit(OVERDUE)
 
     def _too_long(self) -> str:
         return f"timeout: not done after {self._limit:g} s"

@@ -26,6 +26,7 @@ from tune_cd.space import Space
 from tune_cd.tune_space import space_from_tune
 
 STATE_VERSION = 1
+LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class OptimiserSearch(JsonState, Searcher):
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
         self._orphans = Orphans()
+        self._reused: pd.DataFrame = results.TRIALS.empty_table().to_pandas()  # rows of other searches, see `reuse`
         self._rows_before: pd.DataFrame | None = None  # this same search's rows, until the first suggestion; see `from_results`
         if space is not None and mode is not None:
             self._begin(space)
@@ -94,7 +96,7 @@ class OptimiserSearch(JsonState, Searcher):
     @property
     def finished(self) -> bool:
         """True when nothing is left to suggest: the search has stopped by itself."""
-        return self._search is not None and self._search.finished
+        return self._search is not None and self._search.finished and not self._orphans
 
     def suggest(self, trial_id: str) -> dict | str | None:
         """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
@@ -103,7 +105,7 @@ class OptimiserSearch(JsonState, Searcher):
         self._go_on()
         h = None if self._orphans.fill(self._search) else self._orphans.take(self._search) or self._next()
         if h is None:
-            return Searcher.FINISHED if self.finished and not self._orphans else None
+            return Searcher.FINISHED if self.finished else None
         self._trials[trial_id] = h
         config = unflatten_dict(h)
         if self._annotate is not None:
@@ -156,20 +158,25 @@ class OptimiserSearch(JsonState, Searcher):
             value = intermediate_values[-1]
         self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
-    def recall(self, trials: pd.DataFrame, begun: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> None:
-        """Go on where an earlier run of this same search stopped; before the first suggestion only.
+    def recall(self, begun: pd.DataFrame, ended: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> bool:
+        """Go on where an earlier run of this same search stopped; before the first suggestion, and after `reuse`.
 
-        trials: its rows of the results table. None is suggested again, and the order of asking is counted on.
-        begun: all its rows, where some are of settings not done with: suggested again, those keep their places.
-        again: those of them that are suggested before all else, since the search may not come to them by itself.
+        begun: its rows of the results table.  ended: those of settings that are done with; None: all.  again: those of them that
+        are to be run again. The rest is suggested no more, what was running comes first, and the order of asking is counted on.
+        Whether the rows are those that this search asks for; if not, it knows them, but goes on otherwise.
         """
         self._require_space("recall")
-        self._search.recall(results.history(trials))
-        key = self._search.space.key
-        begun = trials if begun is None else begun
+        key, ended, again = self._search.space.key, begun if ended is None else ended, begun[:0] if again is None else again
+        walkable = len(begun) <= LONGEST_WALK
+        course = walk_again(restore(self._search.state()), begun, ended, again, self._reused) if walkable else None
+        if course is not None:
+            self._search, self._orphans = self._limited(course.search), Orphans(course.open)
+            self._index = {key(h): place for place, h in enumerate(course.asked)}
+            return True
+        self._search.recall(results.history(ended.drop(again.index, errors="ignore")))
         self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
-        if again is not None:
-            self._orphans.add(self._search, self._index, [self._search.space.check(params) for params in again["params"]])
+        self._orphans.add(self._search, self._index, [self._search.space.check(params) for params in again["params"]])
+        return False
 
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.
@@ -177,7 +184,7 @@ class OptimiserSearch(JsonState, Searcher):
         Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing else.
         """
         self._require_space("reuse")
-        space = self._search.space
+        space, self._reused = self._search.space, trials
         self._known |= {space.key(space.check(told.h)): told for told in results.history(trials)}
 
     # State ----------------------------------------------------------------------------------------------------
@@ -272,16 +279,10 @@ class OptimiserSearch(JsonState, Searcher):
         """Where earlier rows of this same search are known: to where it was when it stopped."""
         if self._rows_before is None or self._search is None:
             return
-        rows = self._rows_before
-        course = walk_again(restore(self._search.state()), rows)
-        self._rows_before = None
-        if course is None:
+        rows, self._rows_before = self._rows_before, None
+        if not self.recall(rows, again=rows[lost(rows)]):
             reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
             warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
-            self.recall(rows[~lost(rows)], begun=rows)
-            return
-        self._search, self._orphans = self._limited(course.search), Orphans(course.open)
-        self._index = {self._search.space.key(h): place for place, h in enumerate(course.asked)}
 
     def _agree(self, trials: list[Ran]) -> None:
         """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""

@@ -12,7 +12,7 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.baselines import restore
 from tune_cd.callback.failures import LOST
-from tune_cd.optimiser import Optimiser
+from tune_cd.optimiser import Optimiser, Told
 
 
 @dataclass
@@ -69,38 +69,53 @@ def lost(trials: pd.DataFrame) -> pd.Series:
     return (trials["status"] == "failed") & trials["error"].fillna("").str.startswith(LOST)
 
 
-def walk_again(search: Optimiser, trials: pd.DataFrame) -> Course | None:
+def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, known: pd.DataFrame) -> Course | None:
     """The course of a search that has asked nothing yet, along its rows; None where they are not those that it asks for.
 
-    The number of workers may have changed since. Raises ValueError for a row outside the space.
+    begun: all its rows.  ended: those of the configurations it was told of.  again: those of them that are to be run again.
+    known: rows of other searches that stand for its own. The number of workers may have changed since.
+    Raises ValueError for a row outside the space.
     """
-    for params in trials["params"]:
-        search.space.check(params)
     key, workers = search.space.key, search.workers
-    at = {int(index): key(params) for index, params in zip(trials["trial_index"], trials["params"])}
-    told = {key(told.h): told for told in results.history(trials)}
-    again = {key(params) for params in trials["params"][lost(trials)]} - {found for found, its in told.items() if its.value is not None}
-    ended = list(dict.fromkeys(key(params) for params in trials.sort_values(["ended_at", "trial_index"])["params"]))
-    asked: list[dict] = []
-    search.workers = workers + len(trials)  # any number may have been live
+    at = {int(index): key(search.space.check(params)) for index, params in zip(begun["trial_index"], begun["params"])}
+    told, events = _events(search, ended)
+    others, their_events = _events(search, known[[key(params) not in set(at.values()) for params in known["params"]]] if len(known) else known)
+    events = sorted(events + their_events)
+    repeated, asked, there = {key(params) for params in again["params"]}, {}, set()
+    search.workers = workers + len(begun)  # any number may have been live
     while True:
-        before, free = search.state(), workers - len(_keys(search, search.live) | (again & _keys(search, asked)))
+        before, free = search.state(), workers - len(_keys(search, search.live) | (repeated & asked.keys()))
         h = search.ask() if len(asked) in at or free > 0 else None
         if h is not None and at.get(len(asked), key(h)) == key(h):
-            asked.append(h)
+            asked[key(h)] = h
+            if key(h) in there:
+                search.tell(*others[key(h)])
             continue
         if h is not None:  # asked for later, when more was known
             search = restore(before)
-        if not ended:
+        if not events:
             break
-        if ended[0] not in _keys(search, asked):
+        _, _, ended_key = events.pop(0)
+        if ended_key in others:
+            there.add(ended_key)
+            if ended_key in asked:
+                search.tell(*others[ended_key])
+        elif ended_key in asked:
+            search.tell(*told[ended_key])
+        else:
             return None
-        search.tell(*told[ended.pop(0)])
-    if not set(at.values()) <= _keys(search, asked) or not set(at) <= set(range(len(asked))):
+    if not set(at.values()) <= asked.keys() or not set(at) <= set(range(len(asked))):
         return None
     search.workers = workers
     live = _keys(search, search.live)
-    return Course(search, asked, [h for h in asked if key(h) in live | again])
+    return Course(search, list(asked.values()), [h for found, h in asked.items() if found in live | repeated])
+
+
+def _events(search: Optimiser, rows: pd.DataFrame) -> tuple[dict[tuple, Told], list[tuple]]:
+    """What the configurations of some rows came to, by key, and when: (time, place in the order of asking, key) of the last of each."""
+    key = search.space.key
+    last = {key(params): (ended_at, index, key(params)) for ended_at, index, params in sorted(zip(rows["ended_at"], rows["trial_index"], rows["params"]), key=lambda row: row[:2])}
+    return {key(told.h): told for told in results.history(rows)}, list(last.values())
 
 
 def _keys(search: Optimiser, configurations: list[dict]) -> set[tuple]:

@@ -50,22 +50,23 @@ class PatientWriter:
                 self._keep([item])
             self._changed.notify_all()
 
-    def close(self) -> tuple[list[tuple[Any, Exception]], str | None]:
+    def close(self, patience: float | None = None) -> tuple[list[tuple[Any, Exception]], str | None]:
         """Ends the thread: (items that were not written, each with its reason, refused ones first; the file that has them).
 
-        Ctrl-C ends the waiting. Without a file, none could be made.
+        patience: instead of the constructor's. Ctrl-C ends the waiting. Without a file, none could be made.
         """
         atexit.unregister(self._at_exit)
+        patience = self._patience if patience is None else patience
         with self._changed:
-            self._deadline = time.monotonic() + self._patience
+            self._deadline = time.monotonic() + patience
             self._changed.notify_all()
         try:
-            self._thread.join(self._patience + 1)  # a write may hang
+            self._thread.join(patience + 1)  # a write may hang
         except KeyboardInterrupt:
             logger.warning("interrupted while result rows were waiting to be written")
         with self._changed:
             self._closed = True
-            unknown = TimeoutError(f"no answer in {self._patience:g} s")
+            unknown = TimeoutError(f"no answer in {patience:g} s")
             waiting = [(item, self._problem or unknown) for item in self._waiting]
             if self._refused or waiting:
                 self._keep([item for item, _ in (self._refused if self._kept else [*self._refused, *waiting])])

@@ -98,19 +98,26 @@ class ResultsCallback(Callback):
         self._write(trials, trial, failed=True)
 
     def on_experiment_end(self, trials, **info) -> None:
+        self.close()
+
+    def close(self, patience: float | None = None) -> None:
+        """Have done with the run: wait for the last rows, and warn of those that could not be written.
+
+        Tune calls this at the end; whoever catches an interrupt of `Tuner.fit` may, with less patience.
+        """
         if self._unchecked:
             os.environ.pop(STRICT, None)
             self._unchecked = False
         if self._writer is None:
             return
-        left, kept = self._writer.close()
+        left, kept = self._writer.close(patience)
         names = [entry.row["trial_id"] for entry, _ in left] + [name for name, _ in self._broken]
         reasons = [reason for _, reason in left] + [reason for _, reason in self._broken]
         if names:
             kept = f"; what there is of them is in {kept}, for tune_cd.callback.write_spooled" if kept else ""
             some = ", ".join(names[:5]) + (", …" if names[5:] else "")
             warnings.warn(f"{len(names)} of {self._rows} result rows were not written ({some}); the first: {redact(str(reasons[0]))}{kept}")
-        self._since = datetime.now(UTC)  # should it be used for another run
+        self._writer, self._since = None, datetime.now(UTC)  # should it be used for another run
         self._forget()
 
     def _forget(self) -> None:

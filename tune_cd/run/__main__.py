@@ -24,20 +24,25 @@ def main(argv: list[str] | None = None) -> int:
     started), 130 or 143 when ended by Ctrl-C or SIGTERM."""
     options, explicit = parse(argv)
     from tune_cd.run import preflight
-    from tune_cd.run.lock import StudyLock
+    from tune_cd.run.lock import Held, StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
 
     try:
         study = preflight.check_study(options, explicit)
-        lock = StudyLock(study.store, study.file("driver.json"))
-        if not options.dry_run:
-            lock.acquire()
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
+    lock = StudyLock(study.store, study.file("driver.json"))
     try:
+        if not options.dry_run:
+            lock.acquire()
         return _with_ray(study, lock)
+    except (Held, OSError) as error:
+        return _refuse(error)
+    except KeyboardInterrupt:  # a run under way says more
+        print("interrupted before the first trial")
+        return INTERRUPTED
     finally:
         lock.release()
 
@@ -82,7 +87,6 @@ def _terminate(number, frame) -> None:
 def _on_cluster(study, lock) -> int:
     from tune_cd.run import preflight
     from tune_cd.run.resources import check_resources, node_resources
-    from tune_cd.run.study import store_options
 
     try:
         resources = check_resources(study.options, *node_resources(), max(search.num_samples for search in study.searches))
@@ -92,7 +96,6 @@ def _on_cluster(study, lock) -> int:
     _announce(study, resources)
     if study.options.dry_run:
         return 0
-    store_options(study)
     return _run(study, resources, lock)
 
 
@@ -105,11 +108,12 @@ def _run(study, resources, lock) -> int:
     from ray.tune import TuneError
 
     from tune_cd.run.searches import groups_of
-    from tune_cd.run.study import tidy
+    from tune_cd.run.study import store_options, tidy
     from tune_cd.run.trials import run_searches
 
     status = 0
     try:
+        store_options(study)
         tidy(study)
         for searches in groups_of(study.searches):
             run_searches(study, searches, resources)
@@ -121,10 +125,10 @@ def _run(study, resources, lock) -> int:
         status = FAILED
         print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
     cut_short = status != 0
-    status = status or FAILED * (not _said(study))
-    if cut_short:
+    found = _said(study)
+    if cut_short and lock.taken_by is None:
         print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
-    return status
+    return status or FAILED * (not found)
 
 
 def _said(study) -> bool:

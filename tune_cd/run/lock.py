@@ -1,12 +1,13 @@
 """One driver a study. Two would ask for the same trials, and each would miss what the other learns.
 
 The lock is a file beside the study's options that names its holder and has a counter, which goes up while the holder
-lives. Who finds it there watches the counter, so clocks need not agree; on the holder's own machine the process is
-looked for. A holder that died, be it by `kill -9` or with its machine, is so found out in half a minute at most.
+lives. Who finds it there watches the counter, so clocks need not agree; beside a holder on the same machine the process
+is looked for. A holder that died, be it by `kill -9` or with its machine, is so found out in half a minute at most.
 (Object stores and network file systems offer no better to all: two drivers begun within the same second may both
 believe to hold it, until the first beat, when one of them ends.)
 """
 
+import getpass
 import json
 import os
 import signal
@@ -43,7 +44,7 @@ class StudyLock:
     def __init__(self, store: Folder | Bucket, name: str, *, beat: float = BEAT, lost: Callable[[], None] = interrupt):
         self._store, self._name, self._beat, self._lost = store, name, beat, lost
         self._own = {
-            "hostname": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "user": _user(),
+            "hostname": socket.gethostname(), "pid": os.getpid(), "born": _process(os.getpid()), "user": user(),
             "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "token": token_hex(8), "beats": 0,
         }  # fmt: skip
         self._stop = threading.Event()
@@ -124,31 +125,28 @@ def _who(holder: dict) -> str:
 
 
 def _lives_here(holder: dict) -> bool | None:
-    """Whether the holder is a living process of this machine; None if it is of another one."""
-    if holder["hostname"] != socket.gethostname():
+    """Whether the holder is a living process of this machine; None if that cannot be told from here."""
+    here = _process(os.getpid())
+    if here is None or holder["born"] is None or holder["born"][:2] != list(here[:2]):
         return None
-    try:
-        os.kill(holder["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # another user's
-    return _born(holder["pid"]) == holder["born"]
+    found = _process(holder["pid"])
+    return found is not None and list(found) == holder["born"]
 
 
-def _born(pid: int) -> str | None:
-    """When a process began, in ticks since the machine did: numbers of processes come again. None where that is not told."""
+def _process(pid: int) -> tuple[str, str, str] | None:
+    """(the machine's start, its set of process numbers, when this process began), since numbers come again, and containers and
+    machines may share a name. None for a process that is dead, and where this is not told."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}/{stat.rpartition(')')[2].split()[19]}"
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        machine, numbers = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")
     except OSError:
         return None
+    return None if state in "ZX" else (machine, numbers, fields[18])
 
 
-def _user() -> str:
+def user() -> str:
+    """Who this is, as far as that is known: a container's user may have no name."""
     try:
-        import getpass
-
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        return "somebody"
+        return str(os.getuid())

@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says")
     where.add_argument("--cpus-per-trial", type=int, metavar="N", help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers")
     where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples where the search learns from trials")
-    where.add_argument("--trial-timeout", type=_seconds, metavar="S", help="seconds after which a training counts as failed, hanging or not; default: no limit")
+    where.add_argument("--trial-timeout", type=_limit, metavar="S", help="seconds after which a training counts as failed, hanging or not; default: no limit")
     where.add_argument("--max-failures", type=_count, default=2, metavar="N", help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s")
     where.add_argument("--checkpoint-seconds", type=_seconds, default=300.0, metavar="S", help="least time between two saved states of a training; default: %(default)g")
     where.add_argument("--tune-dir", type=_path, metavar="DIR", help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder")
@@ -146,6 +146,13 @@ def _seconds(text: str) -> float:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r}: a number of seconds")
+    return seconds
+
+
+def _limit(text: str) -> float:
+    seconds = _seconds(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError("0 s are no time to train")
     return seconds
 
 

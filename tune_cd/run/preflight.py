@@ -1,14 +1,15 @@
 """Everything that can be wrong is found here, before a trial starts."""
 
 import argparse
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tune_cd import results
 from tune_cd.optimiser import check_workers
 from tune_cd.run.options import space_of, study_name, with_stored
 from tune_cd.run.searches import searches_of, with_start_batch
-from tune_cd.run.study import Study, stored_options
+from tune_cd.run.study import Study, stored_study
 from trainables.checks import check_training
 from trainables.datasets import SourceSummary
 from trainables.tasks import XBM, Setup, find_setup, override
@@ -18,17 +19,27 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed."""
     place = results.check_writable(options.results)
     place = place.resolve() if isinstance(place, Path) else place
-    stored = stored_options(place, options)
+    stored = stored_study(place, options)
     if stored is not None:
-        options = with_stored(options, explicit, stored)
+        options = with_stored(options, explicit, stored[0])
     options = with_start_batch(options, explicit)
     setup, source = _checked_setup(options)
+    if stored is not None:
+        _check_same(setup, stored[1])
     name = study_name(options, setup)
     space = space_of(options)
     searches = searches_of(options, setup, space)
     if options.workers is not None:
         check_workers(options.workers)
     return Study(name, place, options, setup, source.name, options.data_root, space, searches)
+
+
+def _check_same(setup: Setup, stored: dict) -> None:
+    """Raises ValueError where the options lead to another set-up than they did, as in a release with other defaults."""
+    now = json.loads(json.dumps(asdict(setup)))
+    differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
+    if differs:
+        raise ValueError(f"--resume: this release's set-up is another one: {', '.join(differs)}; name a new --study")
 
 
 def setup_of(options: argparse.Namespace, form: str) -> Setup:

@@ -44,11 +44,14 @@ class Recorder:
         return {**origin, "trial_id": trial_id, "seed": config["seed"], "attempt": self._attempts.get(trial_id, 0)}
 
     def recorded(self, config: Mapping) -> dict | None:
-        """The report of a training that has ended. Raises OSError where the store does not answer."""
+        """The report of a training that has ended. Raises OSError where the store does not answer, ValueError where its
+        name is another training's: a driver that was thought to be dead has gone on."""
         identity = self.identity(config)
         row = results.read_trial(self._results, self._study, identity["trial_id"])
         if row is None or (row["status"] == "failed" and row["attempt"] < identity["attempt"]):
             return None
+        if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
+            raise ValueError(f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked for with {self._params(config)}: another driver is at work")
         score = nan if row["val_score"] is None else row["val_score"]
         return {"val_score": score, "test_score": row["test_score"], "images_seen": row["images_seen"] or 0, "status": row["status"]}
 
@@ -77,7 +80,7 @@ class Recorder:
         return {
             "study": self._study,
             **identity,
-            "params": {name: config[name] for name in self._searched},
+            "params": self._params(config),
             **{name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size")},
             **{name: getattr(outcome, name) for name in OUTCOME},
             "gpus": self._gpus * where.pop("share"),
@@ -88,6 +91,9 @@ class Recorder:
             **where,
             **self._fields,
         }
+
+    def _params(self, config: Mapping) -> dict:
+        return {name: float(config[name]) for name in self._searched}
 
     @staticmethod
     def _evaluation(look: Evaluation, identity: dict) -> dict:
@@ -102,10 +108,14 @@ OUTCOME = (
 
 
 def write(place: str, told: Mapping) -> None:
-    """Store {"row", "curve"}: the curve first, so that the row says that all is there. Raises as the two writes do."""
+    """Store {"row", "curve"}: the curve first, so that the row says that all is there. Raises as the two writes do, but for a
+    curve that another one stands for: the row counts."""
     row = told["row"]
-    if told["curve"]:
-        results.write_curve(place, row["study"], row["trial_id"], told["curve"])
+    try:
+        if told["curve"]:
+            results.write_curve(place, row["study"], row["trial_id"], told["curve"])
+    except results.ConflictingRow as conflict:
+        log.warning("%s", conflict)
     results.write_trial(place, row)
 
 

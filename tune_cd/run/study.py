@@ -51,8 +51,8 @@ def store_options(study: Study) -> None:
     study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
 
 
-def stored_options(place: Path | str, options: argparse.Namespace) -> dict | None:
-    """The options a study to be continued was started with; None for a new one.
+def stored_study(place: Path | str, options: argparse.Namespace) -> tuple[dict, dict] | None:
+    """The options a study to be continued was started with, and the set-up they led to; None for a new one.
 
     Raises ValueError for a new one whose name is taken, for one to be continued that is not there, and for damaged options.
     """
@@ -88,12 +88,12 @@ def _text(store: Folder | Bucket, file: str) -> bytes | None:
         return None
 
 
-def _options(text: bytes, where: Path | str) -> dict:
+def _options(text: bytes, where: Path | str) -> tuple[dict, dict]:
     try:
         content = json.loads(text)
-        version, options = content["version"], dict(content["options"])
+        version, options, setup = content["version"], dict(content["options"]), dict(content["setup"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay") from error
     if version != STUDY_VERSION:
         raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")
-    return options
+    return options, setup

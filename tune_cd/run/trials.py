@@ -1,6 +1,5 @@
 """The searches of a study as Ray Tune runs: trials wired to their trainable and to the results table."""
 
-import getpass
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from tune_cd.adapter import OptimiserSearch
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.packed import PACK, PackedSearch
 from tune_cd.resumption import lost
+from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
@@ -27,6 +27,7 @@ from tune_cd.run.together import Member, Together
 from trainables.trial import TrainTrial
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
+PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
 
 
 def run_searches(study: Study, searches: list[Search], resources: Resources) -> None:
@@ -40,7 +41,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources) -> 
     table = results.read(study.results, study.name)
     for search in searches:
         done = _done(table, search)
-        if search.name in members and done < search.num_samples:
+        if search.name in members and members[search.name].searcher.finished and done < search.num_samples:
             print(_stopped(search, done))
 
 
@@ -74,7 +75,7 @@ def _tune(
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
     progress = Progress({search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates)
-    tune.Tuner(
+    tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
         param_space={"batch_size": study.options.batch_size, "seed": study.options.seed},
         tune_config=tune.TuneConfig(
@@ -100,12 +101,16 @@ def _tune(
             ),
             verbose=1,
         ),
-    ).fit()
+    )
+    try:
+        tuner.fit()
+    finally:
+        failures.close(PATIENCE)
 
 
 def tune_folder(given: str | None) -> Path:
     """Where Ray Tune keeps files of its own: beside the results they could fill the disk, and fail with the store."""
-    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{getpass.getuser()}")
+    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -118,18 +123,18 @@ def seeds_of(study: Study) -> list[int]:
 def _searcher(
     study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
 ) -> tuple[OptimiserSearch, int]:  # fmt: skip
-    """The search as it goes on from what has ended, and how many of its settings are trained."""
+    """The search as it goes on from its rows, and how many of its settings are done with."""
     searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
     searcher.set_max_concurrency(resources.workers if search.workers is None else search.workers)
-    whole = _whole(ended, study.options.replicates)
-    for told in results.history(whole[whole["search"] == search.knows]):
+    final = _whole(ended, study.options.replicates)
+    for told in results.history(final[final["search"] == search.knows]):
         searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
-    own = whole[whole["search"] == search.name]
-    begun = table[table["search"] == search.name]
-    searcher.recall(own, begun=begun, again=begun.drop(ended.index.intersection(begun.index)))
     alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
-    searcher.reuse(whole[whole["search"].isin(alike)])
-    return searcher, _done(own, search)
+    searcher.reuse(final[final["search"].isin(alike)])
+    begun, whole = table[table["search"] == search.name], _whole(table, study.options.replicates)
+    again = begun[~begun.index.isin(ended.index)]
+    searcher.recall(begun, whole[whole["search"] == search.name], again)
+    return searcher, _done(final, search)
 
 
 def _whole(table: pd.DataFrame, replicates: int) -> pd.DataFrame:

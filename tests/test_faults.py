@@ -107,11 +107,27 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     for kill in range(kills):
         driver.until(lambda: (tmp_path / "s.diary").exists() and sum(word == "begin" for word, *_ in diary(tmp_path)) > kill)
         time.sleep(pick.uniform(0, 1.5))
-        os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL)
+        os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL if kill % 2 else signal.SIGTERM)
     assert driver.wait() == 0, driver.said
     assert table(tmp_path).to_dict() == undisturbed.to_dict() and set(results.read(tmp_path)["attempt"]) == {0}
     assert_none_twice(tmp_path)
     assert driver.said.count("its process was lost and is begun again") == kills
+
+
+def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
+    """What was running is begun again first; no place in the order of asking is left out."""
+    argv = ["--num-samples", "8", "--workers", "2", "--search", "cd"]
+    driver = Driver(tmp_path, cluster.address, *argv)
+    driver.until(lambda: driver.rows() >= 3 and diary(tmp_path)[-1][0] == "begin")
+    driver.kill()
+    unfinished = {trial for word, trial, *_ in diary(tmp_path) if word == "begin"} - {path.stem for path in tmp_path.glob("trials/s/*.parquet")}
+    before = len(diary(tmp_path))
+    whole(tmp_path, cluster.address, "--resume")
+    rows = results.read(tmp_path)
+    assert rows["trial_index"].tolist() == list(range(8)) and set(rows["status"]) == {"completed"}
+    begun = [trial for word, trial, *_ in diary(tmp_path)[before:] if word == "begin"]
+    assert unfinished and set(begun[: len(unfinished)]) == unfinished
+    assert_none_twice(tmp_path)
 
 
 @pytest.mark.faults
@@ -142,15 +158,16 @@ def test_the_head_dies_with_the_driver(undisturbed, tmp_path):
 @pytest.mark.parametrize("how, status", [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.faults)])
 def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, tmp_path, how, status):
     """Before that a second one is refused, and told who holds the study."""
-    driver = Driver(tmp_path, cluster.address, *SIX)
-    driver.until(lambda: driver.rows() >= 1)
+    driver = Driver(tmp_path, cluster.address, "--num-samples", "10", "--workers", "1")
+    driver.until(lambda: (tmp_path / "studies/s/study.json").exists())
     second = Driver(tmp_path, cluster.address, "--resume")
     assert second.wait() == 2 and f"process {driver.process.pid} of " in second.said and "holds the study" in second.said
+    driver.until(lambda: driver.rows() >= 2)
     assert driver.kill(how) == status, driver.said
     assert "interrupted: every finished trial is in the table" in driver.said and "--study s --resume" in driver.said
-    assert not (tmp_path / "studies/s/driver.json").exists()
-    whole(tmp_path, cluster.address, "--resume")
-    assert table(tmp_path).to_dict() == undisturbed.to_dict()
+    assert "best balance found" in driver.said and not (tmp_path / "studies/s/driver.json").exists()
+    whole(tmp_path, cluster.address, "--resume", "--workers", "1")
+    assert table(tmp_path)[:6].to_dict() == undisturbed.to_dict() and len(table(tmp_path)) == 10
     assert_none_twice(tmp_path)
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from tune_cd.redaction import redact
@@ -12,6 +13,7 @@ from tune_cd.run.options import parse
 FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 TERMINATED = 143  # and by SIGTERM
+TERMINATION = threading.Event()  # whether that came
 WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}}
 """OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
 as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine nothing.
@@ -76,12 +78,10 @@ def _connect(address: str | None) -> None:
     signal.signal(signal.SIGTERM, _terminate)  # after Ray, which sets a handler of its own
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
-
-
 def _terminate(number, frame) -> None:
-    raise Terminated
+    """As Ctrl-C, but for the exit status; Ray makes a plain KeyboardInterrupt of whatever is raised in it."""
+    TERMINATION.set()
+    raise KeyboardInterrupt
 
 
 def _on_cluster(study, lock) -> int:
@@ -118,8 +118,8 @@ def _run(study, resources, lock) -> int:
         for searches in groups_of(study.searches):
             run_searches(study, searches, resources)
         tidy(study, ended=True)
-    except KeyboardInterrupt as signalled:
-        status = TERMINATED if isinstance(signalled, Terminated) else INTERRUPTED
+    except KeyboardInterrupt:
+        status = TERMINATED if TERMINATION.is_set() else INTERRUPTED
         print("\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over", end=": every finished trial is in the table\n")
     except (OSError, TuneError) as error:
         status = FAILED

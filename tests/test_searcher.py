@@ -520,3 +520,13 @@ tune.Tuner(
     run_config=tune.RunConfig(name="cut", storage_path={path!r}, verbose=0, callbacks=[Kill()]),
 ).fit()
 """
+
+
+def test_what_was_lost_is_run_again_though_the_search_asks_for_other_trials_now():
+    """With its place and its origin, and before the search may end."""
+    table = rows(drive(method("cd"), 8)).assign(direction="balance", line_position=0.5)
+    searcher = OptimiserSearch(PLANE, "acc", "max", make=OPTIMISERS["cd"], start={"lr": 1e-5, "wd": 1e-3}, annotate="origin")
+    assert not searcher.recall(table, again=table.iloc[[3]])
+    again = drive(searcher, 2)
+    assert again[0] == {**table["params"][3], "origin": {"direction": "balance", "line_position": 0.5, "trial_index": 3}}
+    assert again[1]["origin"]["trial_index"] == 8

@@ -77,6 +77,7 @@ class TrainTrial(tune.Trainable):
         self, config: dict, setup_fields: dict, data_root: str | None, threads: int, recorder: Recorder, download: bool = False,
         at_once: int | None = None, limit: float | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:  # fmt: skip
+        """Load the data, and begin. Raises as `DeviceData.load` does."""
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler raises SystemExit, as a network's own code may

@@ -18,7 +18,7 @@ from tune_cd import results
 from tune_cd.arguments import check_mode, points
 from tune_cd.baselines import restore
 from tune_cd.json_state import JsonState
-from tune_cd.optimiser import Optimiser, Told
+from tune_cd.optimiser import Optimiser, Proposal, Told
 from tune_cd.resumption import Orphans, lost, walk_again
 from tune_cd.callback.rows import finite, stopped_early
 from tune_cd.snapshot import Ran, trials_in
@@ -61,7 +61,7 @@ class OptimiserSearch(JsonState, Searcher):
         self._search: Optimiser | None = None
         self._trials: dict[str, dict] = {}  # trial id -> h
         self._index: dict[tuple, int] = {}  # by key: place in the order of asking
-        self._origins: dict[tuple, dict] = {}  # by key: of orphans that this search has not asked for itself
+        self._origins: dict[tuple, Proposal] = {}  # by key: of orphans that this search has not asked for itself
         self._known: dict[tuple, Told] = {}  # by key: what other searches measured, see `reuse`
         self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
@@ -176,9 +176,9 @@ class OptimiserSearch(JsonState, Searcher):
             return True
         self._search.recall(results.history(ended.drop(again.index, errors="ignore")))
         self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
-        for params, direction, position in zip(again["params"], again["direction"], again["line_position"]):
-            self._origins[key(params)] = {"direction": direction, "line_position": position}
-            self._orphans.add(self._search, self._index, [self._search.space.check(params)])
+        for row in again.itertuples():
+            self._origins[key(row.params)] = Proposal(row.params, row.direction, row.line_position)
+            self._orphans.add(self._search, self._index, [self._search.space.check(row.params)])
         return False
 
     def reuse(self, trials: pd.DataFrame) -> None:
@@ -327,11 +327,8 @@ class OptimiserSearch(JsonState, Searcher):
 
     def _annotation(self, h: dict) -> dict:
         key = self._search.space.key(h)
-        origin = self._origins.get(key)
-        if origin is None:
-            asked = self._search.origin(h)
-            origin = {"direction": asked.direction, "line_position": asked.line_position}
-        return origin | {"trial_index": self._index[key]}
+        origin = self._origins.get(key) or self._search.origin(h)
+        return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": self._index[key]}
 
     def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
         """The configuration of a trial we never suggested, if its result names one inside the space."""

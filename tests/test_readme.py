@@ -24,7 +24,7 @@ def arguments(module: str) -> list[list[str]]:
 def test_two_commands_do_everything():
     install, test = (line for line in COMMANDS if "pip install" in line)
     assert install.startswith("python3 -m venv .venv && .venv/bin/pip install") and install.endswith("-m tune_cd.run")
-    assert test.endswith("-m pytest")
+    assert test.endswith("-m pytest -n auto --maxprocesses 4 --dist loadfile")
 
 
 @pytest.mark.parametrize("argv", arguments("tune_cd.run"))

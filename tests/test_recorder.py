@@ -11,9 +11,10 @@ from test_results import silent
 from test_run import study
 from tune_cd import packed, results
 from tune_cd.callback import tune
+from tune_cd.callback.filing import write
 from tune_cd.resumption import lost
 from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.recorder import Recorder, write
+from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from trainables import trial
 from trainables.outcome import Evaluation, Outcome, failure
@@ -91,8 +92,8 @@ def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder
     told = made().record(CONFIG, DONE, WHERE)
     assert told["row"]["trial_id"] == "cd-00004" and len(told["curve"]) == 2
     (folder / "trials").unlink()
-    write(str(folder), told)
-    write(str(folder), told)
+    write(str(folder), **told)
+    write(str(folder), **told)
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and len(results.read_curves(folder)) == 2
 
 

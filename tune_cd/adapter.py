@@ -17,10 +17,10 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd import results
 from tune_cd.arguments import check_mode, points
 from tune_cd.baselines import restore
+from tune_cd.callback.rows import finite, stopped_early
 from tune_cd.json_state import JsonState
 from tune_cd.optimiser import Optimiser, Proposal, Told
 from tune_cd.resumption import Orphans, lost, walk_again
-from tune_cd.callback.rows import finite, stopped_early
 from tune_cd.snapshot import Ran, trials_in
 from tune_cd.space import Space
 from tune_cd.tune_space import space_from_tune

@@ -79,7 +79,8 @@ def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, agai
     key, workers = search.space.key, search.workers
     at = {int(index): key(search.space.check(params)) for index, params in zip(begun["trial_index"], begun["params"])}
     told, events = _events(search, ended)
-    others, their_events = _events(search, known[[key(params) not in set(at.values()) for params in known["params"]]] if len(known) else known)
+    own = set(at.values())
+    others, their_events = _events(search, known[known["params"].map(lambda params: key(params) not in own).astype(bool)])
     events = sorted(events + their_events)
     repeated, asked, there = {key(params) for params in again["params"]}, {}, set()
     search.workers = workers + len(begun)  # any number may have been live
@@ -104,7 +105,7 @@ def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, agai
             search.tell(*told[ended_key])
         else:
             return None
-    if not set(at.values()) <= asked.keys() or not set(at) <= set(range(len(asked))):
+    if not own <= asked.keys() or not set(at) <= set(range(len(asked))):
         return None
     search.workers = workers
     live = _keys(search, search.live)
@@ -114,7 +115,8 @@ def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, agai
 def _events(search: Optimiser, rows: pd.DataFrame) -> tuple[dict[tuple, Told], list[tuple]]:
     """What the configurations of some rows came to, by key, and when: (time, place in the order of asking, key) of the last of each."""
     key = search.space.key
-    last = {key(params): (ended_at, index, key(params)) for ended_at, index, params in sorted(zip(rows["ended_at"], rows["trial_index"], rows["params"]), key=lambda row: row[:2])}
+    ends = sorted(zip(rows["ended_at"], rows["trial_index"], map(key, rows["params"])))
+    last = {end[-1]: end for end in ends}
     return {key(told.h): told for told in results.history(rows)}, list(last.values())
 
 

@@ -1,7 +1,8 @@
 """Where a row of a Tune run goes in its study: the number and the attempt that are free, or its own."""
 
 import json
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from tune_cd import results
 
 TIMES = ("started_at", "ended_at")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,7 @@ class Filing:
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
                 return
-        if entry.curve:
-            results.write_curve(self._location, row["study"], row["trial_id"], entry.curve)
-        results.write_trial(self._location, row)
+        write(self._location, row, entry.curve)
 
     def _candidates(self, entry: Entry) -> Iterator[dict]:
         """The row under the names it may have, in order."""
@@ -105,6 +106,17 @@ class Filing:
         except FileNotFoundError:
             return []
         return table[table["search"] == entry.row["search"]].to_dict("records")
+
+
+def write(location: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
+    """Store a row and its curve, this first, so that the row says that all is there. Raises as the two writes do, but for a
+    curve that another one stands for: the row counts."""
+    try:
+        if curve:
+            results.write_curve(location, row["study"], row["trial_id"], curve)
+    except results.ConflictingRow as conflict:
+        log.warning("%s", conflict)
+    results.write_trial(location, row)
 
 
 def trial_name(search: str, trial_index: int) -> str:

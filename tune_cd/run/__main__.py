@@ -37,11 +37,12 @@ def main(argv: list[str] | None = None) -> int:
         return _refuse(error)
     lock = StudyLock(study.store, study.file("driver.json"))
     try:
-        if not options.dry_run:
-            lock.acquire()
+        try:
+            if not options.dry_run:
+                lock.acquire()
+        except (Held, OSError) as error:
+            return _refuse(error)
         return _with_ray(study, lock)
-    except (Held, OSError) as error:
-        return _refuse(error)
     except KeyboardInterrupt:  # a run under way says more
         print("interrupted before the first trial")
         return INTERRUPTED

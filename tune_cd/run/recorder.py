@@ -11,7 +11,7 @@ from math import nan
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.callback import trial_name
+from tune_cd.callback.filing import trial_name, write
 from tune_cd.provenance import git_commit, software
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
@@ -60,7 +60,7 @@ class Recorder:
         identity = self.identity(config)
         told = {"row": self._row(config, identity, outcome, dict(where)), "curve": [self._evaluation(look, identity) for look in outcome.curve]}
         try:
-            write(self._results, told)
+            write(self._results, **told)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
         except OSError as error:
@@ -105,18 +105,6 @@ OUTCOME = (
     "status", "val_score", "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "error",
 )  # fmt: skip
 """Fields of a row that are the outcome's own."""
-
-
-def write(place: str, told: Mapping) -> None:
-    """Store {"row", "curve"}: the curve first, so that the row says that all is there. Raises as the two writes do, but for a
-    curve that another one stands for: the row counts."""
-    row = told["row"]
-    try:
-        if told["curve"]:
-            results.write_curve(place, row["study"], row["trial_id"], told["curve"])
-    except results.ConflictingRow as conflict:
-        log.warning("%s", conflict)
-    results.write_trial(place, row)
 
 
 def fixed_fields(study: Study) -> dict:

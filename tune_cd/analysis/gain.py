@@ -1,0 +1,71 @@
+"""What balancing is worth: the best of a landscape beside the best that a conventional recipe can reach (`fig:balance_gain`)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import balance
+from tune_cd.analysis.grids import Grid
+from tune_cd.analysis.scores import BALANCE
+
+
+def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None) -> np.ndarray:
+    """Cells that a recipe with this average reaches by its learning rate alone: booleans [n_p, n_e, n_b].
+
+    They lie on the diagonal Lambda_e / Lambda_p = λ_e / λ_p (`ssec:ctrm_norm`), which passes between cells in general: those
+    count whose centre is at most `within` octaves of Lambda_e away, by default half a step of the grid, so that every
+    Lambda_p has its nearest Lambda_e (two of them where the diagonal passes just between).
+    Raises ValueError for other axes than (Lambda_p, Lambda_e, batch_size), an unknown average, a batch size that k does
+    not divide, and where `within` is needed because the grid has a single Lambda_e.
+    """
+    if grid.names != BALANCE:
+        raise ValueError(f"axes {grid.names}: {BALANCE} are required")
+    within = grid.steps[1] / 2 if within is None else within
+    if not np.isfinite(within):
+        raise ValueError("a grid of one Lambda_e has no step: say how many octaves away counts as reachable, within=...")
+    ratios = np.array([_ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
+    positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
+    away = entropy[None, :, None] - positive[:, None, None] - ratios
+    return np.abs(away) <= within + 1e-9
+
+
+def balance_gain(
+    grid: Grid, k: int = 2, averages: Sequence[str] = balance.AVERAGES, within: float | None = None, select: Grid | None = None
+) -> pd.DataFrame:
+    """The best score at each batch size, and the best that each average reaches without a balance of its own.
+
+    Indexed by batch_size. Columns: best, best_Lambda_p, best_Lambda_e, for every average the same (separate,
+    separate_Lambda_p, ...), and gain_separate, ...: best less that average's. NaN where no such cell has a value.
+    `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
+    select: the grid in which the best cells are chosen, such as the validation score's, where `grid` holds the score that
+    is reported; None: in `grid` itself, as the paper's figures do. k, within and errors: see `reachable`; ValueError where
+    `select` has other cells.
+    """
+    select = grid if select is None else select
+    if any(not np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in zip(grid.ticks, select.ticks, strict=True)):
+        raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
+    among = {"best": np.ones(grid.values.shape, dtype=bool)} | {average: reachable(grid, average, k, within) for average in averages}
+    rows = []
+    for place in range(len(grid.ticks[2])):
+        row: dict[str, float] = {}
+        for name, cells in among.items():
+            row |= _best(grid, select, cells, place, name)
+        rows.append(row | {f"gain_{average}": row["best"] - row[average] for average in averages})
+    return pd.DataFrame(rows, index=pd.Index(grid.ticks[2], name="batch_size"))
+
+
+def _ratio(average: str, batch_size: float, k: int) -> float:
+    if np.isnan(batch_size) and average != "separate":
+        raise ValueError(f"average {average!r}: where it lies depends on the batch size, which these trials do not say")
+    positive, entropy = (1.0, 1.0) if np.isnan(batch_size) else balance.average_weights(average, int(batch_size), k)
+    return float(np.log2(entropy / positive))
+
+
+def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int, name: str) -> dict[str, float]:
+    """The reported value of the cell that is best where it is selected, and its weights."""
+    chosen = np.where(cells[..., place] & np.isfinite(grid.values[..., place]), select.values[..., place], np.nan)
+    if np.isnan(chosen).all():
+        return dict.fromkeys((name, f"{name}_Lambda_p", f"{name}_Lambda_e"), np.nan)
+    p, e = np.unravel_index(np.nanargmax(chosen), chosen.shape)
+    return {name: grid.values[p, e, place], f"{name}_Lambda_p": grid.ticks[0][p], f"{name}_Lambda_e": grid.ticks[1][e]}

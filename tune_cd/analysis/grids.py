@@ -1,0 +1,142 @@
+"""Landscapes as labelled grids: M(h) over (Lambda_p, Lambda_e, b), averaged over seeds (`fig:hp_omniglot`).
+
+    landscape = grid(results.read("results", "my-grid"), "test_score")
+    landscape.at(64)                        # a slice: rows Lambda_p, columns Lambda_e
+    landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
+    landscape.holes                         # cells without a value, and why
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis.scores import octaves, parameter, parameter_names, require_one, score_column
+from tune_cd.space import KEY_DIGITS
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e, n_b].
+
+    score: its name. names, ticks: the axes and their values, ascending (a value is NaN where trials do not say it).
+    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard deviation,
+    NaN below two. lost: trainings that ended without the score (diverged, failed, stopped).
+    """
+
+    score: str
+    names: tuple[str, ...]
+    ticks: tuple[np.ndarray, ...]
+    values: np.ndarray
+    counts: np.ndarray
+    spread: np.ndarray
+    lost: np.ndarray
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Octaves between neighbours on each axis, the median; NaN for an axis of one value."""
+        return tuple(float(np.median(np.diff(np.log2(tick)))) if len(tick) > 1 else np.nan for tick in self.ticks)
+
+    @property
+    def holes(self) -> pd.DataFrame:
+        """Cells without a value, and the reason: "not run", or "not completed" where all trainings were lost."""
+        frame = self.frame()
+        holes = frame[frame["count"] == 0]
+        return holes[list(self.names)].assign(reason=np.where(holes["lost"] > 0, "not completed", "not run")).reset_index(drop=True)
+
+    @property
+    def best(self) -> pd.Series | None:
+        """The best cell, a row of `top`; None where no cell has a value."""
+        best = self.top(1)
+        return best.iloc[0] if len(best) else None
+
+    def frame(self) -> pd.DataFrame:
+        """One row a cell: the parameters, then value, count, spread and lost."""
+        cells = pd.MultiIndex.from_product(self.ticks, names=self.names).to_frame(index=False)
+        return cells.assign(value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel())
+
+    def place(self, batch_size: float | None = None) -> int:
+        """Where a batch size lies on the last axis; None: of a grid that has only one. Raises ValueError for one it has not."""
+        ticks = self.ticks[-1]
+        found = np.arange(len(ticks)) if batch_size is None else np.flatnonzero(ticks == batch_size)
+        if len(found) != 1:
+            raise ValueError(f"{self.names[-1]} {batch_size}: one of {ticks.tolist()}")
+        return int(found[0])
+
+    def at(self, batch_size: float | None = None) -> pd.DataFrame:
+        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole. Raises ValueError as `place`."""
+        rows, columns = (pd.Index(tick, name=name) for tick, name in zip(self.ticks[:2], self.names))
+        return pd.DataFrame(self.values[..., self.place(batch_size)], index=rows, columns=columns)
+
+    def top(self, k: int = 8, batch_size: float | None = None) -> pd.DataFrame:
+        """The k best cells, of one batch size or of all, best first; of equal ones that with the smaller parameters.
+
+        Columns as in `frame`. Raises ValueError for k < 1 and as `place`.
+        """
+        if k < 1:
+            raise ValueError(f"k = {k}: at least 1")
+        frame = self.frame()
+        if batch_size is not None:
+            frame = frame[frame[self.names[-1]] == self.ticks[-1][self.place(batch_size)]]
+        return frame[frame["count"] > 0].sort_values("value", ascending=False, kind="stable").head(k).reset_index(drop=True)
+
+
+def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None) -> Grid:
+    """The grid of a score: a column of the table, or a name in its `scores` map.
+
+    trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for (the
+    same setting and seed) counts once. Rows that do not say where they are on an axis cannot be placed and are left out,
+    but for the batch size, which is NaN then.
+    axes: parameters' names; None: (Lambda_p, Lambda_e, batch_size) where trials have them, else every searched one.
+    cell: None: every setting that occurs is a cell; else settings are put into cells so many octaves wide.
+    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, and cell <= 0.
+    """
+    require_one(trials)
+    if cell is not None and not cell > 0:
+        raise ValueError(f"cell = {cell!r}: octaves, > 0")
+    names = tuple(axes or parameter_names(trials))
+    values = score_column(trials, score).where(trials["status"] == "completed") if len(trials) else pd.Series(dtype=float)
+    columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
+    table = pd.DataFrame({"value": values.to_numpy(), "seed": trials["seed"].to_numpy() if "seed" in trials else None})
+    known = ~np.isnan(columns[[name != "batch_size" for name in names]]).any(0)
+    table, columns = table[known].reset_index(drop=True), columns[:, known]
+    at = [_cells(octaves(column, name), cell) for column, name in zip(columns, names)]
+    ticks, codes = zip(*(_ticks(column, where, name, cell) for column, where, name in zip(columns, at, names)))
+    shape = tuple(map(len, ticks))
+    table["cell"] = np.ravel_multi_index(codes, shape) if len(table) else np.array([], dtype=int)
+    return Grid(score, names, ticks, *_aggregated(_once(table, codes, columns), shape))
+
+
+def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
+    """Coordinates in octaves, those of one cell made equal."""
+    return np.round(x, KEY_DIGITS) if cell is None else np.round(x / cell) * cell
+
+
+def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an axis, ascending, and each trial's place on it."""
+    coordinates, first, codes = np.unique(at, return_index=True, return_inverse=True)
+    values = column[first] if cell is None else 2.0**coordinates  # the value itself, not what is left of it after log2 and back
+    whole = name == "batch_size" and cell is None and np.isfinite(values).all()
+    return values.astype(int) if whole else values, codes
+
+
+def _once(table: pd.DataFrame, codes: Sequence[np.ndarray], columns: np.ndarray) -> pd.DataFrame:
+    """One row a training: of rows with equal parameters and seed the first with a value."""
+    keys = pd.DataFrame(np.round(np.log2(columns.T), KEY_DIGITS)).assign(seed=table["seed"], missing=table["value"].isna())
+    order = keys.sort_values("missing", kind="stable").index
+    repeated = keys.loc[order].drop(columns="missing").duplicated() & keys.loc[order, "seed"].notna()
+    return table.loc[order[~repeated.to_numpy()]]
+
+
+def _aggregated(table: pd.DataFrame, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """values, counts, spread and lost, each of this shape."""
+    size, finite = int(np.prod(shape)), np.isfinite(table["value"].to_numpy(dtype=float))
+    cells, values = table["cell"].to_numpy()[finite], table["value"].to_numpy(dtype=float)[finite]
+    counts = np.bincount(cells, minlength=size)
+    lost = np.bincount(table["cell"].to_numpy()[~finite], minlength=size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.bincount(cells, values, minlength=size) / counts
+        squares = np.bincount(cells, (values - means[cells]) ** 2, minlength=size)
+        spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
+    return [array.reshape(shape) for array in (means, counts, spread, lost)]

@@ -1,0 +1,253 @@
+"""The shape of a landscape around its optimum: a quadratic fit, its principal directions and widths.
+
+Coordinate descent needs few line searches where its directions are conjugate for the Hessian of M in log h
+(`subsec:reparam`); "it would also be possible to approximate the Hessian of M in the optimal configuration", says the paper.
+
+    shape = ridge(results.read("results", "my-grid"), "test_score")
+    shape.widths                        # octaves to 5 % below the optimum, along each principal direction
+    alignment(shape, A_O)               # degrees between those and the rows of eq:matrix_a, with 95 % intervals
+    coupling(shape, A_TH)               # how far the rows are from conjugate: 0 would be ideal, 1 the worst
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis.grids import grid
+
+A_O = np.array([[-1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+"""`eq:matrix_a`: balance, joint learning rate, batch size."""
+
+A_TH = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -2.0], [1.0, -1.0, 0.0]])
+"""`eq:linear_system`: the constraints on the positive term, the entropy term and the balance of both."""
+
+DROP = 0.05
+"""A width is the distance at which the score is this share of its best value lower, as in n-95."""
+
+DRAWS = 1000
+"""Hessians drawn from the fit's uncertainty, from which intervals are read."""
+
+ROUNDS = 5  # of choosing the trials near the optimum by the fit, and fitting again
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """The quadratic best + (x - optimum)ᵀ H (x - optimum) / 2 through the trials near the best one; x in octaves.
+
+    names: the axes [d] that took several values. optimum [d]: the parameters there, NaN unless the fit has a maximum inside
+    the box that trials cover. value: the fit's there, or the best trial's. hessian [d, d]: score per octave².
+    directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues, negative
+    where the score falls. widths [d]: octaves in which the fit falls by DROP of its value, inf where it does not fall.
+    widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d, d]: Hessians as uncertain as the fit.
+    trials: how many settings it went through. residual: their standard deviation from it. low, high [d]: that box.
+    """
+
+    names: tuple[str, ...]
+    optimum: np.ndarray
+    value: float
+    hessian: np.ndarray
+    directions: np.ndarray
+    curvatures: np.ndarray
+    widths: np.ndarray
+    widths_low: np.ndarray
+    widths_high: np.ndarray
+    draws: np.ndarray
+    trials: int
+    residual: float
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def peaked(self) -> bool:
+        """Whether the score falls in every direction, as far as can be told: in 95 % of draws."""
+        return bool((np.linalg.eigvalsh(self.draws).max(-1) < 0).mean() >= 0.95)
+
+
+def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, share: float = 0.25, seed: int = 0) -> Ridge:
+    """Fit a quadratic in octaves, by least squares, to the settings near the best one.
+
+    Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the best
+    one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum: of a
+    Gaussian ridge, share 0.25 finds widths that are 7 % too large, 0.5 finds 20 %.
+    trials, axes and errors: as in `analysis.grid`, whose cells are the settings (means over seeds); axes of one value are left
+    out. Raises ValueError also for a share outside (0, 1], where no axis took two values, and for too few settings: a
+    quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 more are needed to tell how uncertain they are.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
+    cells = grid(trials, score, axes)
+    frame = cells.frame()
+    frame = frame[frame["count"] > 0]
+    names = tuple(name for name in cells.names if frame[name].nunique() > 1)
+    least = (len(names) + 1) * (len(names) + 2) // 2 + 2
+    if not names or len(frame) < least:
+        raise ValueError(f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ in one or more are needed")
+    x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
+    near = _nearest(x, x[y.argmax()], least)
+    for _ in range(ROUNDS):
+        near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
+        if np.array_equal(near, before):
+            break
+    return _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
+
+
+def alignment(ridge: Ridge, matrix: np.ndarray) -> pd.DataFrame:
+    """Degrees between each principal direction and each row of a matrix of directions [rows, 3] in log (Lambda_p, Lambda_e, b).
+
+    One row a pair: direction, row, degrees, and low, high: the 95 % interval. Of a fit over fewer axes only the rows that move
+    along these alone are compared. Raises ValueError where there is none.
+    """
+    rows = _rows(ridge, matrix)
+    drawn = np.array([_oriented(hessian, ridge.directions) for hessian in ridge.draws])  # [DRAWS, d, d]
+    table = []
+    for at, direction in enumerate(ridge.directions):
+        for number, row in rows.items():
+            low, high = np.quantile(_degrees(drawn[:, at] @ row), [0.025, 0.975])
+            table.append({"direction": at, "row": number, "degrees": float(_degrees(direction @ row)), "low": float(low), "high": float(high)})
+    return pd.DataFrame(table)
+
+
+def coupling(ridge: Ridge, matrix: np.ndarray) -> pd.DataFrame:
+    """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
+
+    0: a line search along one does not move the other's optimum, so one sweep is enough; 1: they are as bad as parallel.
+    One row a pair: first, second (rows of the matrix), coupling, low, high. matrix: as in `alignment`.
+    """
+    rows = _rows(ridge, matrix)
+    table = []
+    numbers = list(rows)
+    for place, first in enumerate(numbers):
+        for second in numbers[place + 1 :]:
+            drawn = [_coupled(hessian, rows[first], rows[second]) for hessian in ridge.draws]
+            low, high = np.quantile(drawn, [0.025, 0.975])
+            coupled = _coupled(ridge.hessian, rows[first], rows[second])
+            table.append({"first": first, "second": second, "coupling": coupled, "low": float(low), "high": float(high)})
+    return pd.DataFrame(table, columns=["first", "second", "coupling", "low", "high"])
+
+
+class _Fit:
+    """y ~ c + g·x + xᵀHx/2 by least squares. x [n, d] in octaves, y [n]; n is at least the number of coefficients."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray):
+        self.centre = x[y.argmax()]
+        self.terms = np.triu_indices(x.shape[1])
+        design = self._design(x)
+        self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
+        self.freedom = len(y) - np.linalg.matrix_rank(design)
+        residuals = y - design @ self.coefficients
+        self.residual = float(np.sqrt((residuals**2).sum() / max(1, self.freedom)))
+        self.covariance = self.residual**2 * np.linalg.pinv(design.T @ design)
+        self.hessian = self._hessian(self.coefficients)
+
+    def _design(self, x: np.ndarray) -> np.ndarray:
+        d = x - self.centre
+        first, second = self.terms
+        halved = np.where(first == second, 0.5, 1.0)
+        return np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second] * halved])
+
+    def _hessian(self, coefficients: np.ndarray) -> np.ndarray:
+        d = len(self.centre)
+        hessian = np.zeros((d, d))
+        hessian[self.terms] = coefficients[1 + d :]
+        return np.triu(hessian) + np.triu(hessian, 1).T
+
+    def at(self, x: np.ndarray) -> np.ndarray:
+        return self._design(x) @ self.coefficients
+
+    def optimum(self) -> np.ndarray | None:
+        """Coordinates of the maximum; None where the fit has none."""
+        if np.linalg.eigvalsh(self.hessian).max() >= 0:
+            return None
+        return self.centre - np.linalg.solve(self.hessian, self.coefficients[1 : 1 + len(self.centre)])
+
+    def drawn(self, seed: int) -> np.ndarray:
+        """Hessians [DRAWS, d, d] from the coefficients' distribution, Student's t with the fit's degrees of freedom."""
+        rng = np.random.default_rng(seed)
+        freedom = max(1, self.freedom)
+        scale = np.sqrt(freedom / rng.chisquare(freedom, DRAWS))
+        normal = rng.multivariate_normal(np.zeros(len(self.coefficients)), self.covariance, DRAWS, method="eigh")
+        return np.array([self._hessian(self.coefficients + by * draw) for by, draw in zip(scale, normal)])
+
+
+def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
+    """Places of the settings nearest to one, at least so many and those as near as the last of them, ascending.
+
+    They must span a quadratic: settings on one line through the best say nothing about the rest, however many they are.
+    """
+    distance = np.linalg.norm((x - centre), axis=1)
+    order = np.argsort(distance, kind="stable")
+    for count in range(least, len(x) + 1):
+        near = np.flatnonzero(distance <= distance[order[count - 1]] + 1e-9)
+        if _spans(x[near] - centre):
+            return near
+    return np.arange(len(x))
+
+
+def _spans(d: np.ndarray) -> bool:
+    first, second = np.triu_indices(d.shape[1])
+    design = np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second]])
+    return np.linalg.matrix_rank(design) == design.shape[1]
+
+
+def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> np.ndarray:
+    """Places of the settings that the fit says are near the optimum; those of `_nearest` where it has none or they are too few."""
+    if fit.optimum() is not None:
+        fitted = fit.at(x)
+        drop = fitted.max() - fitted
+        for near in (np.flatnonzero(drop <= share * np.ptp(y)), np.sort(np.argsort(drop, kind="stable")[:least])):
+            if len(near) >= least and _spans(x[near] - fit.centre):
+                return near
+    return _nearest(x, x[y.argmax()], least)
+
+
+def _ridge(names: tuple[str, ...], fit: _Fit, x: np.ndarray, y: np.ndarray, seed: int) -> Ridge:
+    low, high = x.min(0), x.max(0)
+    optimum = fit.optimum()
+    inside = optimum is not None and bool(((optimum >= low) & (optimum <= high)).all())
+    value = float(fit.at(optimum[None])[0]) if inside else float(y.max())
+    curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
+    draws = fit.drawn(seed)
+    spread = np.linalg.eigvalsh(draws)
+    widths_low, widths_high = np.quantile(_widths(spread, value), [0.025, 0.975], axis=0, method="nearest")
+    return Ridge(
+        names, 2.0**optimum if inside else np.full(len(names), np.nan), value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value),
+        widths_low, widths_high, draws, len(x), fit.residual, 2.0**low, 2.0**high,
+    )  # fmt: skip
+
+
+def _widths(curvatures: np.ndarray, value: float) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.where(curvatures < 0, np.sqrt(2 * DROP * abs(value) / np.maximum(-curvatures, 0)), np.inf)
+
+
+def _rows(ridge: Ridge, matrix: np.ndarray) -> dict[int, np.ndarray]:
+    """The matrix's rows that move along the fit's axes alone, as unit vectors on those, by their number."""
+    matrix = np.asarray(matrix, dtype=float)
+    axes = [("Lambda_p", "Lambda_e", "batch_size").index(name) for name in ridge.names if name in ("Lambda_p", "Lambda_e", "batch_size")]
+    others = [axis for axis in range(matrix.shape[1]) if axis not in axes]
+    rows = {number: row[axes] / np.linalg.norm(row) for number, row in enumerate(matrix) if not row[others].any()}
+    if len(axes) < len(ridge.names) or not rows:
+        raise ValueError(f"a fit over {ridge.names} cannot be compared with directions of (Lambda_p, Lambda_e, batch_size) {matrix.tolist()}")
+    return rows
+
+
+def _oriented(hessian: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Principal directions of a drawn Hessian, in the order of those they are nearest to."""
+    vectors = np.linalg.eigh(hessian)[1].T
+    likeness, order = np.abs(directions @ vectors.T), np.full(len(directions), -1)
+    for _ in directions:
+        ours, theirs = np.unravel_index(likeness.argmax(), likeness.shape)
+        order[ours] = theirs
+        likeness[ours], likeness[:, theirs] = -1.0, -1.0
+    return vectors[order]
+
+
+def _degrees(cosine: np.ndarray | float) -> np.ndarray:
+    return np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
+
+
+def _coupled(hessian: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+    scale = np.sqrt(abs(first @ hessian @ first) * abs(second @ hessian @ second))
+    return float(min(1.0, abs(first @ hessian @ second) / scale)) if scale > 0 else 1.0

@@ -1,0 +1,72 @@
+"""A table's columns as the rest of the analysis wants them: scores by name, parameters in octaves, one problem at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
+"""The axes of `fig:hp_omniglot`."""
+
+PROBLEM = ("dataset", "task", "loss", "metric_name")
+"""Scores of trials that differ in one of these have no common scale."""
+
+
+def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
+    """A score of every trial as floats, NaN where it was not measured: a column of the table, or a name in its `scores` map.
+
+    Raises ValueError, with the names there are, for one that no trial has.
+    """
+    if name in trials and (pd.api.types.is_numeric_dtype(trials[name]) or not trials[name].notna().any()):
+        return trials[name].astype(float)
+    maps = _maps(trials, "scores")
+    if not any(name in scores for scores in maps):
+        raise ValueError(f"score {name!r}: one of {score_names(trials)}")
+    return pd.Series([scores.get(name, np.nan) for scores in maps], index=trials.index, dtype=float)
+
+
+def score_names(trials: pd.DataFrame) -> list[str]:
+    """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
+    own = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if trials[name].notna().any()]
+    return own + sorted({name for scores in _maps(trials, "scores") for name in scores})
+
+
+def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
+    """Values of a parameter [n_trials], NaN where a trial has none. Raises ValueError for one that no trial has."""
+    if name in BALANCE and name in trials:
+        return trials[name].astype(float).to_numpy()
+    maps = _maps(trials, "params")
+    if not any(name in params for params in maps):
+        raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
+    return np.array([params.get(name, np.nan) for params in maps], dtype=float)
+
+
+def parameter_names(trials: pd.DataFrame) -> list[str]:
+    """The balance's three where trials have them, else every searched parameter in alphabetical order."""
+    if len(trials) and trials["Lambda_p"].notna().any():
+        return list(BALANCE)
+    return sorted({name for params in _maps(trials, "params") for name in params}) or list(BALANCE)
+
+
+def octaves(values: np.ndarray, name: str) -> np.ndarray:
+    """log2 of a parameter's values, NaN kept. Raises ValueError for one that is not positive."""
+    if (values <= 0).any():
+        raise ValueError(f"parameter {name!r} = {values[values <= 0][0]:g}: log-scaled parameters are > 0")
+    return np.log2(values)
+
+
+def require_one(trials: pd.DataFrame, fields: Sequence[str] = PROBLEM) -> None:
+    """Raises ValueError, saying what there is, if trials differ in one of these fields."""
+    several = [name for name in fields if name in trials and trials[name].nunique() > 1]
+    if several:
+        raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}; select one")
+
+
+def completed(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials whose scores count: stopped ones are censored, the others have none."""
+    return trials[trials["status"] == "completed"]
+
+
+def _maps(trials: pd.DataFrame, field: str) -> list[dict]:
+    """A map column as dicts, which plain readers of Parquet give as lists of pairs."""
+    return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]

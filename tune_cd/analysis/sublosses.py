@@ -1,0 +1,52 @@
+"""How both terms of the loss relate to the score (`fig:sublosses`)."""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from tune_cd.analysis.scores import completed, require_one, score_column
+
+TERMS = ("positive_term", "entropy_term")
+
+
+def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
+    """The completed trials that measured both terms: positive_term, entropy_term, score, Lambda_p, Lambda_e, batch_size,
+    trial_id, and `front`: whether no other trial has both terms lower (or one lower and the other equal).
+
+    trials: of one dataset, task, loss and metric. Raises ValueError for a mixture or an unknown score.
+    """
+    require_one(trials)
+    rows = completed(trials)
+    if rows.empty:
+        return pd.DataFrame(columns=[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id", "front"], dtype=float)
+    table = rows[[*TERMS, "Lambda_p", "Lambda_e", "batch_size", "trial_id"]].assign(score=score_column(rows, score))
+    table = table[np.isfinite(table[[*TERMS, "score"]].astype(float)).all(axis=1)].reset_index(drop=True)
+    return table.assign(front=_front(table[list(TERMS)].to_numpy(dtype=float)))
+
+
+def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
+    """Of a table of `sublosses`, one row a term: Spearman's rank correlation with the score and its p-value (NaN below three
+    trials), and how low the term lies in the best tenth of trials: its mean rank there, 0 the lowest of all, 1 the highest.
+
+    "Good retrieval requires both terms to be low" shows as a best tenth with both ranks below 0.5.
+    """
+    rows = []
+    best = table["score"].rank(pct=True, method="first") > 0.9 if len(table) else []
+    for term in TERMS:
+        enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
+        correlation, p = spearmanr(table[term], table["score"]) if enough else (np.nan, np.nan)
+        ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
+        rows.append({"term": term, "correlation": correlation, "p": p, "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan})
+    return pd.DataFrame(rows).set_index("term")
+
+
+def _front(points: np.ndarray) -> np.ndarray:
+    """Which points [n, 2] no other point dominates: booleans [n]."""
+    order = np.lexsort((points[:, 1], points[:, 0]))
+    front, lowest = np.zeros(len(points), dtype=bool), np.inf
+    kept = None
+    for index in order:
+        first, second = points[index]
+        if second < lowest or (kept is not None and np.array_equal(points[index], kept)):
+            front[index], lowest, kept = True, second, points[index]
+    return front

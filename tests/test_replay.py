@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tune_cd import results
+from tune_cd import analysis, results
 from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.analysis import best_so_far
 from tune_cd.baselines import OPTIMISERS
@@ -21,8 +21,8 @@ from tune_cd.optimiser import Proposal
 from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
 from tune_cd.replay.__main__ import find, main, store
 from tune_cd.replay.benchmark import PARTS
-from tune_cd.replay.tables import CELLS, markdown, summary
 from tune_cd.space import Space
+from tune_cd.tables import CELLS, compared, markdown
 
 PLANE = LANDSCAPES["omniglot"]
 RANDOM, PAPER = OPTIMISERS["random"], OPTIMISERS["cd-paper"]
@@ -187,6 +187,10 @@ def trajectory(method: str, seed: int, reached: list[float], ended: list[float] 
     return Trajectory(method, "made up", seed, tuple(trials))
 
 
+def summary(trajectories: list[Trajectory], reference: str | None = None):
+    return analysis.summary([trajectory.as_curve() for trajectory in trajectories], reference)
+
+
 def test_a_summary_by_hand():
     table = summary([
         trajectory("a", 0, [0.0, 1.0], [2.0, 3.0]), trajectory("a", 1, [0.5, 0.9]), trajectory("a", 2, [0.7, 0.7]),
@@ -224,12 +228,12 @@ def test_the_intervals_hold_what_they_promise():
 
 def test_markdown_has_methods_down_and_landscapes_across():
     table = summary([trajectory("a", 0, [0.0, 1.0]), trajectory("a", 1, [0.5, 1.0]), replace(trajectory("b", 0, [0.25, 0.5]), landscape="other")])
-    first, second = markdown(table, ["AUC@20", "n-95"]).splitlines()[0::2][:2]
+    first, second = markdown(compared(table, ["AUC@20", "n-95"])).splitlines()[0::2][:2]
     assert [cell.strip() for cell in first.split("|")[1:-1]] == ["method", "made up AUC@20", "made up n-95", "other AUC@20", "other n-95"]
     assert [cell.strip() for cell in second.split("|")[1:-1]] == ["a", "0.963 ±0.025", "2 (2 to 2)", "", ""]
-    assert len(markdown(table, ["stuck"], per_table=1).split("\n\n")) == 2
+    assert len(markdown(compared(table, ["stuck"]), per_table=1).split("\n\n")) == 2
     with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
-        markdown(table, ["AUC@30"])
+        compared(table, ["AUC@30"])
     assert all(isinstance(cell(table.iloc[0]), str) for cell in CELLS.values())
 
 
@@ -278,7 +282,16 @@ def test_the_command_refuses_with_a_message(capsys, options, message):
 
 
 def test_python_m_tune_cd_replay_needs_neither_ray_nor_torch():
-    code = "import sys\nfor name in ('ray', 'torch', 'optuna'): sys.modules[name] = None\nimport runpy\nsys.argv[1:] = sys.argv[2:]\nrunpy.run_module('tune_cd.replay', run_name='__main__')"
+    code = """
+import runpy, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("ray", "torch", "optuna"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+sys.argv[1:] = sys.argv[2:]
+runpy.run_module("tune_cd.replay", run_name="__main__")
+"""
     options = "--landscapes sop --trajectories 2 --trials 3 --processes 1".split()
     finished = subprocess.run([sys.executable, "-c", code, "-", *options], capture_output=True, text=True, timeout=60, env=os.environ)
     assert finished.returncode == 0 and "| cd-paper" in finished.stdout, finished.stderr

@@ -10,6 +10,12 @@ import sys
 from math import isfinite, log2
 
 AVERAGES = ("separate", "global")
+A_O = {"balance": (-1.0, 1.0, 0.0), "joint": (1.0, 1.0, 0.0), "batch_size": (0.0, 0.0, 1.0)}
+"""`eq:matrix_a`: the rows of A, directions in log (Lambda_p, Lambda_e, b)."""
+
+A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
+"""`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold constant."""
+
 RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tune_cd.balance import A_O
 from tune_cd.golden import FAILED
 from tune_cd.guided import Guided
 from tune_cd.lookahead import needed_next
@@ -22,11 +23,6 @@ from tune_cd.trajectory import SETTINGS, Plan, SearchSettings, Trajectory
 
 STATE_VERSION = 1
 
-BALANCE_DIRECTIONS = {  # eq:matrix_a: the rows of A, for h = (Lambda_p, Lambda_e, b)
-    "balance": (-1.0, 1.0, 0.0),
-    "joint": (1.0, 1.0, 0.0),
-    "batch_size": (0.0, 0.0, 1.0),
-}
 BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 
@@ -221,8 +217,8 @@ class CoordinateDescent:
 def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:
     n_axes = len(space.names)
     if rows is None and space.names in BALANCE_SPACES:
-        names = tuple(BALANCE_DIRECTIONS)[:n_axes]
-        return names, np.array([BALANCE_DIRECTIONS[name][:n_axes] for name in names])
+        names = tuple(A_O)[:n_axes]
+        return names, np.array([A_O[name][:n_axes] for name in names])
     if rows is None:
         return space.names, np.eye(n_axes)
     array = np.array(rows, dtype=float)
@@ -236,7 +232,7 @@ def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[t
 def _direction_name(space: Space, row: np.ndarray, i: int) -> str:
     """The name of a known direction, of the axis it runs along, or its number."""
     if space.names in BALANCE_SPACES:
-        for name, known in BALANCE_DIRECTIONS.items():
+        for name, known in A_O.items():
             if np.array_equal(row, known[: len(row)]):
                 return name
     along = np.flatnonzero(row)

@@ -1,23 +1,97 @@
-"""Best-so-far curves and the numbers the paper reads off them (`fig:hpo_curves`, `tab:hp_res`)."""
+"""What a search had reached after each of its trials, and the numbers the paper reads off such curves (`fig:hpo_curves`)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.scores import score_column
 
-def best_so_far(trials: pd.DataFrame, score: str = "val_score") -> pd.Series:
-    """Best score after each trial of one search, indexed by the number of trials (from 1); NaN before the first number.
+OVER = ("trials", "seconds", "gpu_seconds")
+"""What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
 
-    trials: rows of the results table. Raises ValueError if they are of more than one study or search.
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The best so far of one search, a value a trial in the order they ended; vizier's ConvergenceCurve, with a clock.
+
+    landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported score of
+    what the search held best; the landscape's lowest while it had nothing, `low`. started, ended [n]: seconds (in replays
+    durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]: reserved for each trial; 1
+    where trials ran without any, so that GPU-seconds are the seconds of their processes then.
+    Raises ValueError for arrays of different lengths or without a trial.
+    """
+
+    landscape: str
+    method: str
+    seed: int
+    reached: np.ndarray
+    low: float
+    started: np.ndarray
+    ended: np.ndarray
+    gpus: np.ndarray
+    study: str = ""
+
+    def __post_init__(self):
+        lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
+        if len(lengths) != 1 or 0 in lengths:
+            raise ValueError(f"a curve of {sorted(lengths)} trials: at least one, and as many times as values")
+
+    def __len__(self) -> int:
+        return len(self.reached)
+
+    def clock(self, over: str) -> np.ndarray:
+        """Where on the axis `over` each value holds from [n]. Raises ValueError for one that is not in OVER."""
+        if over not in OVER:
+            raise ValueError(f"over {over!r}: one of {list(OVER)}")
+        return np.arange(1.0, len(self) + 1) if over == "trials" else _clock(over, self.started, self.ended, self.gpus)
+
+    def at(self, clock: np.ndarray, over: str) -> np.ndarray:
+        """What was reached at each of these points of an axis: `low` before the first trial ended, the last value after the last."""
+        return np.array([self.low, *self.reached])[np.searchsorted(self.clock(over), clock + 1e-9, side="right")]
+
+    def used(self, until: float) -> float:
+        """GPU time that trials had run by a time, those still running included."""
+        return float((self.gpus * np.clip(np.minimum(self.ended, until) - self.started, 0.0, None)).sum())
+
+
+def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
+    """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
+
+    score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one setting with
+    several seeds are one trial, with their mean. Where the reported score was not measured it is `told` itself.
+    A landscape is a dataset, with task and loss behind it where the table has several of them.
+    """
+    if trials.empty:
+        return []
+    rows = means_over_seeds(trials).assign(landscape=lambda table: _landscapes(table))
+    rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
+    rows["reported"] = score_column(rows, score) if rows["test_score"].notna().any() or score != "test_score" else rows["told"]
+    rows["reported"] = rows["reported"].where(rows["told"].notna())
+    lowest = rows.groupby("landscape")["reported"].min()
+    groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
+    curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
+    return sorted(curves, key=lambda curve: (curve.landscape, curve.method, curve.seed, curve.study))
+
+
+def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
+    """Best score of one search so far; NaN before the first number.
+
+    over: "trials": after each, in the order of asking, indexed by their number from 1; "seconds" and "gpu_seconds": as trials
+    ended, indexed by wall-clock or GPU time.
+    trials: rows of the results table. Raises ValueError if they are of more than one study or search, and for another `over`.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
         raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}")
-    values = trials.sort_values("trial_index")[score].to_numpy(dtype=float)
-    finite = np.where(np.isfinite(values), values, -np.inf)
-    curve = np.maximum.accumulate(finite) if len(finite) else finite
-    return pd.Series(np.where(np.isneginf(curve), np.nan, curve), index=pd.RangeIndex(1, len(curve) + 1, name="trials"), name=score)
+    if over not in OVER:
+        raise ValueError(f"over {over!r}: one of {list(OVER)}")
+    rows = trials.sort_values("trial_index" if over == "trials" else "ended_at", kind="stable")
+    values = score_column(rows, score).to_numpy() if len(rows) else np.array([])
+    curve = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
+    clock = np.arange(1, len(rows) + 1) if over == "trials" else _clock(over, *_times(rows))
+    return pd.Series(np.where(np.isneginf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
@@ -30,9 +104,9 @@ def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
     """One row a setting of a search: scores are means over its completed seeds, `seeds` is how many, and `val_std`,
     `test_std` their standard deviations (NaN for one); the rest is the first of its rows'.
     """
-    setting = ["study", "search", "trial_index"]
+    setting = [name for name in ("study", "search", "search_seed", "trial_index") if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
-    means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting)
+    means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
     for name in ("val", "test"):
         means[f"{name}_score"], means[f"{name}_std"] = completed[f"{name}_score"].mean(), completed[f"{name}_score"].std()
     means["seeds"] = completed.size().reindex(means.index, fill_value=0)
@@ -47,7 +121,7 @@ def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
 
     A trajectory that ended early keeps its last value. Raises ValueError for k < 1 or an empty trajectory.
     """
-    return float(_first(k, curves).mean())
+    return float(padded(k, curves).mean())
 
 
 def n_to_reach(target: float, curves: Sequence[Sequence[float]]) -> int | None:
@@ -55,14 +129,43 @@ def n_to_reach(target: float, curves: Sequence[Sequence[float]]) -> int | None:
 
     n-95 is `n_to_reach(0.95 * best, curves)`, best being the best value any compared method reached.
     """
-    mean = _first(max(map(len, curves), default=0), curves).mean(0)
+    mean = padded(max(map(len, curves), default=0), curves).mean(0)
     reached = np.flatnonzero(mean >= target)
     return int(reached[0]) + 1 if len(reached) else None
 
 
-def _first(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
-    """[n, k], short trajectories continued by their last value."""
+def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
+    """The first k values of each trajectory [n, k], short ones continued by their last value. Raises ValueError as `auc_at`."""
     if k < 1 or not len(curves) or any(len(curve) == 0 for curve in curves):
         raise ValueError(f"k = {k}, {len(curves)} trajectories: k >= 1 and at least one trial in each are required")
     arrays = [np.asarray(curve, dtype=float)[:k] for curve in curves]
     return np.stack([np.pad(array, (0, k - len(array)), mode="edge") for array in arrays])
+
+
+def _landscapes(trials: pd.DataFrame) -> pd.Series:
+    """What each trial's search was on: the dataset, and task or loss where the table has several."""
+    parts = ["dataset", *(name for name in ("task", "loss") if trials[name].nunique() > 1)]
+    return trials[parts].apply(lambda row: " ".join(str(part) for part in row if pd.notna(part)) or "?", axis=1)
+
+
+def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFrame, low: float) -> Curve:
+    """The curve of one search's rows, which have columns `told` and `reported`."""
+    rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
+    told = rows["told"].fillna(-np.inf).to_numpy()
+    held = np.maximum.accumulate(told)
+    last = np.maximum.accumulate(np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1))
+    reported = rows["reported"].to_numpy(dtype=float)
+    reached = np.where(last >= 0, reported[last], low)
+    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study)
+
+
+def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """started, ended and gpus of a curve, in the order of the rows."""
+    begin = rows["started_at"].min()
+    started, ended = ((pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy() for name in ("started_at", "ended_at"))
+    gpus = rows["gpus"].astype(float).fillna(0.0).to_numpy()
+    return started, ended, gpus if (gpus > 0).any() else np.ones(len(rows))
+
+
+def _clock(over: str, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> np.ndarray:
+    return ended if over == "seconds" else np.cumsum(gpus * (ended - started))

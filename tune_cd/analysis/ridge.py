@@ -5,23 +5,19 @@ Coordinate descent needs few line searches where its directions are conjugate fo
 
     shape = ridge(results.read("results", "my-grid"), "test_score")
     shape.widths                        # octaves to 5 % below the optimum, along each principal direction
-    alignment(shape, A_O)               # degrees between those and the rows of eq:matrix_a, with 95 % intervals
-    coupling(shape, A_TH)               # how far the rows are from conjugate: 0 would be ideal, 1 the worst
+    alignment(shape, balance.A_O)       # degrees between those and the rows of eq:matrix_a, with 95 % intervals
+    coupling(shape, balance.A_TH)               # how far the rows are from conjugate: 0 would be ideal, 1 the worst
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.grids import grid
-
-A_O = np.array([[-1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-"""`eq:matrix_a`: balance, joint learning rate, batch size."""
-
-A_TH = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -2.0], [1.0, -1.0, 0.0]])
-"""`eq:linear_system`: the constraints on the positive term, the entropy term and the balance of both."""
+from tune_cd.analysis.scores import BALANCE
 
 DROP = 0.05
 """A width is the distance at which the score is this share of its best value lower, as in n-95."""
@@ -93,37 +89,35 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     return _ridge(names, _Fit(x[near], y[near]), x[near], y, seed)
 
 
-def alignment(ridge: Ridge, matrix: np.ndarray) -> pd.DataFrame:
-    """Degrees between each principal direction and each row of a matrix of directions [rows, 3] in log (Lambda_p, Lambda_e, b).
+def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Degrees between each principal direction and each row of a matrix of directions in log (Lambda_p, Lambda_e, b), by name.
 
-    One row a pair: direction, row, degrees, and low, high: the 95 % interval. Of a fit over fewer axes only the rows that move
+    One row a pair: direction (0: the steepest), row, degrees, and low, high: the 95 % interval. Of a fit over fewer axes only the rows that move
     along these alone are compared. Raises ValueError where there is none.
     """
     rows = _rows(ridge, matrix)
     drawn = np.array([_oriented(hessian, ridge.directions) for hessian in ridge.draws])  # [DRAWS, d, d]
     table = []
     for at, direction in enumerate(ridge.directions):
-        for number, row in rows.items():
+        for name, row in rows.items():
             low, high = np.quantile(_degrees(drawn[:, at] @ row), [0.025, 0.975])
-            table.append({"direction": at, "row": number, "degrees": float(_degrees(direction @ row)), "low": float(low), "high": float(high)})
+            table.append({"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": float(low), "high": float(high)})
     return pd.DataFrame(table)
 
 
-def coupling(ridge: Ridge, matrix: np.ndarray) -> pd.DataFrame:
+def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
 
     0: a line search along one does not move the other's optimum, so one sweep is enough; 1: they are as bad as parallel.
-    One row a pair: first, second (rows of the matrix), coupling, low, high. matrix: as in `alignment`.
+    One row a pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
     """
     rows = _rows(ridge, matrix)
     table = []
-    numbers = list(rows)
-    for place, first in enumerate(numbers):
-        for second in numbers[place + 1 :]:
-            drawn = [_coupled(hessian, rows[first], rows[second]) for hessian in ridge.draws]
-            low, high = np.quantile(drawn, [0.025, 0.975])
-            coupled = _coupled(ridge.hessian, rows[first], rows[second])
-            table.append({"first": first, "second": second, "coupling": coupled, "low": float(low), "high": float(high)})
+    for first, second in combinations(rows, 2):
+        drawn = [_coupled(hessian, rows[first], rows[second]) for hessian in ridge.draws]
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        coupled = _coupled(ridge.hessian, rows[first], rows[second])
+        table.append({"first": first, "second": second, "coupling": coupled, "low": float(low), "high": float(high)})
     return pd.DataFrame(table, columns=["first", "second", "coupling", "low", "high"])
 
 
@@ -222,14 +216,13 @@ def _widths(curvatures: np.ndarray, value: float) -> np.ndarray:
         return np.where(curvatures < 0, np.sqrt(2 * DROP * abs(value) / np.maximum(-curvatures, 0)), np.inf)
 
 
-def _rows(ridge: Ridge, matrix: np.ndarray) -> dict[int, np.ndarray]:
-    """The matrix's rows that move along the fit's axes alone, as unit vectors on those, by their number."""
-    matrix = np.asarray(matrix, dtype=float)
-    axes = [("Lambda_p", "Lambda_e", "batch_size").index(name) for name in ridge.names if name in ("Lambda_p", "Lambda_e", "batch_size")]
-    others = [axis for axis in range(matrix.shape[1]) if axis not in axes]
-    rows = {number: row[axes] / np.linalg.norm(row) for number, row in enumerate(matrix) if not row[others].any()}
+def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
+    """The matrix's rows that move along the fit's axes alone, as unit vectors on those."""
+    axes = [BALANCE.index(name) for name in ridge.names if name in BALANCE]
+    others = [axis for axis in range(len(BALANCE)) if axis not in axes]
+    rows = {name: np.array(row)[axes] / np.linalg.norm(row) for name, row in matrix.items() if not np.array(row)[others].any()}
     if len(axes) < len(ridge.names) or not rows:
-        raise ValueError(f"a fit over {ridge.names} cannot be compared with directions of (Lambda_p, Lambda_e, batch_size) {matrix.tolist()}")
+        raise ValueError(f"a fit over {ridge.names} cannot be compared with directions of {BALANCE}: {dict(matrix)}")
     return rows
 
 

@@ -28,7 +28,7 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
 def score_names(trials: pd.DataFrame) -> list[str]:
     """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
     own = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if trials[name].notna().any()]
-    return own + sorted({name for scores in _maps(trials, "scores") for name in scores})
+    return own + sorted({name for scores in _maps(trials, "scores") for name in scores}.difference(own))
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tune_cd import results
+from tune_cd.analysis import summary
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
@@ -16,7 +17,7 @@ from tune_cd.landscape import DURATIONS, Landscape
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
 from tune_cd.replay.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, Trial, replay_all
-from tune_cd.replay.tables import CELLS, markdown, summary
+from tune_cd.tables import CELLS, compared, markdown
 
 EPILOG = """\
 examples:
@@ -142,11 +143,11 @@ def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mappin
 
 
 def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iterable[str]:
-    table = summary(trajectories, reference)
+    table = summary([trajectory.as_curve() for trajectory in trajectories], reference)
     count = table["trajectories"].max()
-    yield f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached\n\n{markdown(table)}"
+    yield f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached\n\n{markdown(compared(table))}"
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
-    yield f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end\n\n{markdown(table, columns)}"
+    yield f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end\n\n{markdown(compared(table, columns))}"
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 
+from tune_cd import balance
 from tune_cd.descent import CoordinateDescent
 from tune_cd.trajectory import SearchSettings
 from tune_cd.replay.simulation import Method
 
-A_O = ((-1, 1), (1, 1))  # eq:matrix_a without the batch size
-A_O_3D = ((-1, 1, 0), (1, 1, 0), (0, 0, 1))  # eq:matrix_a
-A_TH = ((1, 0, -1), (0, 1, -2), (1, -1, 0))  # eq:linear_system
+A_O = tuple(row[:2] for row in list(balance.A_O.values())[:2])  # without the batch size
+A_O_3D, A_TH = tuple(balance.A_O.values()), tuple(balance.A_TH.values())
 A_TH_COLUMNS = tuple(map(tuple, np.linalg.inv(A_TH).T.round().tolist()))
 """The columns of A_th's inverse: moving along one of them changes one component of r = A_th log h and keeps the others.
 The paper says "the rows of A"; for A_O both readings are the same up to scale, for A_th they are not (its inverse is

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+import pandas as pd
+
+from tune_cd.analysis import summary
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.replay.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
-from tune_cd.replay.tables import across_methods, summary
+from tune_cd.tables import compared, markdown
 
 FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
 RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")
@@ -95,9 +98,15 @@ def benchmark(names: Sequence[str], trajectories: int | None = None, processes: 
         if trajectories is not None:
             part = replace(part, trajectories=trajectories)
         begun = perf_counter()
-        table = summary(run(part, processes), part.reference)
+        table = summary([trajectory.as_curve() for trajectory in run(part, processes)], part.reference)
         seconds = perf_counter() - begun
-        yield f"## {name}: {part.title}\n\n{part.trajectories} trajectories, {seconds:.0f} s\n\n{across_methods(table, part.columns)}"
+        yield f"## {name}: {part.title}\n\n{part.trajectories} trajectories, {seconds:.0f} s\n\n{_by_landscape(table, part.columns)}"
+
+
+def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:
+    """A Markdown table a column: landscapes down, methods across."""
+    cells = compared(table, columns, across="method")
+    return "\n\n".join(markdown(cells[column].rename_axis(column)) for column in columns)
 
 
 def run(part: Part, processes: int | None = None) -> list[Trajectory]:

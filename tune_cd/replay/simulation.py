@@ -19,6 +19,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from tune_cd.analysis import Curve
 from tune_cd.landscape import Landscape
 from tune_cd.optimiser import Optimiser
 
@@ -63,6 +64,11 @@ class Trajectory:
     def curve(self) -> np.ndarray:
         """What was reached after each ended trial [n_trials]."""
         return np.array([trial.reached for trial in self.trials])
+
+    def as_curve(self) -> Curve:
+        """For `analysis`; its seconds are durations of a typical trial, and a worker is a GPU."""
+        started, ended = (np.array([getattr(trial, name) for trial in self.trials]) for name in ("started", "ended"))
+        return Curve(self.landscape, self.method, self.seed, self.curve, -np.inf, started, ended, np.ones(len(self.trials)))
 
 
 def simulate(optimiser: Optimiser, landscape: Landscape, *, trials: int, workers: int = 1, seed: int = 0) -> tuple[Trial, ...]:

@@ -1,6 +1,7 @@
 """What a study found, in words and one picture."""
 
 import io
+from math import isnan
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
+from tune_cd.tables import memory_modes
 
 ON_DIAGONAL = 1e-6  # octaves
 
@@ -40,27 +42,16 @@ def _balance_table(table: pd.DataFrame, study: Study) -> list[str]:
     return lines
 
 
-MEMORY_ROWS = {
-    "without memory, default balance": ("without",),
-    "without memory, tuned balance": ("without", "without-tuned"),
-    "with memory, S1: variable": ("S1",),
-    "with memory, S2: fixed, default": ("S2",),
-    "with memory, S3: fixed, tuned": ("S2", "S3"),
-}
-"""The cells of `table:xbm` and the searches among whose trials their best is; a tuned balance may be the default one."""
-
-
 def _memory_table(table: pd.DataFrame) -> list[str]:
     """`table:xbm`: each balance mode's best by validation, with its recall at 1 on the test split."""
     lines = ["", f"{'':<34}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}"]
-    for label, searches in MEMORY_ROWS.items():
-        trial = best_trial(table[table["search"].isin(searches)])
-        if trial is None:
+    for label, best in memory_modes(table).iterrows():
+        if isnan(best["val_score"]):
             lines.append(f"{label:<34}{'no completed trial':>40}")
             continue
-        h = f"{trial['Lambda_p']:>10.4g}{trial['Lambda_e']:>10.4g}"
-        recall = trial["scores"].get("test_precision_at_1")  # revisited Oxford and Paris have none
-        lines.append(f"{label:<34}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}" + (f"{recall:>8.4f}" if recall is not None else f"{'-':>8}"))
+        h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
+        recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # revisited Oxford and Paris have none
+        lines.append(f"{label:<34}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}")
     return lines
 
 

@@ -1,0 +1,125 @@
+"""Search methods compared: curves -> the numbers of `tab:hp_res` and `tab:ablation`, with intervals and paired tests."""
+
+from collections.abc import Sequence
+from math import inf, isfinite
+
+import numpy as np
+import pandas as pd
+from scipy.stats import wilcoxon
+
+from tune_cd.analysis.curves import Curve, auc_at, n_to_reach, padded
+
+Z = 1.96  # standard errors in a 95 % interval of a mean
+BUDGETS = (5, 10, 20, 50)
+RESAMPLES = 1000
+TIME_STEP = 0.1
+"""t-95 is found to this precision, in durations of a typical trial; of real trials, in seconds, at best 10,000 steps a search."""
+POINTS = 200  # of a mean curve over time
+
+
+def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> pd.DataFrame:
+    """The mean of what searches of one method had reached, with a 95 % bootstrap interval over searches (`fig:hpo_curves`).
+
+    Indexed by `over`: the number of trials, or POINTS times up to the end of the longest search (a search that ended keeps its
+    last value). Columns mean, low, high; low and high are NaN for a single search, searches their number.
+    Raises ValueError for no curve, curves of several methods or landscapes, and as `Curve.clock`.
+    """
+    if not curves or len({(curve.method, curve.landscape) for curve in curves}) > 1:
+        raise ValueError(f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required")
+    ends = [curve.clock(over)[-1] for curve in curves]
+    clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
+    reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
+    low, high = np.quantile(_resampled(reached, seed), [0.025, 0.975], axis=0) if len(curves) > 1 else np.full((2, len(clock)), np.nan)
+    index = pd.Index(clock.astype(int) if over == "trials" else clock, name=over)
+    return pd.DataFrame({"mean": reached.mean(0), "low": low, "high": high, "searches": len(curves)}, index=index)
+
+
+def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFrame:
+    """One row a landscape and method, in order of appearance.
+
+    auc5 to auc50 (BUDGETS): AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (normal approximation).
+    n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
+    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in wall-clock time (with
+    trials of equal length: rounds of all workers); gpu95: the GPU time used up by then; both in the curves' own unit.
+    stuck: share of searches that end below 95 %. d5 to d50: AUC@k less the reference method's, the mean over pairs of equal
+    seeds, *_ci, and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs; NaN without a reference, and for the
+    reference itself. Raises ValueError for a reference that was not run.
+    """
+    if reference is not None and reference not in {curve.method for curve in curves}:
+        raise ValueError(f"reference {reference!r}: one of {sorted({curve.method for curve in curves})} is required")
+    rows = []
+    for landscape, of_landscape in _grouped(curves, "landscape").items():
+        methods = _grouped(of_landscape, "method")
+        target = 0.95 * max(curve.reached.max() for curve in of_landscape)
+        for method, searches in methods.items():
+            row = {"landscape": landscape, "method": method, "trajectories": len(searches)}
+            rows.append(row | _numbers(searches, target) | _differences(searches, methods.get(reference, [])))
+    return pd.DataFrame(rows)
+
+
+def _grouped(curves: Sequence[Curve], field: str) -> dict[str, list[Curve]]:
+    groups: dict[str, list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault(getattr(curve, field), []).append(curve)
+    return groups
+
+
+def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
+    reached = [search.reached for search in searches]
+    row: dict[str, float] = {"trials": max(map(len, reached)), "best": max(curve.max() for curve in reached)}
+    for k in BUDGETS:
+        row[f"auc{k}"] = auc_at(k, reached)
+        row[f"auc{k}_ci"] = _half_interval([auc_at(k, [curve]) for curve in reached])
+    row["n95"] = n_to_reach(target, reached) or inf
+    row["n95_low"], row["n95_high"] = _n_interval(target, reached)
+    row["t95"] = _time_to_reach(target, searches)
+    row["gpu95"] = float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else inf
+    row["stuck"] = float(np.mean([curve[-1] < target for curve in reached]))
+    return row
+
+
+def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, float]:
+    theirs = {_pair(curve, reference): curve.reached for curve in reference}
+    ours = {} if searches is reference else {_pair(curve, searches): curve.reached for curve in searches}
+    row = {}
+    for k in BUDGETS:
+        gains = [auc_at(k, [curve]) - auc_at(k, [theirs[pair]]) for pair, curve in ours.items() if pair in theirs]
+        row[f"d{k}"] = float(np.mean(gains)) if gains else np.nan
+        row[f"d{k}_ci"] = _half_interval(gains)
+        row[f"d{k}_p"] = float(wilcoxon(gains).pvalue) if len(gains) > 1 and any(gains) else np.nan
+    return row
+
+
+def _pair(curve: Curve, among: list[Curve]) -> tuple:
+    """What two methods' searches are paired by: the seed, and the study too where seeds repeat."""
+    repeated = len({other.seed for other in among}) < len(among)
+    return (curve.seed, curve.study) if repeated else (curve.seed,)
+
+
+def _half_interval(values: Sequence[float]) -> float:
+    return float(Z * np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+
+
+def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Means over resampled trajectories [RESAMPLES, length] of values [n_trajectories, length]."""
+    weights = np.random.default_rng(seed).multinomial(len(values), [1 / len(values)] * len(values), RESAMPLES)
+    return weights @ values / len(values)
+
+
+def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
+    """The 2.5 and 97.5 % quantiles of `n_to_reach` over resampled trajectories; inf where it is not reached."""
+    reached = _resampled(padded(max(map(len, curves)), curves)) >= target  # [RESAMPLES, length]
+    counts = np.where(reached.any(1), reached.argmax(1) + 1.0, inf)
+    low, high = np.quantile(counts, [0.025, 0.975], method="inverted_cdf")
+    return float(low), float(high)
+
+
+def _time_to_reach(target: float, searches: list[Curve]) -> float:
+    """When the mean over searches of what was reached by then first is at least `target`; inf: never, or times are unknown."""
+    last = max(search.ended[-1] for search in searches)
+    if not isfinite(last):
+        return inf
+    step = max(TIME_STEP, last / 10_000)
+    clock = np.arange(step, last + step, step)
+    reached = np.flatnonzero(np.mean([search.at(clock, "seconds") for search in searches], axis=0) >= target)
+    return float(clock[reached[0]]) if len(reached) else inf

@@ -1,0 +1,222 @@
+"""The paper's tables from results tables: DataFrames of what stands in the cells, and those as Markdown or LaTeX.
+
+    print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
+    print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
+    print(markdown(base_numbers(trials)))                     table:baselines
+    print(markdown(memory(trials)))                           table:xbm
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis.comparison import BUDGETS
+
+ALIKE = 0.01
+"""Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
+settings", says `ssec:best_hp_values`."""
+
+MEMORY_MODES = {
+    "without memory, default balance": ("without",),
+    "without memory, tuned balance": ("without", "without-tuned"),
+    "with memory, S1: variable": ("S1",),
+    "with memory, S2: fixed, default": ("S2",),
+    "with memory, S3: fixed, tuned": ("S2", "S3"),
+}
+"""The cells of `table:xbm` and the searches among whose trials their best is; a tuned balance may be the default one."""
+
+MEMORY_TABLE = {
+    "(S1) Original": ("without memory, default balance", "with memory, S1: variable"),
+    "(S2) Fixed to initial default balance": ("without memory, default balance", "with memory, S2: fixed, default"),
+    "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
+}
+"""The rows of `table:xbm`: without, and with memory."""
+
+BASE_NUMBERS = [
+    ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
+    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
+    ("sop", "Venkataramanan et al. 2021", "margin", {"P@1": 0.75}),
+    ("sop", "the paper", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
+    ("landmarks", "Revaud et al. 2019, GeM", "margin", {"mAP": 0.65}),
+    ("landmarks", "Radenović et al. 2018, R-GeM", "margin", {"mAP": 0.65}),
+    ("landmarks", "the paper", "margin", {"mAP": 0.66}),
+    ("tinyimagenet", "Patacchiola and Storkey 2020, SimCLR", "infonce", {"accuracy": 0.26}),
+    ("tinyimagenet", "the paper", "infonce", {"accuracy": 0.30}),
+]
+"""`table:baselines` as printed: dataset, source, loss, scores on the test split. What it calls SOP's R-mAP is MAP@R."""
+
+BASE_SCORES = {"P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r", "mAP": "test_roxford5k_medium_map", "accuracy": "test_probe_accuracy"}
+"""Column of the table -> its name among a trial's scores."""
+
+
+# Search methods -----------------------------------------------------------------------------------------------
+
+CELLS = {
+    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) for k in BUDGETS},
+    "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
+    "t-95": lambda row: f"{row.t95:.1f}" if isfinite(row.t95) else "never",
+    "stuck": lambda row: f"{row.stuck:.1%}",
+    "GPU time": lambda row: f"{row.gpu95:.0f}" if isfinite(row.gpu95) else "never",
+    **{f"ΔAUC@{k}": lambda row, k=k: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") for k in BUDGETS},
+    **{f"p@{k}": lambda row, k=k: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-" for k in BUDGETS},
+}
+"""Column of a printed table -> its cell from a row of `analysis.summary`."""
+
+
+def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape") -> pd.DataFrame:
+    """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`; across="method": landscapes down,
+    (column, method) across. Columns: names in CELLS; raises ValueError for any other."""
+    unknown = [column for column in columns if column not in CELLS]
+    if unknown:
+        raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
+    found = {(row.landscape, row.method): row for _, row in table.iterrows()}
+    landscapes, methods = list(table["landscape"].unique()), list(table["method"].unique())
+
+    def cell(landscape: str, method: str, column: str) -> str:
+        return CELLS[column](found[landscape, method]) if (landscape, method) in found else ""
+
+    if across == "landscape":
+        heads = [(landscape, column) for landscape in landscapes for column in columns]
+        rows = [[cell(landscape, method, column) for landscape, column in heads] for method in methods]
+        return pd.DataFrame(rows, index=pd.Index(methods, name="method"), columns=pd.MultiIndex.from_tuples(heads))
+    heads = [(column, method) for column in columns for method in methods]
+    rows = [[cell(landscape, method, column) for column, method in heads] for landscape in landscapes]
+    return pd.DataFrame(rows, index=pd.Index(landscapes, name="landscape"), columns=pd.MultiIndex.from_tuples(heads))
+
+
+# Trainings ----------------------------------------------------------------------------------------------------
+
+
+def best_values(trials: pd.DataFrame, batch_size: int | None = None) -> pd.DataFrame:
+    """The best balance of every dataset, task and loss, as in `ssec:best_hp_values` (there with batch_size 64; None: of all).
+
+    Chosen by the validation score, means over seeds. alike: how many settings have a score within ALIKE of the best, and
+    alike_Lambda_p, alike_Lambda_e: the range of their weights. Problems without a completed trial have no row.
+    """
+    rows = []
+    for (dataset, task, loss), group in trials.groupby(["dataset", "task", "loss"], dropna=False):
+        group = group if batch_size is None else group[group["batch_size"] == batch_size]
+        group = means_over_seeds(group[group["Lambda_p"].notna() & group["Lambda_e"].notna()])
+        best = best_trial(group)
+        if best is None:
+            continue
+        alike = group[group["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])].drop_duplicates(["Lambda_p", "Lambda_e", "batch_size"])
+        spans = {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
+        chosen = {name: best[name] for name in ("Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score")}
+        rows.append({"dataset": dataset, "task": task, "loss": loss} | chosen | {"alike": len(alike)} | spans)
+    columns = ["dataset", "task", "loss", "Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "alike", "alike_Lambda_p", "alike_Lambda_e"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
+    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this table's own.
+
+    One row a source; columns dataset, source, loss and BASE_SCORES, NaN where not given. The table's rows are its best
+    balance of each dataset and loss by validation, means over seeds; subsets keep their own names (`name-<classes>`).
+    """
+    rows = [{"dataset": dataset, "source": source, "loss": loss} | scores for dataset, source, loss, scores in BASE_NUMBERS]
+    for (dataset, loss), group in trials.groupby(["dataset", "loss"]):
+        best = best_trial(means_over_seeds(group))
+        if best is not None:
+            scores = {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
+            rows.append({"dataset": dataset, "source": "this table", "loss": loss} | scores)
+    table = pd.DataFrame(rows, columns=["dataset", "source", "loss", *BASE_SCORES])
+    return table.sort_values("dataset", kind="stable", ignore_index=True)
+
+
+def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
+    """The best of each balance mode of the experiment on cross-batch memory, by validation (`sec:xbm`).
+
+    Indexed by MEMORY_MODES; columns Lambda_p, Lambda_e, val_score, test_score and recall_at_1 on the test split, NaN where
+    no trial has completed or the score was not measured.
+    """
+    rows = {}
+    for label, searches in MEMORY_MODES.items():
+        best = best_trial(trials[trials["search"].isin(searches)])
+        names = ("Lambda_p", "Lambda_e", "val_score", "test_score")
+        rows[label] = {} if best is None else {name: best[name] for name in names} | {"recall_at_1": best["scores"].get("test_precision_at_1", np.nan)}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1"]).astype(float)
+
+
+def memory(trials: pd.DataFrame) -> pd.DataFrame:
+    """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
+
+    trials: of the experiment's searches, with any schedule (decay: every one but "constant").
+    """
+    decayed = trials["config"].map(lambda config: json.loads(config).get("schedule", "constant") != "constant")
+    modes = [memory_modes(trials[decayed == wanted])["recall_at_1"] for wanted in (False, True)]
+    cells = [[" / ".join(f"{mode[label]:.2f}" if isfinite(mode[label]) else "-" for mode in modes) for label in labels] for labels in MEMORY_TABLE.values()]
+    return pd.DataFrame(cells, index=pd.Index(list(MEMORY_TABLE), name="Balance"), columns=["without XBM", "with XBM"])
+
+
+# As text ------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: pd.DataFrame, per_table: int = 4) -> str:
+    """A table as Markdown; columns of two levels are split into tables of at most `per_table` of the upper level's groups."""
+    if table.columns.nlevels == 1:
+        return _aligned(_text(table))
+    groups = list(dict.fromkeys(table.columns.get_level_values(0)))
+    parts = [table[groups[first : first + per_table]] for first in range(0, len(groups), per_table)]
+    return "\n\n".join(_aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts)
+
+
+def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
+    """A table as LaTeX (booktabs); groups of columns get a row of their own."""
+    single = table.columns.nlevels == 1
+    head, *body = _text(table if single else table.set_axis([name[-1] for name in table.columns], axis=1))
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'c' * (len(head) - 1)}@{{}}}}", r"\toprule"]
+    if not single:
+        names = list(table.columns.get_level_values(0))
+        groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
+        lines.append(" & ".join(["", *groups]) + r" \\")
+    lines += [" & ".join(map(_escaped, head)) + r" \\", r"\midrule", *(" & ".join(map(_escaped, row)) + r" \\" for row in body), r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
+    return "\n".join([*lines, r"\end{table}"])
+
+
+LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$", "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def _escaped(text: str) -> str:
+    return re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found[0]], text)
+
+
+def _text(table: pd.DataFrame) -> list[list[str]]:
+    """Head and rows as text; an index with a name is the first column."""
+    named = table.reset_index() if table.index.name or table.index.dtype == object else table
+    return [["" if name == "index" else str(name) for name in named.columns], *([_cell(value) for value in row] for row in named.itertuples(index=False))]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_cell, value))
+    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    rows = [[cell.replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    rule = ["-" * width for width in widths]
+    lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _mean(value: float, half: float, sign: str = "") -> str:
+    if not isfinite(value):
+        return "-"
+    return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
+
+
+def _counts(n: float, low: float, high: float, trials: int) -> str:
+    n, low, high = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high))
+    return f"{n} ({low} to {high})"

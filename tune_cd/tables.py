@@ -192,12 +192,13 @@ def _escaped(text: str) -> str:
 def _text(table: pd.DataFrame) -> list[list[str]]:
     """Head and rows as text; an index with a name is the first column."""
     named = table.reset_index() if table.index.name or table.index.dtype == object else table
-    return [["" if name == "index" else str(name) for name in named.columns], *([_cell(value) for value in row] for row in named.itertuples(index=False))]
+    return [["" if name == "index" else str(name) for name in named.columns], *([cell_text(value) for value in row] for row in named.itertuples(index=False))]
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value as it stands in a table: numbers with four digits, ranges as "low to high", "-" for nothing."""
     if isinstance(value, tuple):
-        return " to ".join(map(_cell, value))
+        return " to ".join(map(cell_text, value))
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -145,7 +145,8 @@ def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """What each trial's search was on: the dataset, and task or loss where the table has several."""
     parts = ["dataset", *(name for name in ("task", "loss") if trials[name].nunique() > 1)]
-    return trials[parts].apply(lambda row: " ".join(str(part) for part in row if pd.notna(part)) or "?", axis=1)
+    said = trials[parts].astype(object).where(trials[parts].notna(), "")
+    return said[parts].agg(" ".join, axis=1) if len(parts) > 1 else said["dataset"]
 
 
 def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFrame, low: float) -> Curve:

@@ -31,6 +31,14 @@ def score_names(trials: pd.DataFrame) -> list[str]:
     return own + sorted({name for scores in _maps(trials, "scores") for name in scores}.difference(own))
 
 
+def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
+    """The same table with a column for every score of the `scores` map that it has no column for: to be asked for many of them."""
+    maps = _maps(trials, "scores")
+    names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
+    columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
+    return pd.concat([trials, pd.DataFrame(columns, index=trials.index)], axis=1)
+
+
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     """Values of a parameter [n_trials], NaN where a trial has none. Raises ValueError for one that no trial has."""
     if name in BALANCE and name in trials:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tune_cd import results
+from tune_cd.results.beside import OPTIONS, file_of, text_of
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.run.options import SITUATION
 from tune_cd.run.searches import Search
@@ -13,7 +14,6 @@ from tune_cd.space import Space
 from trainables.tasks import Setup
 
 STUDY_VERSION = 1
-OPTIONS = "study.json"
 CHECKPOINTS = "checkpoints"
 COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
 
@@ -40,10 +40,6 @@ class Study:
         return file_of(self.name, name)
 
 
-def file_of(study: str, name: str) -> str:
-    return f"studies/{study}/{name}"
-
-
 def store_options(study: Study) -> None:
     """Write what `--resume` needs: the study's options, with the set-up they led to."""
     kept = {name: value for name, value in vars(study.options).items() if name not in SITUATION}
@@ -60,15 +56,14 @@ def stored_study(place: Path | str, options: argparse.Namespace) -> tuple[dict, 
         return None
     results.check_name(options.study)
     store = store_of(place)
-    file = file_of(options.study, OPTIONS)
-    text = _text(store, file)
+    text = text_of(store, options.study, OPTIONS)
     exists = text is not None or store.listing(f"trials/{options.study}", depth=1)
     if exists and not options.resume:
         raise ValueError(f"study {options.study!r} exists in {store.where()}: continue it with --resume, or choose another --study")
     if options.resume and text is None:
         known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
         raise ValueError(f"--resume: no study {options.study!r} in {store.where()}; there are {known}")
-    return _options(text, store.where(file)) if text is not None else None
+    return _options(text, store.where(file_of(options.study, OPTIONS))) if text is not None else None
 
 
 def tidy(study: Study, ended: bool = False) -> None:
@@ -79,13 +74,6 @@ def tidy(study: Study, ended: bool = False) -> None:
     if ended and not (results.read(study.results, study.name)["status"] == "failed").any():
         for name in store.listing(study.file(CHECKPOINTS), depth=1):
             store.remove(name)
-
-
-def _text(store: Folder | Bucket, file: str) -> bytes | None:
-    try:
-        return store.read(file)
-    except FileNotFoundError:
-        return None
 
 
 def _options(text: bytes, where: Path | str) -> tuple[dict, dict]:

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from tune_cd import balance, results
+from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
+from tune_cd.report.findings import best_reachable
+from tune_cd.report.writing import write_report
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 from tune_cd.tables import memory_modes
 
-ON_DIAGONAL = 1e-6  # octaves
-
-
 def summarise(study: Study) -> str:
-    """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
+    """What was found, beside the baselines, and where table, picture and report are (both are made here)."""
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
@@ -30,6 +29,7 @@ def summarise(study: Study) -> str:
     lines.append(f"\nscores are {scores}{means}; {counts}")
     lines.append(f"table:   {table_path(study)}")
     lines.append(f"picture: {draw(study, table)}")
+    lines.append(f"report:  {write_report(study.results, study.name)}")
     return "\n".join(lines)
 
 
@@ -38,7 +38,7 @@ def _balance_table(table: pd.DataFrame, study: Study) -> list[str]:
     lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
     lines.append(_line("best balance found", best_trial(table[table["search"] == study.options.search])))
     for average in averages_of(study.setup):
-        lines.append(_line(f"best with {average} average", on_diagonal(table, average, study)))
+        lines.append(_line(f"best with {average} average", best_reachable(table, average, study.setup.k)[0]))
     return lines
 
 
@@ -53,13 +53,6 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
         recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # revisited Oxford and Paris have none
         lines.append(f"{label:<34}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}")
     return lines
-
-
-def on_diagonal(table: pd.DataFrame, average: str, study: Study) -> pd.Series | None:
-    """The best trial that a recipe with this average can reach by its learning rate alone, whoever asked for it."""
-    k = study.setup.k
-    reachable = [abs(balance.off_diagonal(row, average, row["batch_size"], k)) < ON_DIAGONAL for _, row in table.iterrows()]
-    return best_trial(table[reachable])
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:

@@ -1,0 +1,81 @@
+"""`python -m tune_cd.report`: see `--help`."""
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from tune_cd.redaction import redact
+from tune_cd.report.writing import Watch, content, write_figures
+from tune_cd.report.page import render
+from tune_cd.results import publish
+
+BAD_INPUT = 2
+SECONDS = 30.0
+
+EPILOG = """\
+examples:
+  python -m tune_cd.report results                              every study, in report.html
+  python -m tune_cd.report results --study mine --watch         while it runs; the page reloads itself
+  python -m tune_cd.report s3://bucket/prefix -o ~/report.html  from an object store
+  python -m tune_cd.report results --study grid --figures out   also the paper's figures and tables, as SVG, PNG, Markdown and LaTeX
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options, each with its default."""
+    top = argparse.ArgumentParser(
+        prog="python -m tune_cd.report",
+        description="One self-contained page of what studies found: in words, the landscape, curves, the path, a timeline, every trial.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("results", metavar="RESULTS", help="a results folder, or s3://BUCKET/PREFIX or gs://BUCKET/PREFIX")
+    top.add_argument("--study", nargs="+", metavar="NAME", help="default: every study there is")
+    top.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s")
+    top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given")
+    top.add_argument("--figures", type=Path, metavar="DIR", help="also write figures and tables of each study there")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write the page; 0, or 2 with a message for what cannot be read or written."""
+    options = parser().parse_args(argv)
+    try:
+        if options.watch is not None and not options.watch > 0:
+            raise ValueError(f"--watch {options.watch:g}: seconds, more than 0")
+        if not options.output.expanduser().parent.is_dir():
+            raise ValueError(f"-o {options.output}: there is no folder {options.output.expanduser().parent}")
+        _write(options)
+    except (ValueError, OSError) as error:
+        print(redact(f"error: {error}"), file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _write(options: argparse.Namespace) -> None:
+    watch = Watch(options.results, options.study)
+    said = None
+    while True:
+        live = options.watch is not None and watch.running()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = content(options.results, options.study, refresh=options.watch if live else None)
+        for warning in caught:
+            print(redact(f"warning: {warning.message}"), file=sys.stderr)
+        publish(options.output.expanduser(), render(found).encode())
+        if said is None:
+            said = print(f"{sum(len(study['trials']['trial_id']) for study in found['studies'])} trials of {len(found['studies'])} studies: {options.output}") or True
+        if not live:
+            break
+        time.sleep(options.watch)
+    if options.figures is not None:
+        for path in write_figures(options.results, options.study, options.figures):
+            print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

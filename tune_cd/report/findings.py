@@ -1,0 +1,203 @@
+"""What a study's table says, as values: the best setting, what it gains, how sure that is. `words` puts it into sentences."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from tune_cd import balance
+from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
+from tune_cd.analysis.scores import octaves, parameter, parameter_names
+from tune_cd.tables import ALIKE
+
+ON_DIAGONAL = 1e-6  # octaves
+AT_EDGE = 0.1  # octaves within which a value is at the end of its range
+LATE = 0.25  # the best was found in this last part of its search's trials
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Parameter -> the lowest and highest value that was allowed."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The best trial that a conventional recipe reaches by its learning rate alone, and what the best of all has more.
+
+    gain: on the test split (on validation where there is no test). low, high: its 95 % interval over the seeds that both were
+    trained with (Student's t on the pairs); NaN below two. pairs: their number. trials: how many lie on the recipe's diagonal.
+    """
+
+    average: str
+    best: pd.Series
+    learning_rate: float
+    gain: float
+    low: float
+    high: float
+    pairs: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What there is to say about one study. Rows (`best`) are of `means_over_seeds`; Nones where nothing can be said."""
+
+    study: str
+    trials: pd.DataFrame
+    status: dict[str, int]
+    best: pd.Series | None
+    recipes: tuple[Recipe, ...]
+    missing: tuple[str, ...]  # averages whose diagonal has no completed trial
+    alike: int  # settings within ALIKE of the best
+    alike_ranges: dict[str, tuple[float, float]]
+    edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
+    late: bool
+    seeds: int  # trainings of the best setting
+    noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
+    ridge: Ridge | None
+    names: tuple[str, ...]  # the searched parameters that took several values
+
+
+def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
+    """trials: one study's rows, at least one. ranges: what was allowed, where it is known. Raises ValueError for several studies."""
+    if trials["study"].nunique() != 1:
+        raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
+    means = means_over_seeds(trials)
+    best = best_trial(means)
+    names = tuple(name for name in parameter_names(trials) if len(set(parameter(trials, name)[~np.isnan(parameter(trials, name))])) > 1)
+    found = [] if best is None else [(average, _recipe(trials, means, best, average)) for average in averages_of(trials)]
+    alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
+    alike = alike.assign(**{name: parameter(alike, name) for name in names}).drop_duplicates(list(names)) if len(alike) and names else alike[:1]
+    return Findings(
+        study=str(trials["study"].iloc[0]),
+        trials=trials,
+        status={str(status): int(number) for status, number in trials["status"].value_counts().items()},
+        best=best,
+        recipes=tuple(recipe for _, recipe in found if recipe is not None),
+        missing=tuple(average for average, recipe in found if recipe is None),
+        alike=len(alike),
+        alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names} if len(alike) else {},
+        edges=_edges(best, names, ranges or {}),
+        late=_late(means, best),
+        seeds=0 if best is None else int(best["seeds"]),
+        noise=_noise(trials),
+        ridge=_ridge(trials),
+        names=names,
+    )
+
+
+def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
+    """The recipes that a table's trials can be compared with: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
+    if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
+        return ()
+    if trials["batch_size"].isna().any() or (trials["loss"].dropna() == "infonce").any():
+        return ("separate",)
+    return balance.AVERAGES
+
+
+def per_class(trials: pd.DataFrame) -> int:
+    """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
+    return int(json.loads(trials["config"].iloc[0]).get("k") or 2) if len(trials) else 2
+
+
+def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float = ON_DIAGONAL) -> tuple[pd.Series | None, int]:
+    """The best trial that a recipe with this average reaches by its learning rate alone, whoever asked for it, and how many
+    trials lie on its diagonal, at most `within` octaves of Lambda_e away. Trials without the two weights lie nowhere."""
+    rows = trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()]
+    sizes = rows["batch_size"].dropna().unique()
+    ratios = {size: np.divide(*balance.average_weights(average, int(size), k)[::-1]) for size in sizes} if average != "separate" else {}
+    ratio = rows["batch_size"].map(ratios).astype(float) if ratios else 1.0
+    away = np.log2(rows["Lambda_e"] / rows["Lambda_p"]) - np.log2(ratio)
+    rows = rows[away.abs() <= within + 1e-9]
+    return best_trial(rows), len(rows)
+
+
+@lru_cache(maxsize=4096)
+def setup_of(config: str) -> str:
+    """What a configuration says beside the balance and the seed: trials that differ there cannot be compared."""
+    return json.dumps({name: value for name, value in json.loads(config).items() if name not in ("Lambda_p", "Lambda_e", "batch_size", "seed", "origin")}, sort_keys=True)
+
+
+def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
+    """Whether the trials fill at least half of the product of the values of two parameters or more."""
+    if len(names) < 2 or not len(trials):
+        return False
+    at = pd.DataFrame({name: np.round(octaves(parameter(trials, name), name), 9) for name in names}).dropna()
+    sizes = [at[name].nunique() for name in names]
+    return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * np.prod(sizes))
+
+
+def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average: str) -> Recipe | None:
+    k = per_class(trials)
+    within = ON_DIAGONAL
+    if is_grid(trials, ("Lambda_p", "Lambda_e")):  # half a step, as in `analysis.reachable`
+        within = float(np.median(np.diff(np.unique(np.round(np.log2(trials["Lambda_e"].dropna()), 9))))) / 2
+    setups = means["config"].map(setup_of)
+    reached, number = best_reachable(means[setups == setup_of(best["config"])], average, k, within)
+    if reached is None:
+        return None
+    score = "test_score" if pd.notna(best["test_score"]) and pd.notna(reached["test_score"]) else "val_score"
+    gains = _paired(trials, best, reached, score)
+    half = float(student.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.nan
+    gain = float(gains.mean()) if len(gains) > 1 else float(best[score] - reached[score])
+    positive = 1.0 if pd.isna(reached["batch_size"]) else balance.average_weights(average, int(reached["batch_size"]), k)[0]
+    return Recipe(average, reached, float(reached["Lambda_p"] / positive), gain, gain - half, gain + half, len(gains), number)
+
+
+def _paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series, score: str) -> np.ndarray:
+    """Differences of the score over the seeds that both settings were completed with [n_pairs]."""
+    ours, theirs = (_by_seed(trials, row, score) for row in (best, reached))
+    return (ours - theirs).dropna().to_numpy(dtype=float)
+
+
+def _by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
+    same = (trials["search"] == of["search"]) & (trials["trial_index"] == of["trial_index"]) & (trials["status"] == "completed")
+    same &= (trials["search_seed"] == of["search_seed"]) | pd.isna(of["search_seed"])
+    return trials[same].groupby("seed")[score].first()
+
+
+def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
+    """At which ends of their ranges the best one's parameters lie."""
+    if best is None:
+        return {}
+    edges = {}
+    for name in names:
+        value = float(parameter(best.to_frame().T, name)[0])
+        low, high = ranges.get(name, (np.nan, np.nan))
+        if np.log2(value / low) < AT_EDGE:
+            edges[name] = "lower"
+        elif np.log2(high / value) < AT_EDGE:
+            edges[name] = "upper"
+    return edges
+
+
+def _late(means: pd.DataFrame, best: pd.Series | None) -> bool:
+    """Whether the best was among the last trials of its search, so that more might find better."""
+    if best is None:
+        return False
+    own = means[(means["search"] == best["search"]) & ((means["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))]
+    return len(own) >= 8 and best["search"] != "grid" and (own["trial_index"] > best["trial_index"]).mean() < LATE
+
+
+def _noise(trials: pd.DataFrame) -> float:
+    score = "test_score" if trials["test_score"].notna().any() else "val_score"
+    groups = trials[trials["status"] == "completed"].groupby(["search", "search_seed", "trial_index"], dropna=False)[score]
+    variances, counts = groups.var(ddof=1), groups.count()
+    freedom = (counts - 1)[variances.notna()]
+    return float(np.sqrt((variances.dropna() * freedom).sum() / freedom.sum())) if freedom.sum() > 0 else np.nan
+
+
+def _ridge(trials: pd.DataFrame) -> Ridge | None:
+    """The shape around the best, None where the trials are too few for one."""
+    try:
+        return ridge(trials)
+    except ValueError:
+        return None
+
+
+def finite(value: float | None) -> bool:
+    """Whether there is a number."""
+    return value is not None and pd.notna(value) and isfinite(value)

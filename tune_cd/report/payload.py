@@ -1,0 +1,271 @@
+"""A results table -> what the page shows, as JSON types: columns of trials, cells of the landscape, curves, lines, sentences.
+
+Everything that is computed is computed here, or in `analysis`; the page only draws and lists. `page.js` says how it reads it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import balance
+from tune_cd.analysis import balance_gain, best_so_far, curves_of, grid, means_over_seeds, subloss_statistics, sublosses, summary
+from tune_cd.analysis.scores import BALANCE, PROBLEM, parameter, parameter_names, score_column, score_names, with_scores
+from tune_cd.redaction import redact
+from tune_cd.report.findings import Findings, Ranges, averages_of, findings, is_grid, per_class
+from tune_cd.report.words import LETTERS, summarise
+from tune_cd.tables import best_values, cell_text, compared, memory_modes
+
+DIGITS = 6  # significant ones of every number in the page
+TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
+SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
+SCORES = 24  # choices of a score, at most
+COLUMNS = ("trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
+           "images_seen", "train_seconds", "hostname", "device", "gpus")  # fmt: skip
+
+
+def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), ranges: Mapping[str, Ranges] | None = None,
+            commands: Mapping[str, str] | None = None, refresh: float | None = None) -> dict[str, Any]:  # fmt: skip
+    """The page's content: a study after the other, by name.
+
+    trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges, commands: by
+    study, what each parameter was allowed to be and how the study is run again, where that is known. refresh: seconds after
+    which the page looks for a newer one of itself; None: never.
+    """
+    studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
+    return {"title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": list(notes), "studies": studies}
+
+
+def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(study, label, rows): a study is one part, or one a problem where its scores have no common scale."""
+    for name, rows in trials.groupby("study", sort=True):
+        problems = rows.groupby(list(PROBLEM), dropna=False, sort=True)
+        for problem, part in problems:
+            said = " ".join(str(value) for value in problem if value is not None and value == value)
+            yield str(name), f"{name}: {said}" if problems.ngroups > 1 else str(name), part
+
+
+def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str | None) -> dict[str, Any]:
+    trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
+    wide = with_scores(trials)
+    found = findings(trials, ranges)
+    axes = _axes(trials, found.names)
+    cells = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
+    full = is_grid(cells, axes[:2]) and (len(axes) < 3 or is_grid(cells, axes))
+    scores = [score for score in score_names(trials) if score not in ("positive_term", "entropy_term")]
+    scores = [*scores, *(term for term in ("positive_term", "entropy_term") if trials[term].notna().any())][:SCORES]
+    content = _grid(trials, wide.loc[(cells if full else trials).index], axes, scores, full) if len(axes) else None
+    return {
+        "name": name,
+        "facts": _facts(trials),
+        "words": [asdict(sentence) for sentence in summarise(found, command)],
+        "status": found.status,
+        "axes": [{"name": axis, "label": LETTERS.get(axis, axis), "log": True} for axis in axes],
+        "scores": [{"name": score, "label": _label(score, trials)} for score in scores],
+        "trials": _trials(wide, scores),
+        "grid": content,
+        "averages": _averages(trials, axes, content),
+        "top": TOP,
+        "curves": _curves(trials),
+        "lines": _lines(trials),
+        "tables": _tables(found, cells if full else None),
+        "provenance": _provenance(trials),
+    }
+
+
+def _axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
+    balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
+    values = {name: len(np.unique(column[~np.isnan(column)])) for name in names for column in [parameter(trials, name)]}
+    others = sorted((name for name in names if name not in balanced), key=lambda name: -values[name])
+    axes = [*balanced, *others][:2]
+    few = [name for name in others if name not in axes and values[name] <= SLIDER_VALUES]
+    return axes + few[:1] if len(axes) == 2 else axes
+
+
+def _grid(trials: pd.DataFrame, cells: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
+    """Every setting that was tried along the axes: means over trainings, spreads, and which trials they are."""
+    grids = {score: grid(cells, score, axes) for score in scores} or {"val_score": grid(cells, "val_score", axes)}
+    first = next(iter(grids.values()))
+    at = np.argwhere(first.counts + first.lost > 0)
+    where = {tuple(place): number for number, place in enumerate(at.tolist())}
+    members: list[list[int]] = [[] for _ in at]
+    lost = np.zeros(len(at), dtype=int)
+    ticks = [{_key(value): place for place, value in enumerate(tick.tolist())} for tick in first.ticks]
+    columns = [parameter(trials, axis) for axis in axes]
+    inside, completed = set(cells.index), (trials["status"] == "completed").tolist()
+    for row in range(len(trials)):
+        place = tuple(tick.get(_key(column[row]), -1) for tick, column in zip(ticks, columns))
+        if row in inside and place in where:
+            members[where[place]].append(row)
+            lost[where[place]] += not completed[row]
+    padding = [[None]] * (3 - len(axes))
+    index = tuple(at.T)
+    return {
+        "full": full,
+        "ticks": [_numbers(tick) for tick in first.ticks] + padding,
+        "cells": {
+            "at": [[*place, *([0] * (3 - len(axes)))] for place in at.tolist()],
+            "trials": members,
+            "lost": lost.tolist(),
+            "values": {score: _numbers(one.values[index]) for score, one in grids.items() if score in scores},
+            "spread": {score: _numbers(one.spread[index]) for score, one in grids.items() if score in scores},
+        },
+    }
+
+
+def _key(value: float) -> float:
+    return round(float(np.log2(value)), 9) if value == value else np.inf
+
+
+def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> list[dict[str, Any]]:
+    """The diagonals of the conventional recipes, one ratio Lambda_e / Lambda_p a value of the slider."""
+    if axes[:2] != list(BALANCE[:2]) or content is None:
+        return []
+    sizes = content["ticks"][2] if axes[2:] == ["batch_size"] else [trials["batch_size"].dropna().max() if trials["batch_size"].nunique() == 1 else None]
+    averages = []
+    for average in averages_of(trials):
+        if average == "separate" or None not in sizes:
+            weights = [balance.average_weights(average, int(size), per_class(trials)) if average != "separate" else (1.0, 1.0) for size in sizes]
+            averages.append({"name": average, "label": f"{average} average", "ratio": [entropy / positive for positive, entropy in weights]})
+    return averages
+
+
+def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
+    """The rows as columns; parameters and scores by name below them."""
+    columns: dict[str, Any] = {name: _plain(trials[name]) for name in COLUMNS}
+    for name, field in (("started", "started_at"), ("ended", "ended_at")):
+        seconds = (pd.to_datetime(trials[field], utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+        columns[name] = [None if np.isnan(value) else round(value, 2) for value in seconds]
+    columns["error"] = [redact(str(error)) if pd.notna(error) else None for error in trials["error"]]
+    columns["params"] = {name: _numbers(parameter(trials, name)) for name in _named(trials)}
+    columns["scores"] = {name: _numbers(score_column(trials, name)) for name in scores}
+    return columns
+
+
+def _named(trials: pd.DataFrame) -> list[str]:
+    return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
+
+
+def _label(score: str, trials: pd.DataFrame) -> str:
+    metric = trials["metric_name"].iloc[0]
+    return {"val_score": f"validation {metric}", "test_score": "test score", "positive_term": "positive term", "entropy_term": "entropy term"}.get(score, score)
+
+
+def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
+    """Best so far of every search: by validation, and the test score of what was best by then."""
+    curves = []
+    tested = curves_of(trials)
+    told = curves_of(trials, "val_score")
+    repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
+    for best, test in zip(told, tested):
+        rows = means_over_seeds(trials[(trials["search"] == best.method) & (trials["search_seed"].fillna(0) == best.seed)]).sort_values(["ended_at", "trial_index"])
+        held = best_so_far(rows.assign(trial_index=range(len(rows)))).notna().to_numpy()
+        masked = {name: _numbers(np.where(held, curve.reached, np.nan)) for name, curve in (("best", best), ("test", test))}
+        curves.append({
+            "search": best.method, "label": f"{best.method}, seed {best.seed}" if repeated else best.method, "seed": best.seed, "trials": list(range(1, len(best) + 1)),
+            **masked, "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds")),
+        })  # fmt: skip
+    return curves
+
+
+def _lines(trials: pd.DataFrame) -> list[dict[str, Any]]:
+    """The searches' paths: trials asked for one after the other along the same direction."""
+    lines: list[dict[str, Any]] = []
+    first = trials.drop_duplicates(["search", "search_seed", "trial_index"])
+    for (search, _), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False):
+        if (rows["direction"] == "sampled").all():
+            continue
+        direction = None
+        for row, said in zip(rows.index, rows["direction"].fillna("")):
+            if said != direction:
+                lines.append({"search": str(search), "direction": said, "trials": []})
+                direction = said
+            lines[-1]["trials"].append(int(row))
+    return lines
+
+
+def _facts(trials: pd.DataFrame) -> list[list[str]]:
+    first = trials.iloc[0]
+    searches = ", ".join(f"{number} {search}" for search, number in trials["search"].value_counts(sort=False).items())
+    facts = [["dataset", first["dataset"]], ["task", first["task"]], ["loss", first["loss"]], ["score", first["metric_name"]], ["trials", searches]]
+    begun, ended = trials["started_at"].min(), trials["ended_at"].max()
+    if pd.notna(begun) and pd.notna(ended):
+        busy = (trials["ended_at"] - trials["started_at"]).dt.total_seconds()
+        gpu = float((busy * trials["gpus"].astype(float).fillna(0.0)).sum())
+        facts += [["wall clock", _duration((ended - begun).total_seconds())], ["time of all trials", _duration(float(busy.sum()))]]
+        facts += [["GPU time", _duration(gpu)]] if gpu else []
+    facts.append(["machines", ", ".join(sorted({str(device) for device in trials["device"].dropna()} | {str(host) for host in trials["hostname"].dropna()}))])
+    return [[label, str(text)] for label, text in facts if text is not None and text == text and text != ""]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _tables(found: Findings, cells: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """What is small enough to read as a table."""
+    tables = []
+    trials = found.trials
+    if cells is not None and averages_of(cells) and cells["batch_size"].notna().all():
+        tables.append(_gain_table(cells))
+    if set(trials["search"]) >= {"S1", "S3"}:
+        modes = memory_modes(means_over_seeds(trials))
+        tables.append(_table("Cross-batch memory (table:xbm)", modes.reset_index(names="balance"), "Best of each mode by validation; recall_at_1 on the test split."))
+    best = best_values(trials)
+    if len(best):
+        tables.append(_table("Best balance (ssec:best_hp_values)", best, "alike: settings within 1 % of the best validation score, and the range of their weights."))
+    curves = curves_of(trials)
+    if len(curves) > 1:
+        numbers = summary(curves)
+        tables.append(_table("Searches (tab:hp_res)", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."))
+    terms = sublosses(trials)
+    if len(terms) > 2:
+        tables.append(_table("Both terms and the score (fig:sublosses)", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score, and the mean rank of a term in the best tenth of trials (0: the lowest of all)."))
+    return tables
+
+
+def _gain_table(cells: pd.DataFrame) -> dict[str, Any]:
+    score = "test_score" if cells["test_score"].notna().any() else "val_score"
+    averages = averages_of(cells)
+    gain = balance_gain(grid(cells, score), per_class(cells), averages, select=grid(cells))
+    columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
+    mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in gain.filter(like="gain_").mean().items())
+    return _table("What balancing gains at each batch size (fig:balance_gain)", gain[columns].reset_index(), f"{score}, each chosen by validation. Mean over batch sizes: {mean}.")
+
+
+def _table(title: str, frame: pd.DataFrame, note: str = "") -> dict[str, Any]:
+    return {"title": title, "columns": [str(name) for name in frame.columns], "rows": [[cell_text(value) for value in row] for row in frame.itertuples(index=False)], "note": note}
+
+
+def _provenance(trials: pd.DataFrame) -> list[list[str]]:
+    """What all trials had in common: versions, commits, and the configuration."""
+    said = [["commits", ", ".join(sorted(map(str, trials["git_commit"].dropna().unique())))]]
+    said += [["software", ", ".join(sorted({f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()}))]]
+    configs = [json.loads(text) for text in trials["config"].unique()]
+    shared = {name: value for name, value in configs[0].items() if all(name in config and config[name] == value for config in configs)}
+    said += [[str(name), redact(json.dumps(value, ensure_ascii=False))] for name, value in sorted(shared.items()) if value is not None]
+    return [pair for pair in said if pair[1]]
+
+
+def _plain(column: pd.Series) -> list:
+    """A column as JSON types."""
+    if pd.api.types.is_numeric_dtype(column):
+        return _numbers(column.astype(float))
+    return [None if pd.isna(value) else str(value) for value in column]
+
+
+def _numbers(values: Sequence[float] | np.ndarray | pd.Series) -> list:
+    """Numbers with DIGITS significant digits, whole ones without a point; None for what is no number."""
+    array = np.asarray(values, dtype=float)
+    finite = np.isfinite(array)
+    magnitude = np.floor(np.log10(np.abs(array), where=finite & (array != 0), out=np.zeros_like(array)))
+    places = np.clip(DIGITS - 1 - magnitude, 0, 22)  # powers of ten up to there are exact, so a quotient is the nearest number
+    power = 10.0 ** places
+    rounded = np.where(finite, np.round(np.where(finite, array, 0.0) * power) / power, np.nan)
+    whole = finite & (rounded == np.round(rounded)) & (np.abs(rounded) < 2**53)
+    return [int(value) if is_whole else value if is_finite else None for value, is_whole, is_finite in zip(rounded.tolist(), whole.tolist(), finite.tolist())]

@@ -1,0 +1,153 @@
+"""Findings in sentences: the best setting, what it gains, how sure that is, what to try next."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import balance
+from tune_cd.analysis import alignment
+from tune_cd.analysis.scores import parameter
+from tune_cd.report.findings import Findings, Recipe, finite
+from tune_cd.tables import ALIKE
+
+LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
+LOST = "lost: "  # how the error of a trial begins that gave out through no fault of its own
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One paragraph of the summary. kind: result, caution, next or note."""
+
+    head: str
+    text: str
+    kind: str
+
+
+def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
+    """The summary of a study, in the order to read it. command: how it is run again, such as `python -m tune_cd.run --study S`;
+    None where it was not `tune_cd.run`'s."""
+    if found.best is None:
+        return [_nothing(found), *_failures(found, command)]
+    return [_best(found), *_gains(found), *_certainty(found), *_shape(found), *_failures(found, command), *_next(found, command)]
+
+
+def setting(row: pd.Series, names: Iterable[str]) -> str:
+    """A row's parameters, as people write them: Λp = 0.7113, Λe = 17, b = 64."""
+    values = ((name, float(parameter(row.to_frame().T, name)[0])) for name in names)
+    return ", ".join(f"{LETTERS.get(name, name)} = {value:.4g}" for name, value in values if np.isfinite(value))
+
+
+def _nothing(found: Findings) -> Sentence:
+    ended = ", ".join(f"{number} {status}" for status, number in found.status.items()) or "none yet"
+    return Sentence("No result", f"No trial of this study has completed ({ended}), so there is no best setting.", "caution")
+
+
+def _best(found: Findings) -> Sentence:
+    best = found.best
+    names = _parameters(found)
+    scores = f"validation {best['metric_name']} {best['val_score']:.4f}" + (f", test {best['test_score']:.4f}" if finite(best["test_score"]) else "")
+    seeds = f", means over {found.seeds} seeds" if found.seeds > 1 else ""
+    completed = found.status.get("completed", 0)
+    return Sentence("Best setting", f"{setting(best, names)}: {scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {completed} trials completed.", "result")
+
+
+def _parameters(found: Findings) -> list[str]:
+    """The parameters of the best setting that are said: those of the balance, or all that were searched."""
+    if found.trials["Lambda_p"].notna().any():
+        return list(LETTERS)
+    return sorted(dict(found.best["params"]))
+
+
+def _gains(found: Findings) -> list[Sentence]:
+    sentences = [_gain(found, recipe) for recipe in found.recipes]
+    if found.missing:
+        which = " or ".join(found.missing)
+        sentences.append(Sentence("Without balancing", f"No completed trial lies where the {which} average can reach, so what tuning the balance gains over it is not known.", "note"))
+    return sentences
+
+
+def _gain(found: Findings, recipe: Recipe) -> Sentence:
+    split = "test" if finite(found.best["test_score"]) and finite(recipe.best["test_score"]) else "validation"
+    name = "test_score" if split == "test" else "val_score"
+    sure = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)" if finite(recipe.low) else ""
+    size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
+    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {recipe.trials} trial{'s' * (recipe.trials != 1)} lie{'s' * (recipe.trials == 1)} on its line"
+    head = f"Over the {recipe.average} average"
+    if recipe.best["trial_id"] == found.best["trial_id"]:
+        return Sentence(head, f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own}).", "result")
+    relative = f", {recipe.gain / abs(recipe.best[name]):+.1%}" if recipe.best[name] else ""
+    return Sentence(head, f"{recipe.gain:+.4f} on the {split} split{relative}{sure}. Tuning the learning rate alone, the {recipe.average} average reached {own}.", "result")
+
+
+def _certainty(found: Findings) -> list[Sentence]:
+    said = []
+    if finite(found.noise):
+        said.append(f"Trainings of one setting with different seeds differ by {found.noise:.4f} (standard deviation); smaller differences between single trainings mean nothing.")
+    else:
+        said.append("Every setting was trained once: how much of a difference is chance cannot be told from this table.")
+    if finite(found.best["test_score"]):
+        said.append("The best was chosen by its validation score, so its test score is not flattered by the choice.")
+    else:
+        said.append("There is no test score: the best of many validation scores is flattered by the choice.")
+    if found.alike > 1:
+        ranges = ", ".join(f"{LETTERS.get(name, name)} {low:.3g} to {high:.3g}" if low < high else f"{LETTERS.get(name, name)} {low:.4g}" for name, (low, high) in found.alike_ranges.items())
+        said.append(f"{found.alike} settings are within {ALIKE:.0%} of the best ({ranges}): there is little to choose between them.")
+    return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) else "caution")]
+
+
+def _shape(found: Findings) -> list[Sentence]:
+    shape = found.ridge
+    if shape is None or len(shape.names) < 2:
+        return []
+    if not np.isfinite(shape.widths_high[0]):
+        return [Sentence("The shape around it", f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides.", "note")]
+    first, rest = shape.widths[0], shape.widths[-1]
+    across = ", ".join(f"{part:+.2f} {LETTERS.get(name, name)}" for name, part in zip(shape.names, shape.directions[0]))
+    text = f"The score falls fastest along ({across}) in log space: by 5 % within {_octaves(first, shape.widths_low[0], shape.widths_high[0])}"
+    text += f", slowest across that: {_octaves(rest, shape.widths_low[-1], shape.widths_high[-1])}."
+    if set(shape.names) <= set(LETTERS) and {"Lambda_p", "Lambda_e"} <= set(shape.names):
+        angle = alignment(shape, balance.A_O).query("direction == 0 and row == 'balance'").iloc[0]
+        text += f" That is {angle['degrees']:.0f}° ({angle['low']:.0f}° to {angle['high']:.0f}°) from the balance direction."
+    text += f" From a quadratic through {shape.trials} settings near the best."
+    if not shape.peaked:
+        text += " They do not show a fall on all sides, so the optimum may lie further on."
+    return [Sentence("The shape around it", text, "note")]
+
+
+def _octaves(width: float, low: float, high: float) -> str:
+    if not np.isfinite(high):
+        return f"{low:.2g} octaves or more" if np.isfinite(low) else "no distance that these settings show"
+    return f"{width:.2g} octaves (95 % interval {low:.2g} to {high:.2g})"
+
+
+def _failures(found: Findings, command: str | None) -> list[Sentence]:
+    unfinished = {status: number for status, number in found.status.items() if status != "completed"}
+    if not unfinished:
+        return []
+    text = ", ".join(f"{number} trial{'s' * (number > 1)} {status}" for status, number in unfinished.items()) + "."
+    reasons = found.trials.loc[found.trials["error"].notna() & (found.trials["status"] == "failed"), "error"].map(lambda error: str(error).splitlines()[0][:160])
+    common = reasons.value_counts()
+    text += "".join(f" {number} x: {reason}." for reason, number in common.head(2).items())
+    lost = int(reasons.str.startswith(LOST).sum())
+    if lost and command:
+        text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
+    return [Sentence("Trials without a score", text, "caution")]
+
+
+def _next(found: Findings, command: str | None) -> list[Sentence]:
+    ideas = []
+    if found.edges:
+        where = " and ".join(f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items())
+        ideas.append(f"{where[0].upper() + where[1:] if not where.startswith('Λ') else where}: search further on" + (" (`--range LO,HI` in a new study)." if command else "."))
+    if found.late:
+        more = len(found.trials[found.trials["search"] == found.best["search"]]) + 10
+        ideas.append("The best was among the last trials: more may find better" + (f", `{command} --resume --num-samples {more}`." if command else "."))
+    if not finite(found.noise):
+        ideas.append("Train the best few settings with more seeds before relying on a small difference" + (" (`--replicates 3` in a new study begun at the best, `--start`)." if command else "."))
+    if command and "batch_size" not in found.names and found.trials["batch_size"].notna().any():
+        ideas.append("The batch size was fixed: `--tune-batch-size` searches it as well.")
+    if not ideas:
+        return []
+    return [Sentence("What to try next", " ".join(ideas), "next")]

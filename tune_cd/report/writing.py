@@ -1,0 +1,99 @@
+"""Studies as they lie in a results folder or an object store -> the report; and whether they are still under way."""
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pandas as pd
+
+from tune_cd import results
+from tune_cd.report.findings import Ranges
+from tune_cd.report.page import render
+from tune_cd.report.payload import payload
+from tune_cd.results.beside import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
+from tune_cd.results.store import store_of
+
+SILENCE = 60.0
+"""Seconds after which a driver that has given no sign of life counts as gone; it gives one every five."""
+
+
+def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
+    """Their trials; of all studies for None. Raises ValueError naming the studies there are for one without a row, FileNotFoundError
+    where there are no results."""
+    if studies is not None and len(studies) == 1:
+        trials = results.read(place, studies[0])
+        if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:  # or a study that has just begun
+            return trials
+    trials = results.read(place)
+    if studies is None:
+        return trials
+    store = store_of(place)
+    unknown = [study for study in studies if study not in set(trials["study"]) and text_of(store, study, OPTIONS) is None]
+    if unknown:
+        raise ValueError(f"study {', '.join(unknown)}: not in {store.where()}; there are {', '.join(sorted(trials['study'].unique())) or 'none'}")
+    return trials[trials["study"].isin(studies)].reset_index(drop=True)
+
+
+def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
+    """What the page shows of these studies. Files that cannot be used are named on the page, and warned of. Errors: `read`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trials = read(place, studies)
+    notes = [str(warning.message) for warning in caught]
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    store = store_of(place)
+    names = sorted(set(trials["study"]))
+    options = {name: options_of(store, name) for name in names}
+    commands = {name: _command(place, name) for name in names if options[name]}
+    title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(store.where())
+    return payload(trials, title, notes=notes, ranges={name: _ranges(options[name]) for name in names}, commands=commands, refresh=refresh)
+
+
+def write_report(place: Path | str, study: str) -> Path | str:
+    """Write a study's page beside its tables; returns where. Errors: as `read`, and OSError where it cannot be written."""
+    store, file = store_of(place), file_of(study, REPORT)
+    store.write(file, render(content(place, [study])).encode())
+    return store.where(file)
+
+
+class Watch:
+    """Whether studies are still under way: their drivers give signs of life, or they are somebody's own, of which that is not known.
+
+    Raises, when asked, ValueError and OSError as `read`.
+    """
+
+    def __init__(self, place: Path | str, studies: Sequence[str] | None):
+        self._place, self._studies = place, studies
+        self._signs: dict[str, tuple[bytes, float]] = {}  # study -> the driver's file, when it was first seen so
+
+    def running(self) -> bool:
+        store = store_of(self._place)
+        names = self._studies or sorted({name.split("/")[1] for name in store.listing("trials", depth=2)} | {name.split("/")[1] for name in store.listing("studies", depth=2)})
+        return any([self._lives(store, name) for name in names]) or not names  # every one is looked at
+
+    def _lives(self, store, name: str) -> bool:
+        sign = text_of(store, name, DRIVER)
+        if sign is None:
+            return text_of(store, name, OPTIONS) is None
+        seen, since = self._signs.get(name, (None, 0.0))
+        if sign != seen:
+            self._signs[name] = (sign, monotonic())
+            return True
+        return monotonic() - since < SILENCE
+
+
+def _ranges(options: dict) -> Ranges:
+    """What the search was allowed, as `tune_cd.run`'s options say."""
+    if "range" not in options:
+        return {}
+    low, high = options["range"]
+    sizes = options.get("batch_sizes") if options.get("tune_batch_size") else None
+    return {"Lambda_p": (low, high), "Lambda_e": (low, high)} | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
+
+
+def _command(place: Path | str, study: str) -> str:
+    return shlex.join(["python", "-m", "tune_cd.run", "--results", str(place), "--study", study])

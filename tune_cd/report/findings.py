@@ -80,7 +80,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
         alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names} if len(alike) else {},
-        edges=_edges(best, names, ranges or {}),
+        edges=_edges(best, names, ranges or _extents(trials, names)),
         late=_late(means, best),
         seeds=0 if best is None else int(best["seeds"]),
         noise=_noise(trials),
@@ -157,6 +157,13 @@ def _by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
     same = (trials["search"] == of["search"]) & (trials["trial_index"] == of["trial_index"]) & (trials["status"] == "completed")
     same &= (trials["search_seed"] == of["search_seed"]) | pd.isna(of["search_seed"])
     return trials[same].groupby("seed")[score].first()
+
+
+def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
+    """The ranges of a grid are its own; what a search was allowed cannot be seen from where it went."""
+    if not is_grid(trials, names):
+        return {}
+    return {name: (float(np.nanmin(parameter(trials, name))), float(np.nanmax(parameter(trials, name)))) for name in names}
 
 
 def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:

@@ -21,8 +21,14 @@ SILENCE = 60.0
 
 
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
-    """Their trials; of all studies for None. Raises ValueError naming the studies there are for one without a row, FileNotFoundError
+    """Their trials, from a results folder, an object store or one Parquet file; of all studies for None. Raises ValueError naming the studies there are for one without a row, FileNotFoundError
     where there are no results."""
+    if is_file(place):
+        trials = results.read_file(place)
+        unknown = set(studies or ()).difference(trials["study"])
+        if unknown:
+            raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {', '.join(sorted(trials['study'].unique()))}")
+        return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
     if studies is not None and len(studies) == 1:
         trials = results.read(place, studies[0])
         if len(trials) or text_of(store_of(place), studies[0], OPTIONS) is not None:  # or a study that has just begun
@@ -37,6 +43,11 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     return trials[trials["study"].isin(studies)].reset_index(drop=True)
 
 
+def is_file(place: Path | str) -> bool:
+    """Whether the trials are those of one Parquet file."""
+    return str(place).endswith(".parquet") and "://" not in str(place)
+
+
 def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
     """What the page shows of these studies. Files that cannot be used are named on the page, and warned of. Errors: `read`."""
     with warnings.catch_warnings(record=True) as caught:
@@ -45,11 +56,10 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
     notes = [str(warning.message) for warning in caught]
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    store = store_of(place)
     names = sorted(set(trials["study"]))
-    options = {name: options_of(store, name) for name in names}
+    options = {name: {} if is_file(place) else options_of(store_of(place), name) for name in names}
     commands = {name: _command(place, name) for name in names if options[name]}
-    title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(store.where())
+    title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
     return payload(trials, title, notes=notes, ranges={name: _ranges(options[name]) for name in names}, commands=commands, refresh=refresh)
 
 
@@ -71,6 +81,8 @@ class Watch:
         self._signs: dict[str, tuple[bytes, float]] = {}  # study -> the driver's file, when it was first seen so
 
     def running(self) -> bool:
+        if is_file(self._place):
+            return False
         store = store_of(self._place)
         names = self._studies or sorted({name.split("/")[1] for name in store.listing("trials", depth=2)} | {name.split("/")[1] for name in store.listing("studies", depth=2)})
         return any([self._lives(store, name) for name in names]) or not names  # every one is looked at

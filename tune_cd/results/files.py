@@ -77,14 +77,18 @@ def load(store: Folder | Bucket, name: str) -> pa.Table:
 
     Raises Unusable or OtherFormat for what is in the file, FileNotFoundError where it is gone, OSError for the store.
     """
-    data, where = store.read(name), store.where(name)
+    return parsed(store.read(name), name.partition("/")[0], str(store.where(name)))
+
+
+def parsed(data: bytes, kind: str, where: str) -> pa.Table:
+    """A file's table (kind: trials or curves) in today's format, checked; where: what messages call it. Raises as `load`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)  # it is in memory already
         table = file.read(use_threads=file.metadata.num_row_groups > 1)
         table.validate(full=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise Unusable(f"{where} cannot be read ({_one_line(error)})") from error
-    return _conform(table, name, str(where))
+    return _conform(table, kind, where)
 
 
 def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[dict]:
@@ -100,7 +104,7 @@ def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[
     except (OSError, ValueError, pa.ArrowException):  # is it the store or the file? that is plain where all of it is read first
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
-    return rows_of(_conform(table, name, str(store.where(name)))) if table.num_rows else []
+    return rows_of(_conform(table, name.partition("/")[0], str(store.where(name)))) if table.num_rows else []
 
 
 def rows_of(table: pa.Table) -> list[dict]:
@@ -134,9 +138,8 @@ def contradict(chosen: dict, other: dict) -> bool:
     )
 
 
-def _conform(table: pa.Table, name: str, where: str) -> pa.Table:
+def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
     """The table in today's schema. Raises OtherFormat."""
-    kind = name.partition("/")[0]
     schema = SCHEMAS[kind]
     if table.num_rows and table.schema.metadata == schema.metadata and table.schema.equals(schema):  # as most are
         return table

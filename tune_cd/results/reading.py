@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.files import SCHEMAS, Unusable, canonical, contradict, first_choice, is_compacted, is_visible, load, rows_of
+from tune_cd.results.files import SCHEMAS, Unusable, canonical, contradict, first_choice, is_compacted, is_visible, load, parsed, rows_of
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.schema import check_name
 
@@ -64,6 +64,17 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     Of several curves with one study and trial_id, that of the latest attempt.
     """
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
+
+
+def read_file(path: str | Path) -> pd.DataFrame:
+    """The trials in one Parquet file, wherever it lies, such as a measured landscape; as `read` gives them, in the file's order.
+
+    Raises FileNotFoundError, and ValueError for a file that cannot be read, has another schema or is of a newer format.
+    """
+    try:
+        return frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
+    except Unusable as reason:
+        raise ValueError(str(reason)) from reason
 
 
 def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:

@@ -48,8 +48,8 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     if reference is not None and reference not in {curve.method for curve in curves}:
         raise ValueError(f"reference {reference!r}: one of {sorted({curve.method for curve in curves})} is required")
     rows = []
-    for landscape, of_landscape in _grouped(curves, "landscape").items():
-        methods = _grouped(of_landscape, "method")
+    for landscape, of_landscape in grouped(curves, "landscape").items():
+        methods = grouped(of_landscape, "method")
         target = 0.95 * max(curve.reached.max() for curve in of_landscape)
         for method, searches in methods.items():
             row = {"landscape": landscape, "method": method, "trajectories": len(searches)}
@@ -57,7 +57,8 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def _grouped(curves: Sequence[Curve], field: str) -> dict[str, list[Curve]]:
+def grouped(curves: Sequence[Curve], field: str) -> dict[str, list[Curve]]:
+    """Curves by one of their fields, in order of appearance."""
     groups: dict[str, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(getattr(curve, field), []).append(curve)

@@ -49,6 +49,12 @@ def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     return np.array([params.get(name, np.nan) for params in maps], dtype=float)
 
 
+def parameter_of(trial: pd.Series, name: str) -> float:
+    """A parameter of one row; NaN where it does not say."""
+    value = trial[name] if name in BALANCE else dict(trial["params"]).get(name)
+    return float(value) if pd.notna(value) else np.nan
+
+
 def parameter_names(trials: pd.DataFrame) -> list[str]:
     """The balance's three where trials have them, else every searched parameter in alphabetical order."""
     if len(trials) and trials["Lambda_p"].notna().any():

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 
 from tune_cd.redaction import redact
-from tune_cd.report.writing import Watch, content, write_figures
 from tune_cd.report.page import render
+from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
 
 BAD_INPUT = 2
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _write(options: argparse.Namespace) -> None:
     watch = Watch(options.results, options.study)
-    said = None
+    said = False
     while True:
         live = options.watch is not None and watch.running()
         with warnings.catch_warnings(record=True) as caught:
@@ -67,14 +67,17 @@ def _write(options: argparse.Namespace) -> None:
         for warning in caught:
             print(redact(f"warning: {warning.message}"), file=sys.stderr)
         publish(options.output.expanduser(), render(found).encode())
-        if said is None:
-            said = print(f"{sum(len(study['trials']['trial_id']) for study in found['studies'])} trials of {len(found['studies'])} studies: {options.output}") or True
+        if not said:
+            number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
+            print(f"{number} trials of {len(found['studies'])} {'study' if len(found['studies']) == 1 else 'studies'}: {options.output}", flush=True)
+            said = True
         if not live:
             break
         time.sleep(options.watch)
     if options.figures is not None:
-        for path in write_figures(options.results, options.study, options.figures):
-            print(path)
+        from tune_cd.report.figures import write_figures  # matplotlib takes its time
+
+        print(f"{len(write_figures(read(options.results, options.study), options.figures.expanduser()))} figures and tables: {options.figures}")
 
 
 if __name__ == "__main__":

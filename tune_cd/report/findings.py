@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from tune_cd import balance
 from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
-from tune_cd.analysis.scores import octaves, parameter, parameter_names
+from tune_cd.analysis.scores import octaves, parameter, parameter_names, parameter_of
 from tune_cd.tables import ALIKE
 
 ON_DIAGONAL = 1e-6  # octaves
@@ -90,10 +90,12 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
 
 
 def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
-    """The recipes that a table's trials can be compared with: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
+    """The recipes that a table's trials can be compared with. InfoNCE has one balance only, its own (`subsec:infonce_loss`), and
+    where a global average lies is known only for batches of whole classes."""
     if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
         return ()
-    if trials["batch_size"].isna().any() or (trials["loss"].dropna() == "infonce").any():
+    sizes, k = trials["batch_size"], per_class(trials)
+    if sizes.isna().any() or (trials["loss"].dropna() == "infonce").any() or (sizes <= k).any() or (sizes % k != 0).any():
         return ("separate",)
     return balance.AVERAGES
 
@@ -143,7 +145,7 @@ def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average:
     gains = _paired(trials, best, reached, score)
     half = float(student.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.nan
     gain = float(gains.mean()) if len(gains) > 1 else float(best[score] - reached[score])
-    positive = 1.0 if pd.isna(reached["batch_size"]) else balance.average_weights(average, int(reached["batch_size"]), k)[0]
+    positive = 1.0 if average == "separate" else balance.average_weights(average, int(reached["batch_size"]), k)[0]
     return Recipe(average, reached, float(reached["Lambda_p"] / positive), gain, gain - half, gain + half, len(gains), number)
 
 
@@ -172,7 +174,7 @@ def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict
         return {}
     edges = {}
     for name in names:
-        value = float(parameter(best.to_frame().T, name)[0])
+        value = parameter_of(best, name)
         low, high = ranges.get(name, (np.nan, np.nan))
         if np.log2(value / low) < AT_EDGE:
             edges[name] = "lower"

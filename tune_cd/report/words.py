@@ -8,7 +8,8 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import alignment
-from tune_cd.analysis.scores import parameter
+from tune_cd.analysis.scores import parameter_of
+from tune_cd.redaction import redact
 from tune_cd.report.findings import Findings, Recipe, finite
 from tune_cd.tables import ALIKE
 
@@ -35,7 +36,7 @@ def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
 
 def setting(row: pd.Series, names: Iterable[str]) -> str:
     """A row's parameters, as people write them: Λp = 0.7113, Λe = 17, b = 64."""
-    values = ((name, float(parameter(row.to_frame().T, name)[0])) for name in names)
+    values = ((name, parameter_of(row, name)) for name in names)
     return ", ".join(f"{LETTERS.get(name, name)} = {value:.4g}" for name, value in values if np.isfinite(value))
 
 
@@ -127,7 +128,7 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
     if not unfinished:
         return []
     text = ", ".join(f"{number} trial{'s' * (number > 1)} {status}" for status, number in unfinished.items()) + "."
-    reasons = found.trials.loc[found.trials["error"].notna() & (found.trials["status"] == "failed"), "error"].map(lambda error: str(error).splitlines()[0][:160])
+    reasons = found.trials.loc[found.trials["error"].notna() & (found.trials["status"] == "failed"), "error"].map(lambda error: redact(str(error)).splitlines()[0][:160])
     common = reasons.value_counts()
     text += "".join(f" {number} x: {reason}." for reason, number in common.head(2).items())
     lost = int(reasons.str.startswith(LOST).sum())

@@ -1,0 +1,201 @@
+"use strict";
+// Figures as plotly takes them: functions from a study to {data, layout}. Nothing in this file touches the document.
+
+// Okabe and Ito's colours, each with a pattern, a dash or a marker of its own, so that none is told by its colour alone.
+const STATUSES = {
+  completed: { colour: "#0072B2", pattern: "" },
+  diverged: { colour: "#E69F00", pattern: "/" },
+  failed: { colour: "#D55E00", pattern: "x" },
+  stopped: { colour: "#8A8F94", pattern: "." },
+};
+const SEARCH_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const SEARCH_DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+const SEARCH_SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
+const CLOCKS = { trials: "trials (training runs)", seconds: "wall-clock time", gpu_seconds: "GPU time" };
+const PREVIEW = 160; // characters of an error that a hover shows
+
+/** Text as plotly shows it unchanged: its labels understand a few HTML tags and entities. */
+function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+/** A number of the payload as it is there; long whole numbers in groups of three. */
+function show(value) {
+  if (value === null || value === undefined) return "–";
+  if (Number.isInteger(value) && Math.abs(value) >= 10000) return value.toLocaleString("en-GB");
+  return String(value);
+}
+
+/** Seconds since 1970 as "2026-11-21 14:03:10", UTC. */
+function moment(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** Seconds as "42 s", "3 min 25 s" or "2 h 05 min". */
+function duration(seconds) {
+  if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
+  const whole = Math.round(seconds);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+}
+
+function known(values) {
+  return values.filter((value) => value !== null && value !== undefined);
+}
+
+/** [least, largest] of the numbers among values, null where there is none. */
+function extent(values) {
+  let range = null;
+  for (const value of values) {
+    if (value === null || value === undefined) continue;
+    range = range ? [Math.min(range[0], value), Math.max(range[1], value)] : [value, value];
+  }
+  return range;
+}
+
+/** Name of a parameter as the axes call it. */
+function parameterLabel(study, name) {
+  return study.axes.find((axis) => axis.name === name)?.label ?? name;
+}
+
+/** A long text in lines of at most `width` characters, cut after PREVIEW. */
+function preview(text, width = 56) {
+  const cut = text.length > PREVIEW ? `${text.slice(0, PREVIEW)} …` : text;
+  return plain(cut.replace(/\s+/g, " ").match(new RegExp(`.{1,${width}}(?:\\s|$)|.{${width}}`, "gu"))?.join("\n") ?? "").replace(/\n/g, "<br>");
+}
+
+/** What all figures share: fonts, margins, hover and no background of their own. Sizes are in px. */
+function baseLayout(theme, width, height, margin) {
+  return {
+    width, height, margin, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
+    font: { family: theme.font, size: 13, color: theme.ink },
+    hoverlabel: { bgcolor: theme.paper, bordercolor: theme.muted, align: "left", font: { family: theme.font, size: 13, color: theme.ink } },
+  };
+}
+
+function baseAxis(theme, title) {
+  return {
+    title: { text: plain(title), standoff: 12 }, gridcolor: theme.grid, linecolor: theme.line, zeroline: false, showline: true, ticks: "outside",
+    tickcolor: theme.line, automargin: true, fixedrange: true,
+  };
+}
+
+// ---------------------------------------------------------------- curves
+
+/** The unit that reads best for times up to `most` seconds: [its name, its seconds]. */
+function timeUnit(most) {
+  if (most < 300) return ["s", 1];
+  return most < 3 * 3600 ? ["min", 60] : ["h", 3600];
+}
+
+/** How a search is drawn, by its place among all searches of the study. On dark paper the two blues change places. */
+function searchStyle(place, theme) {
+  const [blue, ...others] = SEARCH_COLOURS;
+  const colours = theme.dark ? [others.at(-1), ...others.slice(0, -1), blue] : SEARCH_COLOURS;
+  return {
+    colour: colours[place % colours.length], dash: SEARCH_DASHES[place % SEARCH_DASHES.length],
+    symbol: SEARCH_SYMBOLS[place % SEARCH_SYMBOLS.length],
+  };
+}
+
+function hasCurves(study) {
+  return study.curves.some((curve) => known(curve.best).length || known(curve.test).length);
+}
+
+/** Best so far (`fig:hpo_curves`), a curve for each search and search seed. view: {split: "best" | "test", clock: of CLOCKS}. */
+function curvesFigure(study, view, theme, width) {
+  const searches = [...new Set(study.curves.map((curve) => curve.label))];
+  const most = extent(study.curves.flatMap((curve) => curve[view.clock]))?.[1] ?? 0;
+  const [unit, seconds] = view.clock === "trials" ? ["", 1] : timeUnit(most);
+  const drawn = new Set();
+  const data = study.curves.map((curve) => curveTrace(curve, view, searches.indexOf(curve.label), seconds, drawn, theme));
+  const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 16, b: 56 });
+  const score = scoreLabel(study, view.split === "test" ? "test_score" : study.scores[0]?.name ?? "score");
+  layout.xaxis = { ...baseAxis(theme, CLOCKS[view.clock] + (unit && `, ${unit}`)), rangemode: "tozero" };
+  layout.yaxis = { ...baseAxis(theme, `best so far: ${score}`), nticks: 7 };
+  if (view.clock === "trials") Object.assign(layout.xaxis, { tickformat: ",d", ...(most < 12 ? { dtick: 1 } : { nticks: width < 520 ? 6 : 12 }) });
+  layout.showlegend = true;
+  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 13 }, bgcolor: "rgba(0,0,0,0)" };
+  layout.margin.t = 44;
+  return { data, layout };
+}
+
+function curveTrace(curve, view, place, seconds, drawn, theme) {
+  const { colour, dash, symbol } = searchStyle(place, theme);
+  const first = !drawn.has(curve.label);
+  drawn.add(curve.label);
+  const xs = curve[view.clock];
+  const text = curve[view.split].map((score, n) => [
+    `<b>${plain(curve.label)}</b>, search seed ${plain(show(curve.seed))}`, `after ${show(curve.trials[n])} trials: <b>${show(score)}</b>`,
+    ...(view.clock === "trials" ? [] : [`${CLOCKS[view.clock]}: ${xs[n] === null ? "–" : duration(xs[n])}`]),
+  ].join("<br>"));
+  return {
+    type: "scatter", mode: curve.trials.length > 80 ? "lines" : "lines+markers", x: xs.map((x) => (x === null ? null : x / seconds)), y: curve[view.split],
+    name: plain(curve.label), legendgroup: curve.label, showlegend: first, line: { shape: "hv", color: colour, dash, width: 2.2 },
+    marker: { symbol, size: 7, color: colour }, customdata: text, hovertemplate: "%{customdata}<extra></extra>",
+  };
+}
+
+// ---------------------------------------------------------------- timeline
+
+/** Lane of each trial [rows of `order`], the fewest in which no two overlap: each takes the first that is free when it starts. */
+function lanes(order, started, ended) {
+  const free = [];
+  return order.map((row) => {
+    const found = free.findIndex((until) => until <= started[row]);
+    const lane = found < 0 ? free.length : found;
+    free[lane] = ended[row];
+    return lane;
+  });
+}
+
+/** Rows of the trials that say when they ran, by their start. */
+function timedRows(trials) {
+  return trials.trial_id.map((_, row) => row).filter((row) => trials.started[row] !== null && trials.ended[row] !== null)
+    .sort((a, b) => trials.started[a] - trials.started[b]);
+}
+
+/** [first start, last end] of the trials that have both, s. */
+function span(trials) {
+  const rows = timedRows(trials);
+  return [trials.started[rows[0]], extent(rows.map((row) => trials.ended[row]))[1]];
+}
+
+/** One bar a trial, in as few lanes as they fit. */
+function timelineFigure(study, theme, width) {
+  const { trials } = study;
+  const order = timedRows(trials);
+  const lane = lanes(order, trials.started, trials.ended);
+  const count = extent(lane)[1] + 1;
+  const data = Object.entries(STATUSES).map(([status, { colour, pattern }]) => {
+    const mine = order.map((row, n) => [row, lane[n]]).filter(([row]) => trials.status[row] === status);
+    return {
+      type: "bar", orientation: "h", name: status, width: 0.82, y: mine.map(([, at]) => at + 1), base: mine.map(([row]) => trials.started[row] * 1000),
+      x: mine.map(([row]) => (trials.ended[row] - trials.started[row]) * 1000), customdata: mine.map(([row]) => [trialText(study, row), row]),
+      marker: { color: colour, line: { width: order.length > 500 ? 0 : 1, color: theme.paper }, ...(pattern && { pattern: { shape: pattern, bgcolor: colour, fgcolor: "#fff", fgopacity: 0.85, size: 6, solidity: 0.35 } }) },
+      hovertemplate: "%{customdata[0]}<extra></extra>",
+    };
+  }).filter((trace) => trace.x.length);
+  const layout = baseLayout(theme, width, Math.max(150, Math.min(560, 112 + count * 26)), { l: 8, r: 24, t: 40, b: 48 });
+  layout.barmode = "overlay";
+  const [from, to] = span(study.trials);
+  const room = Math.max((to - from) * 0.01, 0.5);
+  const tickformat = to - from < 600 ? "%H:%M:%S\n%-d %b %Y" : to - from < 2 * 86400 ? "%H:%M\n%-d %b %Y" : "%-d %b\n%Y";
+  layout.xaxis = { ...baseAxis(theme, "time (UTC)"), type: "date", tickformat, nticks: width < 520 ? 4 : 8, range: [(from - room) * 1000, (to + room) * 1000] };
+  layout.yaxis = { visible: false, fixedrange: true, range: [0.4, count + 0.6] };
+  layout.showlegend = true;
+  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)", itemclick: "toggle" };
+  return { data, layout };
+}
+
+function trialText(study, row) {
+  const { trials } = study;
+  const lines = [`<b>${plain(trials.trial_id[row])}</b>`, `${plain(show(trials.search[row]))}, <b>${plain(show(trials.status[row]))}</b>`];
+  for (const [name, values] of Object.entries(trials.params)) if (values[row] !== null) lines.push(`${plain(parameterLabel(study, name))} = ${plain(show(values[row]))}`);
+  for (const { name, label } of study.scores.slice(0, 2)) if (known([trials.scores[name]?.[row]]).length) lines.push(`${plain(label)}: ${show(trials.scores[name][row])}`);
+  lines.push(`${moment(trials.started[row])}, ${duration(trials.ended[row] - trials.started[row])}`);
+  const where = known([trials.hostname[row], trials.device[row]]);
+  if (where.length) lines.push(plain(where.join(", ")));
+  if (trials.error[row]) lines.push(preview(trials.error[row]));
+  return lines.join("<br>");
+}

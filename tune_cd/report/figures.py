@@ -1,0 +1,82 @@
+"""The paper's figures and tables of a results table, as files: SVG and PNG, Markdown and LaTeX."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from tune_cd import balance, plots, tables
+from tune_cd.analysis import balance_gain, curves_of, grid, mean_curve, sublosses, summary
+from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis.scores import BALANCE
+from tune_cd.report.findings import averages_of, is_grid, per_class
+from tune_cd.results import publish
+
+Made = Iterator[tuple[str, Figure]]
+
+
+def write_figures(trials: pd.DataFrame, folder: Path) -> list[Path]:
+    """Everything that these trials give, in DIR/ and DIR/<study>/; returns the files. Raises OSError where they cannot be written."""
+    files: list[Path] = []
+    parts: list[tuple[Path, Made]] = [(folder, figures_of_all(trials))]
+    parts += [(folder / str(study), figures_of(rows.reset_index(drop=True))) for study, rows in trials.groupby("study")]
+    for place, made in parts:
+        place.mkdir(parents=True, exist_ok=True)
+        for name, figure in made:
+            files += plots.save(figure, place / name)
+    for name, table in tables_of(trials):
+        for ending, text in (("md", tables.markdown(table)), ("tex", tables.latex(table, label=LABELS[name]))):
+            publish(folder / f"{name}.{ending}", f"{text}\n".encode())
+            files.append(folder / f"{name}.{ending}")
+    return files
+
+
+LABELS = {"methods": "tab:hp_res", "best-values": "tab:best_values", "base-numbers": "table:baselines", "memory": "table:xbm"}
+"""File of a table -> its label in the paper, or one of its kind."""
+
+
+def figures_of(trials: pd.DataFrame) -> Made:
+    """The figures of one study, by name; those for which it lacks what they show are left out."""
+    score = "test_score" if trials["test_score"].notna().any() else "val_score"
+    balanced = trials[list(BALANCE[:2])].notna().all(axis=1).any()
+    cells = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
+    if balanced and is_grid(cells, BALANCE[:2]):
+        averages, k, landscape = averages_of(cells), per_class(cells), grid(cells, score)
+        yield "landscape", plots.grid_slices(landscape, averages, k)  # fig:hp_omniglot
+        for size in landscape.ticks[2]:
+            yield f"landscape-{size:g}", plots.plane(landscape, size, averages, k)  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+        if len(landscape.ticks[2]) > 1:
+            yield "balance-gain", plots.gain_figure(balance_gain(landscape, k, averages, select=grid(cells)), score)  # fig:balance_gain
+    elif balanced:
+        yield "path", plots.path_figure(trials)
+    terms = sublosses(trials, score)
+    if len(terms):
+        yield "sub-losses", plots.sublosses_figure(terms, score)  # fig:sublosses
+    if trials["ended_at"].notna().any():
+        yield "timeline", plots.timeline_figure(trials)
+
+
+def figures_of_all(trials: pd.DataFrame) -> Made:
+    """What compares searches across studies, and what needs no trial at all."""
+    curves = curves_of(trials)
+    if curves:
+        for over in ("trials", "seconds", "gpu_seconds") if all(pd.notna(curve.ended).all() for curve in curves) else ("trials",):
+            bands = {landscape: {method: mean_curve(own, over) for method, own in grouped(of, "method").items()} for landscape, of in grouped(curves, "landscape").items()}
+            yield f"curves-{over.replace('_', '-')}", plots.curves_figure(bands, "test score of the best so far")  # fig:hpo_curves, fig:omniglot3D
+    yield "directions", plots.directions_figure(balance.A_O)  # fig:viz_matrix_a
+    yield "constraints", plots.constraints_figure()  # fig:constraints
+    yield "pipeline", plots.pipeline_figure()  # fig:pipeline
+
+
+def tables_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The tables, by name; those that would be empty are left out."""
+    curves = curves_of(trials)
+    if curves:
+        yield "methods", tables.compared(summary(curves))
+    best = tables.best_values(trials)
+    if len(best):
+        yield "best-values", best
+        yield "base-numbers", tables.base_numbers(trials)
+    if set(trials["search"]) >= {"S1", "S3"}:
+        yield "memory", tables.memory(trials)

@@ -1,0 +1,56 @@
+"""The report's page: one HTML file with its styles, its scripts, plotly.js and the data inside; it asks no network for anything."""
+
+import html
+import json
+import math
+import re
+from importlib import resources
+
+from plotly.offline import get_plotlyjs
+
+SCRIPTS = ("charts.js", "landscape.js", "table.js", "page.js")
+KEYS = ("title", "created", "refresh", "notes", "studies")
+
+
+def render(payload: dict) -> str:
+    """The whole page, about 5 MB of HTML, most of it plotly.js. payload: what `tune_cd.report.payload` makes, plain JSON values.
+
+    Raises ValueError for a payload without one of the five keys, and for a number that JSON has no word for, naming its place.
+    """
+    missing = [key for key in KEYS if key not in payload]
+    if missing:
+        raise ValueError(f"a payload without {missing}: it has {sorted(payload)}, and {list(KEYS)} are required")
+    parts = {
+        "title": html.escape(payload["title"]),
+        "css": _template("page.css"),
+        "payload": _json(payload),
+        "plotly": _script(get_plotlyjs()),
+        "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))  # one pass: data that look like a placeholder stay as they are
+
+
+def _json(payload: dict) -> str:
+    """JSON that stays inside its script element: without any `<`, and without the two line ends that are none in HTML."""
+    try:
+        text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        raise ValueError(f"{_not_a_number(payload)}: numbers of the page are finite, absent ones are None") from error
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _not_a_number(value: object, place: str = "payload") -> str | None:
+    """Where the first NaN or infinity lies, as Python would write it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} = {value}"
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    return next(filter(None, (_not_a_number(item, f"{place}[{key!r}]") for key, item in inside)), None)
+
+
+def _script(code: str) -> str:
+    """Code that does not end its own script element; in a string, where alone `</script` can be, the backslash means nothing."""
+    return re.sub(r"</(?=script)", r"<\\/", code, flags=re.IGNORECASE)
+
+
+def _template(name: str) -> str:
+    return (resources.files("tune_cd.report") / name).read_text(encoding="utf-8")

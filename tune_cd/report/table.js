@@ -1,0 +1,99 @@
+"use strict";
+// The table of trials: sorting, filtering and pages over columns; the rows themselves are never copied.
+
+const PAGE_ROWS = 50;
+const CUT = 90; // characters of an error that a row shows
+const DETAILS = ["trial_index", "direction", "line_position", "seed", "search_seed", "attempt", "images_seen", "gpus", "hostname", "device"];
+const HEADS = { trial_id: "trial", trial_index: "asked", train_seconds: "training", started: "started (UTC)", ended: "ended (UTC)", line_position: "position", images_seen: "images seen", search_seed: "search seed", hostname: "machine" };
+
+/** Columns of a study's table, each {key, head, values, kind}; those with nothing in any row are left out. */
+function columns(study) {
+  const { trials } = study;
+  const column = (key, values, head = HEADS[key] ?? key, kind = "text") => ({ key, head, values: values ?? [], kind });
+  const all = [
+    column("trial_id", trials.trial_id), column("search", trials.search),
+    ...Object.entries(trials.params).map(([name, values]) => column(`params.${name}`, values, parameterLabel(study, name))),
+    ...study.scores.map(({ name, label }) => column(`scores.${name}`, trials.scores[name], label)),
+    column("status", trials.status, "status", "status"), column("train_seconds", trials.train_seconds, HEADS.train_seconds, "duration"),
+    ...DETAILS.map((key) => column(key, trials[key])), column("started", trials.started, HEADS.started, "moment"), column("ended", trials.ended, HEADS.ended, "moment"),
+    column("error", trials.error, "error", "error"),
+  ];
+  return all.filter(({ values }) => values.some((value) => value !== null && value !== undefined && value !== "")).map((one) => ({ ...one, number: isNumbers(one) }));
+}
+
+function isNumbers({ values }) {
+  return known(values).every((value) => typeof value === "number");
+}
+
+/** The details that are the same in all of several rows: they are told once below the table. */
+function sameInAll(study, all) {
+  const count = study.trials.trial_id.length;
+  return count < 2 ? [] : all.filter(({ key, values }) => DETAILS.includes(key) && new Set(values).size === 1);
+}
+
+function cellString({ kind }, value) {
+  if (value === null || value === undefined) return "–";
+  if (kind === "moment") return moment(value);
+  return kind === "duration" ? duration(value) : show(value);
+}
+
+/** For each row all its text in lower case, made once a study. */
+function haystack(study, all) {
+  study.haystack ??= study.trials.trial_id.map((_, row) => all.map((column) => (known([column.values[row]]).length ? `${column.values[row]} ${cellString(column, column.values[row])}` : "")).join(" ").toLowerCase());
+  return study.haystack;
+}
+
+/** Rows with every word of `filter`, the status (or "" for any), and among `chosen` (or null for all). */
+function filteredRows(study, all, filter, status, chosen) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const texts = words.length ? haystack(study, all) : null;
+  const rows = chosen ?? study.trials.trial_id.map((_, row) => row);
+  return rows.filter((row) => (!status || study.trials.status[row] === status) && words.every((word) => texts[row].includes(word)));
+}
+
+/** Rows by a column: numbers as numbers, absent ones last either way, equal ones in their old order. */
+function sortedRows(rows, { values, number }, down) {
+  const sign = down ? -1 : 1;
+  const compare = number ? (a, b) => a - b : new Intl.Collator("en", { numeric: true }).compare;
+  const text = number ? (value) => value : String;
+  const absent = (value) => value === null || value === undefined || value === "";
+  return [...rows].sort((a, b) => {
+    const [first, second] = [values[a], values[b]];
+    if (absent(first) || absent(second)) return absent(first) - absent(second);
+    return sign * compare(text(first), text(second));
+  });
+}
+
+/** Draws the head and one page of rows. sort: {key, down}; onSort(key) is called by the heads' buttons. */
+function drawTable(table, all, rows, sort, onSort) {
+  const heads = all.map(({ key, head, number }) => {
+    const button = make("button", { type: "button", id: `sort-${key}` }, head);
+    button.addEventListener("click", () => onSort(key));
+    const direction = sort.key === key ? (sort.down ? "descending" : "ascending") : "none";
+    return make("th", { scope: "col", "aria-sort": direction, class: number ? "number" : "" }, button);
+  });
+  table.tHead.replaceChildren(make("tr", {}, ...heads));
+  table.tBodies[0].replaceChildren(...rows.map((row) => make("tr", { "data-row": row }, ...all.map((column) => tableCell(column, column.values[row])))));
+}
+
+function tableCell(column, value) {
+  if (column.kind === "status") return make("td", {}, make("span", { class: "status" }, statusSign(value), show(value)));
+  if (column.kind === "error" && value) return errorCell(value);
+  return make("td", { class: column.number ? "number" : "" }, column.kind === "error" ? "" : cellString(column, value));
+}
+
+/** An error in a line; a long one is cut, and a button shows all of it as it was written. */
+function errorCell(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  if (line.length <= CUT && !text.trim().includes("\n")) return make("td", { class: "error" }, line);
+  const words = make("span", {}, `${line.slice(0, CUT)} …`);
+  const button = make("button", { type: "button", "aria-expanded": "false" }, "all of it");
+  const cell = make("td", { class: "error" }, words, button);
+  button.addEventListener("click", () => {
+    const whole = cell.classList.toggle("whole");
+    words.textContent = whole ? `${text}\n` : `${line.slice(0, CUT)} …`;
+    button.textContent = whole ? "less" : "all of it";
+    button.setAttribute("aria-expanded", String(whole));
+  });
+  return cell;
+}

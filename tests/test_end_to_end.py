@@ -32,7 +32,7 @@ def uninterrupted(run, tmp_path_factory):
     return folder, run(folder, "--study", "whole", "--num-samples", "9")
 
 
-def test_the_main_job_ends_in_a_table_a_picture_and_a_comparison(uninterrupted):
+def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninterrupted):
     folder, said = uninterrupted
     table = results.read(folder)
     assert table.groupby("search").size().to_dict() == {"cd": 9, "separate": 5, "global": 5}
@@ -46,6 +46,8 @@ def test_the_main_job_ends_in_a_table_a_picture_and_a_comparison(uninterrupted):
     assert "best with separate average" in said and "best with global average" in said
     picture = Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1])
     assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
+    page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")
+    assert page == (folder / "studies/whole/report.html").read_text(encoding="utf-8") and "Over the separate average" in page and "cd-00000" in page
 
 
 def test_rows_say_everything(uninterrupted):

@@ -134,13 +134,15 @@ def _run(study, resources, lock) -> int:
 
 
 def _said(study) -> bool:
-    """Print what was found; whether a trial has completed."""
+    """Print what was found, and write the report; whether a trial has completed."""
     from tune_cd import results
     from tune_cd.analysis import best_trial
+    from tune_cd.report.writing import write_report
     from tune_cd.run.summary import summarise
 
     try:
-        print(summarise(study))
+        print(summarise(study), flush=True)  # it is there whatever becomes of the report
+        print(f"report:  {write_report(study.results, study.name)}")
         return best_trial(results.read(study.results, study.name)) is not None
     except OSError as error:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)

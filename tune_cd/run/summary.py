@@ -10,13 +10,12 @@ from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
 from tune_cd.report.findings import best_reachable
-from tune_cd.report.writing import write_report
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 from tune_cd.tables import memory_modes
 
 def summarise(study: Study) -> str:
-    """What was found, beside the baselines, and where table, picture and report are (both are made here)."""
+    """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
@@ -29,7 +28,6 @@ def summarise(study: Study) -> str:
     lines.append(f"\nscores are {scores}{means}; {counts}")
     lines.append(f"table:   {table_path(study)}")
     lines.append(f"picture: {draw(study, table)}")
-    lines.append(f"report:  {write_report(study.results, study.name)}")
     return "\n".join(lines)
 
 

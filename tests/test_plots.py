@@ -1,11 +1,20 @@
-"""The search's picture: its data, not its pixels."""
+"""The search's picture, what all figures share, and every figure rendered once. Data, not pixels."""
 
 import math
+import subprocess
+import sys
+from itertools import combinations
 
+import matplotlib
 import numpy as np
 import pandas as pd
+import pytest
+from matplotlib.figure import Figure
 
-from tune_cd.plots import search_figure
+from tune_cd import plots
+from tune_cd.analysis import Grid, balance_gain
+from tune_cd.balance import A_TH
+from tune_cd.plots import search_figure, style
 
 BOX = (1e-6, 17.0)
 
@@ -39,3 +48,180 @@ def test_a_study_of_failures_is_drawn_as_such(tmp_path):
     figure = search_figure(trials([math.nan, math.nan]), ("separate",), 64, 2, BOX)
     figure.savefig(tmp_path / "f.png")
     assert any(c.get_label() == "diverged or failed" for c in figure.axes[0].collections)
+
+
+def landscape(n=7, sizes=(16, 64, 256)):
+    """A grid with a hole, two cells whose trials were lost, and values else."""
+    rng = np.random.default_rng(4)
+    values = rng.uniform(size=(n, n, len(sizes)))
+    lost = np.zeros(values.shape, dtype=int)
+    values[0, 0, 0] = values[1, 2, 0] = values[3, 3, -1] = np.nan
+    lost[1, 2, 0] = lost[3, 3, -1] = 2
+    ticks = np.geomspace(1e-6, 17.0, n)
+    counts = np.isfinite(values).astype(int)
+    return Grid("val_score", ("Lambda_p", "Lambda_e", "batch_size"), (ticks, ticks, np.array(sizes)), values, counts, values * np.nan, lost)
+
+
+def path_table(n=9):
+    rows = trials(np.linspace(0.1, 0.9, n).tolist())
+    times = pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(np.arange(n) * 50.0, unit="s")
+    return rows.assign(
+        direction=["start"] + ["balance", "balance", "joint", "mine"] * ((n - 1) // 4), line_position=np.nan, batch_size=64, search_seed=0,
+        started_at=times, ended_at=times + pd.Timedelta("2min"), hostname="node-1",
+    )  # fmt: skip
+
+
+def bands():
+    x = pd.Index(range(1, 21), name="trials")
+    curve = pd.DataFrame({"mean": 0.5, "low": 0.4, "high": 0.6}, index=x)
+    return {name: {method: curve for method in ("cd", "tpe", "mine")} for name in ("sop", "omniglot")}
+
+
+def terms():
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(rng.uniform(size=(20, 3)), columns=["positive_term", "entropy_term", "score"]).assign(batch_size=[16, 32] * 10)
+
+
+FIGURES = {
+    "search": lambda: search_figure(trials([0.2, 0.4, math.nan]), ("separate", "global"), 64, 2, BOX),
+    "grid_slices": lambda: plots.grid_slices(landscape()),
+    "plane": lambda: plots.plane(landscape()),
+    "gain": lambda: plots.gain_figure(balance_gain(landscape())),
+    "sublosses": lambda: plots.sublosses_figure(terms()),
+    "curves": lambda: plots.curves_figure(bands(), "test_score", best={"sop": 0.6}),
+    "directions": plots.directions_figure,
+    "directions and A_th": lambda: plots.directions_figure(theory=A_TH),
+    "constraints": plots.constraints_figure,
+    "path": lambda: plots.path_figure(path_table()),
+    "timeline": lambda: plots.timeline_figure(path_table()),
+    "pipeline": plots.pipeline_figure,
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_written_twice_and_nothing_sticks_out(name, tmp_path):
+    figure = FIGURES[name]()
+    svg, png = plots.save(figure, tmp_path / "figure")
+    assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
+    again, _ = plots.save(FIGURES[name](), tmp_path / "again")
+    assert again.read_bytes() == svg.read_bytes()
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_axis_says_what_it_is(name):
+    figure = FIGURES[name]()
+    around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
+    for axes in figure.axes:
+        names = [axis.get_label_text() for axis in axes._axis_map.values()] if name != "pipeline" and axes.get_visible() else ["drawn by hand"]
+        bars = axes.get_label() == "<colorbar>"
+        groups = name == "timeline"  # machines, by name
+        assert all(names) or len(around) == 2 or ((bars or groups) and any(names)), names
+
+
+def settings():
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # it is found on its first use
+
+
+def test_nothing_is_left_behind_in_matplotlib(tmp_path):
+    before = settings()
+    for make in FIGURES.values():
+        plots.save(make(), tmp_path / "figure")
+    assert settings() == before
+
+
+def test_figures_are_nobody_elses():
+    code = "import sys\nfrom tune_cd import plots\nplots.pipeline_figure(), plots.constraints_figure()\nassert 'matplotlib.pyplot' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120).stderr == ""
+
+
+def test_figures_are_for_white_paper():
+    for name, make in FIGURES.items():
+        assert matplotlib.colors.to_rgb(make().get_facecolor()) == (1, 1, 1), name
+
+
+def luminance(colour):
+    """The lightness that a grey print keeps of a colour, in [0, 1] (Rec. 709 weights of linear light)."""
+    rgb = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])
+def test_in_grey_no_two_look_alike(table):
+    for (one, a), (other, b) in combinations(table.items(), 2):
+        assert a.line != b.line or a.marker != b.marker or abs(luminance(a.colour) - luminance(b.colour)) > 0.1, (one, other)
+
+
+@pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])
+def test_all_colours_are_seen_on_white(table):
+    for name, one in table.items():
+        assert 1.05 / (luminance(one.colour) + 0.05) > 2, name  # WCAG's contrast ratio
+
+
+def test_the_searches_of_one_comparison_differ_by_marker_alone():
+    names = ["cd", "cd-paper", "random", "tpe", "tpe-paper", "cmaes", "gp", "cfo", "grid", "separate", "global"]
+    assert len({style.METHODS[name].marker for name in names}) == len(names)
+
+
+def test_scores_grow_lighter():
+    lightness = [luminance(style.COLOUR_MAP(x)) for x in np.linspace(0, 1, 50)]
+    assert (np.diff(lightness) > 0).all()
+
+
+def test_other_names_get_styles_of_their_own_in_any_order():
+    names = ["cd", *(f"mine-{n}" for n in range(30))]
+    given = style.styles_of(names)
+    assert given == style.styles_of(reversed(names)) and given["cd"] == style.METHODS["cd"]
+    pairs = [(one.line, one.marker) for one in (style.METHODS | given).values()]
+    assert len(set(pairs)) == len(style.METHODS) + 30
+    with pytest.raises(ValueError, match="told apart"):
+        style.styles_of(str(n) for n in range(1000))
+
+
+def test_luminance_is_that_of_grey():
+    assert luminance("#000000") == 0 and luminance("#ffffff") == pytest.approx(1)
+    assert luminance("#808080") == pytest.approx(0.2159, abs=1e-4)  # sRGB's 128
+
+
+@pytest.mark.parametrize(("low", "high", "ticks", "expected"), [
+    (1e-6, 17.0, (), 10.0 ** np.arange(-6, 2)),
+    (2e-3, 90.0, (), 10.0 ** np.arange(-2, 2)),
+    (1e-12, 1e6, (), 10.0 ** np.arange(-12, 7, 3)),
+    (0.5, 2.0, [0.7, 1.4], [0.7, 1.4]),
+])  # fmt: skip
+def test_log_axes_have_decades_or_the_ticks_themselves(low, high, ticks, expected):
+    axes = Figure().subplots()
+    style.log_axis(axes.xaxis, low, high, ticks)
+    places = axes.xaxis.get_majorticklocs()
+    assert np.allclose(places[(places >= low) & (places <= high)], expected) and axes.get_xlim() == (low, high)
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.texts]
+
+
+NOTHING = landscape()
+NOTHING.values[:] = np.nan
+EMPTY = {
+    "grid_slices": lambda: plots.grid_slices(NOTHING),
+    "plane": lambda: plots.plane(NOTHING),
+    "gain": lambda: plots.gain_figure(balance_gain(NOTHING)),
+    "gain of nothing": lambda: plots.gain_figure(balance_gain(landscape()).iloc[:0]),
+    "sublosses": lambda: plots.sublosses_figure(terms().iloc[:0]),
+    "curves": lambda: plots.curves_figure({}, "test_score"),
+    "curves without a score": lambda: plots.curves_figure({"sop": {"cd": bands()["sop"]["cd"] * np.nan}}, "test_score"),
+    "path": lambda: plots.path_figure(path_table().iloc[:0]),
+    "path of another batch size": lambda: plots.path_figure(path_table(), batch_size=32),
+    "timeline": lambda: plots.timeline_figure(path_table().iloc[:0]),
+    "timeline without times": lambda: plots.timeline_figure(path_table().assign(ended_at=pd.NaT)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_to_draw_is_said_in_a_sentence(name, tmp_path):
+    figure = EMPTY[name]()
+    assert not figure.axes and len(texts(figure)) == 1 and texts(figure)[0].endswith(".")
+    plots.save(figure, tmp_path / "empty")

@@ -60,11 +60,12 @@ def figures_of(trials: pd.DataFrame) -> Made:
 def figures_of_all(trials: pd.DataFrame) -> Made:
     """What compares searches across studies, and what needs no trial at all."""
     curves = curves_of(trials)
+    score = "test_score" if trials["test_score"].notna().any() else "val_score"
     if curves:
         for over in ("trials", "seconds", "gpu_seconds") if all(pd.notna(curve.ended).all() for curve in curves) else ("trials",):
             bands = {landscape: {method: mean_curve(own, over) for method, own in grouped(of, "method").items()} for landscape, of in grouped(curves, "landscape").items()}
-            yield f"curves-{over.replace('_', '-')}", plots.curves_figure(bands, "test score of the best so far")  # fig:hpo_curves, fig:omniglot3D
-    yield "directions", plots.directions_figure(balance.A_O)  # fig:viz_matrix_a
+            yield f"curves-{over.replace('_', '-')}", plots.curves_figure(bands, score)  # fig:hpo_curves, fig:omniglot3D
+    yield "directions", plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
     yield "constraints", plots.constraints_figure()  # fig:constraints
     yield "pipeline", plots.pipeline_figure()  # fig:pipeline
 

@@ -1,0 +1,31 @@
+"""Draws what `analysis` returns: tables and grids in, figures out. Only `save` writes."""
+
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from tune_cd.plots.curves import curves_figure
+from tune_cd.plots.gain import gain_figure, sublosses_figure
+from tune_cd.plots.geometry import constraints_figure, directions_figure
+from tune_cd.plots.grids import grid_slices, plane
+from tune_cd.plots.path import path_figure
+from tune_cd.plots.pipeline import pipeline_figure
+from tune_cd.plots.search import search_figure
+from tune_cd.plots.timeline import timeline_figure
+
+__all__ = [
+    "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "path_figure", "pipeline_figure", "plane", "save",
+    "search_figure", "sublosses_figure", "timeline_figure",
+]  # fmt: skip
+
+DPI = 150
+
+
+def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write STEM.svg and STEM.png and return their paths. The same figure makes the same SVG, byte for byte."""
+    svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
+    with rc_context({"svg.hashsalt": "tune_cd"}):
+        figure.savefig(svg, dpi=DPI, metadata={"Date": None})
+    figure.savefig(png, dpi=DPI)
+    return svg, png

@@ -1,0 +1,64 @@
+"""How fast searches find a good balance (`fig:hpo_curves`, `fig:omniglot3D`)."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from tune_cd.plots.style import BLACK, LABELS, NORMAL, SMALL, Style, empty_figure, label, new_figure, outside_legend, plain, styles_of
+
+Bands = Mapping[str, Mapping[str, pd.DataFrame]]
+
+
+def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None, unit: str = "s") -> Figure:
+    """`fig:hpo_curves`, `fig:omniglot3D`: the mean of the best so far, a panel a problem, a curve a method, its band shaded.
+
+    bands: problem -> method -> what `analysis.mean_curve` returns: mean, low, high, indexed by "trials", "seconds" or
+    "gpu_seconds", which the x axis says. best: problem -> the best score there is; 95 % of it is drawn as a line. unit: of times,
+    such as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis.
+    Raises ValueError for curves over different indices.
+    """
+    problems = {problem: {m: c for m, c in methods.items() if c["mean"].notna().any()} for problem, methods in bands.items()}
+    problems = {problem: methods for problem, methods in problems.items() if methods}
+    if not problems:
+        return empty_figure("There is no curve to draw: no trial has completed.")
+    names = sorted({str(curve.index.name) for methods in problems.values() for curve in methods.values()})
+    if len(names) > 1:
+        raise ValueError(f"curves over {names} on one figure: all over the same is required")
+    styles = styles_of(method for methods in problems.values() for method in methods)
+    columns = len(problems) if len(problems) <= 3 else 2 if len(problems) == 4 else 3
+    rows = -(-len(problems) // columns)
+    figure = new_figure(max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel, (problem, methods) in zip(panels.flat, problems.items()):
+        _draw_curves(panel, methods, styles)
+        if best and problem in best:
+            panel.axhline(0.95 * best[problem], color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best")
+        panel.set_title(problem, fontsize=NORMAL)
+        panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
+        panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
+    for panel in panels.flat[len(problems) :]:
+        panel.set_visible(False)
+    handles = [Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m) for m, s in styles.items()]
+    if best and set(best) & set(problems):
+        handles.append(Line2D([], [], color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best"))
+    outside_legend(figure, handles, "lower")
+    return figure
+
+
+def _draw_curves(axes: Axes, methods: Mapping[str, pd.DataFrame], styles: Mapping[str, Style]) -> None:
+    """Bands beneath, means above, marks apart from those of the other curves."""
+    for i, (method, curve) in enumerate(methods.items()):
+        style, points = styles[method], len(curve)
+        axes.fill_between(curve.index, curve["low"], curve["high"], color=style.colour, alpha=0.15, linewidth=0, label=method)
+        every = max(1, points // 8)
+        axes.plot(
+            curve.index, curve["mean"], color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.7,
+            markevery=((i * every) // max(1, len(methods)), every), label=method, zorder=3,
+        )  # fmt: skip
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=next(iter(methods.values())).index.name == "trials"))
+    axes.tick_params(labelsize=SMALL)
+    plain(axes)

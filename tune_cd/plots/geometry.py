@@ -1,0 +1,186 @@
+"""The space log h = (log Lambda_p, log Lambda_e, log b) in three dimensions (`fig:viz_matrix_a`, `fig:constraints`).
+
+All coordinates are octaves (log2). Lines are `Line3D`s, whose vertices `get_data_3d` returns.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from math import isfinite, log2
+
+import numpy as np
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+from tune_cd.balance import A_O, A_TH
+from tune_cd.plots.style import BLACK, BLUE, DASHES, GREEN, GREY, LARGE, NORMAL, SMALL, VERMILION, cased
+
+NAMES = {"batch_size": "batch size", "C_p": r"$\mathcal{C}_p$", "C_e": r"$\mathcal{C}_e$", "C_eq": r"$\mathcal{C}_{eq}$"}
+ROWS = ((VERMILION, "-"), (GREEN, DASHES["dash"]), (BLUE, DASHES["dots"]))
+PLANES = {"C_p": (VERMILION, "-", 0.5), "C_e": (BLUE, DASHES["dash"], 0.45), "C_eq": (GREEN, DASHES["dots"], 0.2)}
+"""(colour, edge) of each row of A; the same and the opacity of each constraint."""
+
+HALF = 5.0  # octaves from the middle of the drawn cube to its sides
+
+
+def directions_figure(matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None) -> Figure:
+    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h; beside them those of A_th where `theory` is given.
+
+    matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`. Raises
+    ValueError for other shapes, entries that are not finite, and rows of zeros.
+    """
+    drawn = [(_checked(matrix, "matrix"), "A", list(matrix))]
+    if theory is not None:
+        drawn.append((_checked(theory, "theory"), "A_{th}", list(theory)))
+    figure = Figure(figsize=(4.7 * len(drawn), 4.9), facecolor="white")
+    for i, (rows, matrix_name, row_names) in enumerate(drawn):
+        axes = figure.add_axes(((i + 0.03) / len(drawn), 0.06, 0.94 / len(drawn), 0.84), projection="3d")
+        ends = np.vstack([np.zeros(3), rows])
+        middle, half = (ends.min(0) + ends.max(0)) / 2, 0.6 * np.ptp(ends, axis=0).max()
+        _frame(axes, middle - half, middle + half, view=(27, 25))
+        for n, (row, row_name, (colour, line)) in enumerate(zip(rows, row_names, ROWS)):
+            _arrow(axes, row, colour, line, (str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"), half, floor=middle[2] - half)
+        for axis, name in ((axes.xaxis, r"\Lambda_p"), (axes.yaxis, r"\Lambda_e"), (axes.zaxis, "b")):
+            axis.set_label_text(rf"$\log_2 {name}$ (octaves)")
+            axis.set_major_locator(MultipleLocator(1 if matrix_name != "A" else 0.5))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.125), fontsize=NORMAL, frameon=False, handlelength=3.2)
+    return figure
+
+
+def constraints_figure(r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0) -> Figure:
+    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, which meet in one point.
+
+    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`); as given, the planes meet at the paper's best of Omniglot
+    (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. All > 0, else ValueError.
+    """
+    ratios = {"r_p": r_p, "r_e": r_e, "r_eq": r_eq, "eta": eta}
+    for name, value in ratios.items():
+        if not (isfinite(value) and value > 0):
+            raise ValueError(f"{name} = {value}: a finite number > 0 is required")
+    normals, offsets = np.array(list(A_TH.values())), np.array([log2(r_p), log2(r_e * eta), log2(r_eq)])
+    point = np.linalg.solve(normals, offsets)
+    low, high = point - HALF, point + HALF
+    figure = Figure(figsize=(6.4, 5.9), facecolor="white")
+    axes = figure.add_axes((0.0, 0.0, 0.96, 0.9), projection="3d")
+    _frame(axes, low, high, view=(18, -24))
+    _draw_planes(axes, normals, offsets, low, high)
+    for i, j in combinations(range(3), 2):
+        ends = _line_in_box(np.cross(normals[i], normals[j]), point, low, high)
+        axes.plot(*ends.T, color=GREY, linewidth=1.0, zorder=8)
+    axes.plot(*point[:, None], linestyle="none", marker="o", markersize=8, color=BLACK, markeredgecolor="white", zorder=10, label="all three hold")
+    axes.set(xlabel=r"$\Lambda_p$ (log scale)", ylabel=r"$\Lambda_e$ (log scale)", zlabel="b (images, log scale)")
+    for axis, start, end in zip((axes.xaxis, axes.yaxis), low, high):
+        decades = [n for n in range(-40, 41) if start <= n * log2(10) <= end]
+        axis.set_ticks([n * log2(10) for n in decades], [f"$10^{{{n}}}$" for n in decades])
+    sizes = [n for n in range(int(np.ceil(low[2])), int(high[2]) + 1, 2)]
+    axes.zaxis.set_ticks(sizes, [f"{2.0**n:g}" for n in sizes])
+    p, e, b = 2.0**point
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.52, 1.11), ncols=2, fontsize=NORMAL, frameon=False, handlelength=3.2,
+        title=rf"meet at $\Lambda_p$ = {p:.3g}, $\Lambda_e$ = {e:.3g}, b = {b:.3g}", title_fontsize=NORMAL,
+    )  # fmt: skip
+    return figure
+
+
+def plane_polygon(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Corners [n, 3], in order around, of the plane normal · x = offset within a box; empty where it passes the box by."""
+    corners = np.array(list(product(*zip(low, high))))
+    found = []
+    for a, b in combinations(corners, 2):
+        if np.count_nonzero(a != b) != 1:
+            continue  # not an edge
+        before, after = normal @ a - offset, normal @ b - offset
+        if before * after <= 0 and before != after:
+            found.append(a + (b - a) * before / (before - after))
+    points = np.unique(np.round(found, 12), axis=0) if found else np.empty((0, 3))
+    if len(points) < 3:
+        return np.empty((0, 3))
+    first, second = _basis(normal)
+    around = points - points.mean(0)
+    return points[np.argsort(np.arctan2(around @ second, around @ first))]
+
+
+def clip(polygon: np.ndarray, normal: np.ndarray, offset: float) -> np.ndarray:
+    """The part [m, 3] of a convex polygon [n, 3] where normal · x >= offset."""
+    kept = []
+    for a, b in zip(polygon, np.roll(polygon, -1, axis=0)):
+        before, after = normal @ a - offset, normal @ b - offset
+        if before >= 0:
+            kept.append(a)
+        if before * after < 0:
+            kept.append(a + (b - a) * before / (before - after))
+    return np.array(kept).reshape(-1, 3)
+
+
+def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Each plane cut along the other two, as whole planes that cross cannot be drawn one before the other."""
+    pieces, colours = [], []
+    names = [NAMES[name] for name in PLANES]
+    texts = (r"$\Lambda_p / b = r_p$", r"$\Lambda_e / b^2\eta = r_e$", r"$\Lambda_p / \Lambda_e = r_{eq}$")
+    for i, (colour, line, opacity) in enumerate(PLANES.values()):
+        whole = plane_polygon(normals[i], offsets[i], low, high)
+        j, k = [n for n in range(3) if n != i]
+        for one, other in product((1, -1), repeat=2):
+            piece = clip(clip(whole, one * normals[j], one * offsets[j]), other * normals[k], other * offsets[k])
+            if len(piece) >= 3:
+                pieces.append(piece)
+                colours.append(to_rgba(colour, opacity))
+        axes.plot(*np.vstack([whole, whole[:1]]).T, color=colour, linestyle=line, linewidth=2, label=f"{names[i]}: {texts[i]}", zorder=9)
+        corner = whole[np.argmax(whole @ LABELLED[i])]
+        place = corner + 0.2 * (whole.mean(0) - corner)
+        axes.text(*place, names[i], color=BLACK, fontsize=LARGE + 2, ha="center", va="center", path_effects=cased(3), zorder=11)
+    axes.add_collection3d(Poly3DCollection(pieces, facecolors=colours, linewidths=0))
+
+
+LABELLED = np.array([(1.0, -1.0, 1.0), (1.0, -1.0, -1.0), (-1.0, -1.0, 1.0)])
+"""Towards which corner of its plane each name stands."""
+
+
+def _checked(matrix: Mapping[str, Sequence[float]], name: str) -> np.ndarray:
+    rows = np.array(list(matrix.values()), dtype=float)
+    if rows.shape != (3, 3) or not np.isfinite(rows).all() or not rows.any(axis=1).all():
+        raise ValueError(f"{name} {rows.tolist()}: finite [3, 3] without a row of zeros is required")
+    return rows
+
+
+def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, float]) -> None:
+    """Limits, equal scales, a quiet background. view: elevation and azimuth in degrees."""
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+    axes.set_box_aspect((1, 1, 1), zoom=0.98)
+    axes.view_init(*view)
+    axes.tick_params(labelsize=SMALL)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_pane_color((0.97, 0.97, 0.97, 1.0))
+
+
+def _arrow(axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float) -> None:
+    """A shaft, a head of four strokes with a name beyond, and the shaft's shadow on the floor, which shows where in depth it points.
+
+    words: the name, and the legend's entry. half: half the side of the cube. floor: its height.
+    """
+    name, text = words
+    axes.plot(*np.array([np.zeros(3), row]).T, color=colour, linestyle=line, linewidth=2.8, label=text, zorder=5)
+    if row[:2].any():
+        axes.plot(*np.array([[0, 0, floor], [row[0], row[1], floor]]).T, color=colour, linestyle=line, linewidth=1, alpha=0.45)
+    unit = row / np.linalg.norm(row)
+    for across in (side * sign for side in _basis(unit) for sign in (1, -1)):
+        stroke = np.array([row, row - 0.14 * half * unit + 0.06 * half * across])
+        axes.plot(*stroke.T, color=colour, linewidth=2.2, zorder=5)
+    beyond = row + 0.17 * half * unit
+    axes.text(*beyond, name, fontsize=NORMAL, fontweight="bold", ha="center", va="center", path_effects=cased(), zorder=9)
+
+
+def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors at right angles to `normal` and to each other."""
+    first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
+    second = np.cross(normal, first)
+    return first / np.linalg.norm(first), second / np.linalg.norm(second)
+
+
+def _line_in_box(direction: np.ndarray, through: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Ends [2, 3] of the line within the box; `through` lies inside."""
+    moves = direction != 0
+    steps = np.sort(np.array([low - through, high - through])[:, moves] / direction[moves], axis=0)
+    return through + np.outer([steps[0].max(), steps[1].min()], direction)

@@ -1,0 +1,223 @@
+"""Landscapes M(h) as fields of coloured cells (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`).
+
+A cell is as wide as half the way, in log space, to its neighbours on either side. What a conventional recipe reaches by
+its learning rate alone is a diagonal: dashed for the separate average, dotted for the global one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tune_cd import balance
+from tune_cd.analysis.gain import reachable
+from tune_cd.analysis.grids import Grid
+from tune_cd.plots.style import (
+    AVERAGES, BALANCED, BLACK, COLOUR_MAP, HOLE, LOST, NORMAL, SMALL, cased, empty_figure, label, log_axis, new_figure, outside_legend, symbol,
+)  # fmt: skip
+
+BALANCE = ("Lambda_p", "Lambda_e")
+LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
+TALL = 3.5  # inches that the name of the upright axis needs
+INSET = 0.07  # share of a cell between its edge and the square that outlines it
+
+
+def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8) -> Figure:
+    """`fig:hp_omniglot`: a square per batch size, one scale of colours, the averages' diagonals, the `top` best cells outlined.
+
+    grid: of two axes, or three with a slice for each value of the last. averages: drawn where the first two axes are
+    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. Raises ValueError for other numbers of
+    axes, an unknown average, and a batch size that is NaN or not a multiple of k where the global average is to be drawn.
+    """
+    slices = _slices(grid)
+    if not np.isfinite(grid.values).any():
+        return empty_figure(f"No cell of the grid has a {label(grid.score)}: no trial has completed.")
+    columns = len(slices) if len(slices) <= 3 else 2 if len(slices) == 4 else 3 if len(slices) <= 9 else 4
+    rows = -(-len(slices) // columns)
+    shape = _shape(grid)
+    side = {1: 4.2, 2: 3.3}.get(columns, 2.75)  # inches
+    figure = new_figure(max(side * columns * min(1, shape) + 1.3, 5), max(side * rows * min(1, 1 / shape), TALL) + 1.2)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    scale = Normalize(np.nanmin(grid.values), np.nanmax(grid.values))
+    for panel, (tick, place) in zip(panels.flat, slices):
+        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k), top)
+        panel.set_title(f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL)
+    for panel in panels.flat[len(slices) :]:
+        panel.set_visible(False)
+    for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
+        panel.tick_params(labelbottom=True)  # also above a square of the last row that has none
+    figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
+    figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=panels, label=label(grid.score), shrink=0.9, aspect=30)
+    _legend(figure, grid, _shown(grid, averages), top)
+    return figure
+
+
+def plane(grid: Grid, batch_size: float | None = None, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8) -> Figure:
+    """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, with the best cell and the best that each average reaches.
+
+    batch_size: None: that of the best cell. Raises ValueError as `grid_slices`, and for a batch size that the grid has not.
+    """
+    slices = _slices(grid)
+    asked = [pair for pair in slices if batch_size in (None, pair[0]) or (pair[0] is not None and np.isnan([pair[0], batch_size]).all())]
+    if not asked:
+        raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
+    if not np.isfinite(grid.values).any():
+        return empty_figure(f"No cell of the grid has a {label(grid.score)}: no trial has completed.")
+    tick, place = max(asked, key=lambda pair: np.nanmax(grid.values[pair[1]], initial=-np.inf))
+    values = grid.values[place]
+    if not np.isfinite(values).any():
+        return empty_figure(f"No cell with {grid.names[2]} = {tick:g} has a {label(grid.score)}: no trial has completed.")
+    shape = _shape(grid)
+    figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
+    axes = figure.subplots()
+    scale = Normalize(np.nanmin(values), np.nanmax(values))
+    shown = _shown(grid, averages)
+    _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
+    marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
+    handles = _mark_best(axes, grid, values, marked)
+    axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
+    axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
+    if tick is not None and np.isfinite(tick):
+        axes.set_title(f"{symbol(grid.names[2])} = {tick:g}", fontsize=NORMAL)
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=label(grid.score))
+    _legend(figure, grid, shown, top, handles, place)
+    return figure
+
+
+def cell_edges(ticks: np.ndarray) -> np.ndarray:
+    """Edges [n + 1] of cells around ascending ticks [n]: half-way in log space, as far beyond the last as before it."""
+    x = np.log2(np.asarray(ticks, dtype=float))
+    if len(x) == 1:
+        return 2.0 ** (x + [-LONELY, LONELY])
+    middle = (x[1:] + x[:-1]) / 2
+    return 2.0 ** np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+
+
+def top_cells(values: np.ndarray, k: int) -> np.ndarray:
+    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is no value."""
+    flat = np.where(np.isnan(values), -np.inf, values).ravel()
+    order = np.argsort(-flat, kind="stable")[: min(k, np.isfinite(values).sum())]
+    return np.stack(np.unravel_index(order, values.shape), axis=1)
+
+
+def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
+    """(value of the last axis, index of the slice in the grid's arrays); None for a grid of two axes."""
+    if len(grid.names) == 2:
+        return [(None, (slice(None), slice(None)))]
+    if len(grid.names) != 3:
+        raise ValueError(f"a grid over {grid.names}: 2 or 3 axes can be drawn")
+    return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(grid.ticks[2].tolist())]
+
+
+def _shape(grid: Grid) -> float:
+    """Width of a slice for a height of 1."""
+    if min(map(len, grid.ticks[:2])) == 0:
+        return 1.0
+    width, height = (np.log2(edges[-1] / edges[0]) for edges in map(cell_edges, grid.ticks[:2]))
+    return float(np.clip(width / height, 0.4, 2.5))
+
+
+def _shown(grid: Grid, averages: Sequence[str]) -> list[str]:
+    """The averages that have a place in this grid; they are about the balance, not about other parameters."""
+    return list(averages) if grid.names == (*BALANCE, "batch_size") else []
+
+
+def _diagonals(grid: Grid, averages: Sequence[str], batch_size: float | None, k: int) -> dict[str, float]:
+    """average -> Lambda_e / Lambda_p of the recipes that it makes."""
+    ratios = {}
+    for average in _shown(grid, averages):
+        if average == "global" and np.isnan(batch_size):
+            raise ValueError("the global average's diagonal depends on the batch size, which is NaN")
+        positive, entropy = balance.average_weights(average, batch_size, k) if average != "separate" else (1.0, 1.0)
+        ratios[average] = entropy / positive
+    return ratios
+
+
+def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
+    """Cells [n_p, n_e] of the slice that a recipe reaches; of a grid with one Lambda_e those whose cell the diagonal crosses."""
+    return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
+
+
+def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float], top: int) -> None:
+    """Cells, what stands for a value where there is none, diagonals and outlines."""
+    x, y = map(cell_edges, grid.ticks[:2])
+    values = grid.values[place]
+    mesh = axes.pcolormesh(x, y, np.ma.masked_invalid(values.T), cmap=COLOUR_MAP, norm=scale, rasterized=True)  # as vectors, seams show
+    mesh.set_label("cells")
+    missing, lost = np.isnan(values), grid.lost[place] > 0
+    for name, (colour, hatch), where in (("not tried", HOLE, missing & ~lost), ("did not complete", LOST, missing & lost)):
+        if where.any():
+            axes.add_collection(
+                PolyCollection(_squares(x, y, np.argwhere(where)), facecolor=colour, edgecolor="#9A9A9A", linewidth=0, hatch=hatch, label=name)
+            )
+    for average, ratio in diagonals.items():
+        style = AVERAGES[average]
+        ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
+        axes.plot(ends, ends * ratio, color=style.colour, linestyle=style.line, linewidth=1.8, path_effects=cased(3.4), label=average, zorder=3)
+    best = top_cells(values, top)
+    if len(best):
+        outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
+        axes.add_collection(PolyCollection(_squares(x, y, best, INSET), **outline, label="top", zorder=4))
+    log_axis(axes.xaxis, x[0], x[-1], grid.ticks[0])
+    log_axis(axes.yaxis, y[0], y[-1], grid.ticks[1])
+    axes.tick_params(labelsize=SMALL)
+    axes.set_box_aspect(1 / _shape(grid))
+
+
+def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0) -> np.ndarray:
+    """Corners [n, 4, 2] of cells [n, 2] between edges x and y, each side moved in by a share of the cell, in log space."""
+    low, high = np.array([[np.log2(x)[i], np.log2(y)[j]] for i, j in cells]), np.array([[np.log2(x)[i + 1], np.log2(y)[j + 1]] for i, j in cells])
+    low, high = low + inset * (high - low), high - inset * (high - low)
+    corners = [(low[:, 0], low[:, 1]), (high[:, 0], low[:, 1]), (high[:, 0], high[:, 1]), (low[:, 0], high[:, 1])]
+    return 2.0 ** np.array(corners).transpose(2, 0, 1)
+
+
+def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray]) -> list[Line2D]:
+    """A mark on the best of each set of cells, its value and place in words."""
+    handles = []
+    for name, cells in among.items():
+        found = top_cells(np.where(cells, values, np.nan), 1)
+        style = AVERAGES.get(name, BALANCED)
+        marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
+        text = "best" if name == "best" else f"best with {name} average"
+        if len(found) == 0:
+            handles.append(Line2D([], [], linestyle="none", marker=marker, color=style.colour, label=f"{text}: no value"))
+            continue
+        p, e = found[0]
+        h = grid.ticks[0][p], grid.ticks[1][e]
+        where = ", ".join(f"{symbol(axis)} = {value:.3g}" for axis, value in zip(grid.names, h))
+        handles += axes.plot(
+            *h, linestyle="none", marker=marker, markersize=size, color=style.colour, markeredgecolor=BLACK,
+            label=f"{text}: {values[p, e]:.3f} at {where}", zorder=6 if name == "best" else 7,
+        )  # fmt: skip
+    return handles
+
+
+def _legend(figure: Figure, grid: Grid, averages: Sequence[str], top: int, handles: Sequence[Line2D] = (), place: tuple | None = None) -> None:
+    """What every line, mark and hatch is, outside the axes."""
+    place = place or (Ellipsis,)
+    missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
+    entries: list[Artist] = []
+    for average in averages:
+        style = AVERAGES[average]
+        entries.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.8, label=f"reached by the {average} average"))
+    if top:
+        several = place == (Ellipsis,) and len(_slices(grid)) > 1
+        best = f"the best {top} of each {symbol(grid.names[2])}" if several else f"the best {top}"
+        entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
+    for name, (colour, hatch), where in (("not tried", HOLE, missing & ~lost), ("tried, did not complete", LOST, missing & lost)):
+        if where.any():
+            entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower left", fontsize=NORMAL, frameon=False)
+        figure.legend(handles=entries, loc="outside lower right", fontsize=SMALL, frameon=False)
+    else:
+        outside_legend(figure, entries, "upper")

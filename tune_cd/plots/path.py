@@ -1,0 +1,210 @@
+"""A search's path over the plane of both weights, line by line."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tune_cd.analysis import best_trial
+from tune_cd.balance import A_O
+from tune_cd.plots.style import (
+    BLACK, COLOUR_MAP, DIRECTIONS, NORMAL, SMALL, VERMILION, Style, cased, empty_figure, label, log_axis, new_figure, outside_legend, styles_of, symbol,
+)  # fmt: skip
+
+SINGLE = ("start", "sampled")  # directions of trials that no line search asked for
+ON_LINE = 1e-6  # octaves
+MARGIN = 1.0  # octaves around the points
+CROWDED = 30.0  # square points that a number may share with others
+SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
+
+
+MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), "Lambda_e": (0.0, 1.0)}
+"""Direction -> octaves of (Lambda_p, Lambda_e) per unit of it."""
+
+
+class Line(NamedTuple):
+    """One line search: its direction's name, and points [n, 2] on it, (Lambda_p, Lambda_e): where it began, then its trials."""
+
+    direction: str
+    points: np.ndarray
+
+
+def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
+    """Every line search as a line through its points, trials numbered in the order of asking, start and best marked.
+
+    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with line
+    searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch size. Rows
+    of a setting that was trained several times, with other seeds or again, are drawn once. Numbers that would overlap are
+    left out. Raises ValueError for trials of more than one study.
+    """
+    if trials["study"].nunique() > 1:
+        raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
+    rows, of = _one_search(trials)
+    rows = rows.assign(lost=rows["status"] != "completed")
+    rows = rows.sort_values(["trial_index", "lost"], kind="stable").drop_duplicates("trial_index")
+    if batch_size is not None:
+        rows = rows[rows["batch_size"] == batch_size]
+    rows = rows[rows["Lambda_p"].notna() & rows["Lambda_e"].notna()]
+    if rows.empty:
+        return empty_figure("There is no trial with both weights" + (f" and b = {batch_size}." if batch_size is not None else "."))
+    figure = new_figure(7.6, 6.9)
+    axes = figure.subplots()
+    low, high = _box(rows)
+    drawn = lines(rows)
+    styles = styles_of((line.direction for line in drawn), DIRECTIONS)
+    handles = _draw_lines(axes, drawn, styles)
+    handles += _draw_points(axes, rows)
+    _number(axes, rows, low, high)
+    log_axis(axes.xaxis, low[0], high[0])
+    log_axis(axes.yaxis, low[1], high[1])
+    axes.set_aspect("equal")
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(label("Lambda_p"), fontsize=NORMAL)
+    axes.set_ylabel(label("Lambda_e"), fontsize=NORMAL)
+    first, metric = rows.iloc[0], rows["metric_name"].iloc[0]
+    if axes.collections and rows["val_score"].notna().any():
+        figure.colorbar(next(c for c in axes.collections if c.get_label() == "completed"), ax=axes, label=f"validation {metric}", shrink=0.9)
+    sizes = rows["batch_size"].dropna().unique()
+    b = f", b = {sizes[0]:g}" if len(sizes) == 1 else ", all batch sizes" if len(sizes) else ""
+    axes.set_title(f"{first['search']}{of}, study {first['study']}{b}: {len(rows)} trials in the order of asking", fontsize=NORMAL)
+    outside_legend(figure, handles, "lower")
+    return figure
+
+
+def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The trials of the search to draw, and in words which of how many it is; all of no trials."""
+    searches = [rows for _, rows in trials.groupby(["search", "search_seed"] if "search_seed" in trials else ["search"], dropna=False)]
+    on_lines = [rows for rows in searches if (rows["direction"].notna() & ~rows["direction"].isin(SINGLE)).any()] or searches
+    if not on_lines:
+        return trials, ""
+    best = [best_trial(rows) for rows in on_lines]
+    at = int(np.argmax([-np.inf if trial is None else trial["val_score"] for trial in best]))
+    return on_lines[at], f" (the best of {len(on_lines)} searches)" if len(on_lines) > 1 else ""
+
+
+def lines(rows: pd.DataFrame) -> list[Line]:
+    """The line searches among trials in asking order: neighbours that share a direction, and lie on one line in log space.
+
+    The second matters where a search changes lines after every trial, and asks twice along one direction from different
+    places. Where a line began is known for the directions in MOVES; it is the last best, most often.
+    """
+    found: list[Line] = []
+    for direction, position, *h in rows[["direction", "line_position", "Lambda_p", "Lambda_e"]].itertuples(index=False):
+        if not isinstance(direction, str) or direction in SINGLE:
+            found.append(Line("", np.empty((0, 2))))  # ends the line before it
+            continue
+        points = np.array([h], dtype=float)
+        if direction in MOVES and np.isfinite(position):
+            points = np.vstack([points[0] / 2.0 ** (position * np.array(MOVES[direction])), points])
+        joined = np.vstack([found[-1].points, points]) if found and found[-1].direction == direction else None
+        if joined is not None and _straight(joined):
+            found[-1] = Line(direction, joined)
+        else:
+            found.append(Line(direction, points))
+    return [line for line in found if line.direction]
+
+
+def _straight(points: np.ndarray) -> bool:
+    """Whether points [n, 2] lie on one line in log space."""
+    x = np.log2(points)
+    return len(x) < 3 or float(np.linalg.svd(x - x.mean(0), compute_uv=False)[1]) <= ON_LINE * len(x)
+
+
+def _box(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Limits of both axes, with a margin, and as many octaves high as wide."""
+    x = np.log2(rows[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float))
+    middle, half = (x.min(0) + x.max(0)) / 2, (np.ptp(x, axis=0).max() / 2 + MARGIN)
+    return 2.0 ** (middle - half), 2.0 ** (middle + half)
+
+
+def _draw_lines(axes: Axes, drawn: list[Line], styles: dict[str, Style]) -> list[Line2D]:
+    """Each line through its points from end to end; one that leaves the plane is a ring."""
+    for line in drawn:
+        style, x = styles[line.direction], np.log2(line.points)
+        along = np.linalg.svd(x - x.mean(0))[2][0]
+        ends = line.points[np.argsort((x - x.mean(0)) @ along, kind="stable")]
+        if np.ptp(x, axis=0).max() > ON_LINE:
+            axes.plot(*ends.T, color=style.colour, linestyle=style.line, linewidth=1.7, label=line.direction, zorder=2)
+        else:
+            axes.plot(*ends[:1].T, linestyle="none", marker="o", markersize=15, fillstyle="none", color=style.colour, label=line.direction, zorder=2)
+    handles = []
+    for name, style in styles.items():
+        flat = [np.ptp(np.log2(line.points), axis=0).max() <= ON_LINE for line in drawn if line.direction == name]
+        text = f"{symbol(name)}, {len(flat)} line{'s' * (len(flat) > 1)}" + " across the plane" * all(flat)
+        if all(flat):
+            handles.append(Line2D([], [], linestyle="none", marker="o", markersize=12, fillstyle="none", color=style.colour, label=text))
+        else:
+            handles.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.7, label=text))
+    return handles
+
+
+def _draw_points(axes: Axes, rows: pd.DataFrame) -> list[Line2D]:
+    """The trials by what they scored; crosses where they did not; rings around the first and the best."""
+    handles = []
+    scored = rows[rows["val_score"].notna() & ~rows["lost"]]
+    lost = rows.drop(scored.index)
+    if len(scored):
+        colours = {"c": scored["val_score"].astype(float), "cmap": COLOUR_MAP, "edgecolors": BLACK, "linewidths": 0.6}
+        axes.scatter(scored["Lambda_p"], scored["Lambda_e"], s=52, label="completed", zorder=4, **colours)
+    if len(lost):
+        cross = {"marker": "X", "markersize": 8, "color": "white", "markeredgecolor": VERMILION}
+        handles += axes.plot(lost["Lambda_p"], lost["Lambda_e"], linestyle="none", label="did not complete", zorder=4, **cross)
+    first, best = rows.iloc[0], best_trial(rows)
+    square = {"marker": "s", "markersize": 14, "fillstyle": "none", "markeredgewidth": 1.6, "color": BLACK}
+    handles += axes.plot(first["Lambda_p"], first["Lambda_e"], linestyle="none", label="first trial", zorder=5, **square)
+    if best is not None:
+        text = f"best: {best['val_score']:.3f}, trial {best['trial_index']}"
+        star = {"marker": "*", "markersize": 14, "color": VERMILION, "markeredgecolor": BLACK}
+        handles += axes.plot(best["Lambda_p"], best["Lambda_e"], linestyle="none", label=text, zorder=6, **star)
+    return handles
+
+
+def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -> None:
+    """The number of each trial in the order of asking beside its point, several at one point together, where there is room."""
+    x = np.log2(rows[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float) / low) / np.log2(high / low) * SIDE
+    places, at = np.unique(np.round(x, 2), axis=0, return_inverse=True)
+    texts = [", ".join(str(n) for n in rows["trial_index"].to_numpy()[at == i]) for i in range(len(places))]
+    sizes = np.full(len(places), 4.5)
+    sizes[at[0]] = 8.0  # the first trial's square
+    for i, offset in enumerate(place_labels(places, texts, sizes)):
+        if offset is None:
+            continue
+        row = rows.iloc[int(np.argmax(at == i))]
+        axes.annotate(
+            texts[i], (row["Lambda_p"], row["Lambda_e"]), textcoords="offset points", xytext=offset, ha="center", va="center",
+            fontsize=SMALL, path_effects=cased(2), zorder=7,
+        )  # fmt: skip
+
+
+def place_labels(points: np.ndarray, texts: Sequence[str], sizes: np.ndarray) -> list[tuple[float, float] | None]:
+    """Where labels stand beside points [n, 2] whose marks reach `sizes` [n] from their middles: offsets of the labels'
+    middles. All in points (1/72 inch).
+
+    Of 32 places around its point each label takes the one that overlaps least with the points and the labels before it;
+    None where that is more than CROWDED.
+    """
+    boxes = [(x - size, y - size, x + size, y + size) for (x, y), size in zip(points, sizes)]
+    offsets: list[tuple[float, float] | None] = []
+    for (x, y), text, size in zip(points, texts, sizes):
+        half = 0.5 * (2 + 5.0 * len(text))
+        choices = []
+        for n, turn in enumerate(np.arange(16) * np.pi / 8 + np.pi / 4):
+            for stretch in (1.0, 1.7):
+                dx, dy = stretch * (size + 2.5 + half) * np.cos(turn), stretch * (size + 6.5) * np.sin(turn)
+                box = (x + dx - half, y + dy - 4.5, x + dx + half, y + dy + 4.5)
+                choices.append((sum(_overlap(box, other) for other in boxes) + 2 * (stretch > 1), n, box, (dx, dy)))
+        overlap, _, box, offset = min(choices)
+        offsets.append(offset if overlap <= CROWDED else None)
+        if overlap <= CROWDED:
+            boxes.append(box)
+    return offsets
+
+
+def _overlap(a: tuple, b: tuple) -> float:
+    """Area that two boxes (left, bottom, right, top) share."""
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))

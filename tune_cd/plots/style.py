@@ -1,0 +1,194 @@
+"""Colours, lines, markers, sizes and axis labels of every figure, in one place.
+
+Whatever tells two things apart does so twice: by a colour of Okabe and Ito's palette, which the colour-blind see apart,
+and by a line style or a marker, which a black and white print keeps. Fields of scores have a colour map that grows in
+lightness throughout.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
+from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogFormatterMathtext, LogLocator, NullFormatter, NullLocator
+
+COLOUR_MAP = colormaps["viridis"]
+
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+YELLOW = "#8F7E00"  # Okabe and Ito's F0E442 vanishes on white
+GREY, LIGHT = "#666666", "#E8E8E8"
+
+DASHES = {
+    "dash": (0, (5, 2)),
+    "dots": (0, (1, 1.4)),
+    "dashdot": (0, (6, 2, 1.2, 2)),
+    "two dots": (0, (6, 1.6, 1.2, 1.6, 1.2, 1.6)),
+    "long": (0, (10, 2.5)),
+}
+SMALL, NORMAL, LARGE = 8, 9, 11  # points
+
+
+class Style(NamedTuple):
+    """How one thing is drawn: colour, matplotlib's line style, a filled marker."""
+
+    colour: str
+    line: str | tuple
+    marker: str
+
+
+MARKERS = "hd8*XPpv^<>sDo"
+"""Filled ones, those that no known method has first."""
+
+AVERAGES = {"separate": Style(ORANGE, "--", "s"), "global": Style(GREY, ":", "D")}
+"""Of the diagonals: beige and grey in `fig:hp_omniglot`."""
+
+BALANCED = Style(BLUE, "-", "o")
+
+METHODS = AVERAGES | {
+    "cd": Style(BLUE, "-", "o"),
+    "cd-paper": Style(SKY, DASHES["dash"], "P"),
+    "random": Style(BLACK, DASHES["dots"], "X"),
+    "tpe": Style(VERMILION, DASHES["dashdot"], "^"),
+    "tpe-paper": Style(ORANGE, DASHES["two dots"], "v"),
+    "cmaes": Style(GREEN, DASHES["long"], "<"),
+    "gp": Style(PURPLE, "-", "*"),
+    "cfo": Style(YELLOW, DASHES["dash"], ">"),
+    "grid": Style(GREY, "-", "p"),
+    "without": Style(ORANGE, DASHES["dash"], "s"),  # from here on the modes of a study with cross-batch memory, `table:xbm`
+    "S1": Style(VERMILION, DASHES["dots"], "^"),
+    "S2": Style(GREY, DASHES["dashdot"], "D"),
+    "S3": Style(BLUE, DASHES["long"], "o"),
+    "without-tuned": Style(SKY, "-", "v"),
+}
+
+DIRECTIONS = {
+    "balance": Style(VERMILION, "-", "o"),
+    "joint": Style(GREEN, DASHES["dash"], "s"),
+    "batch_size": Style(BLUE, DASHES["dots"], "^"),
+    "Lambda_p": Style(PURPLE, DASHES["dashdot"], "D"),
+    "Lambda_e": Style(YELLOW, DASHES["two dots"], "v"),
+}
+"""Of the rows of A, red, green and blue as in `fig:viz_matrix_a`, and of the axes of h."""
+
+STATUSES = {"completed": (SKY, ""), "stopped": ("#F0E442", "...."), "diverged": (ORANGE, "////"), "failed": (VERMILION, "xxxx")}
+"""Status -> (colour, hatch)."""
+
+HOLE, LOST = ("#FFFFFF", "...."), ("#D9D9D9", "xxxx")
+"""(colour, hatch) of a cell that nobody tried, and of one whose trials did not complete."""
+
+LABELS = {
+    "Lambda_p": r"$\Lambda_p$, weight of the positive term × learning rate",
+    "Lambda_e": r"$\Lambda_e$, weight of the entropy term × learning rate",
+    "batch_size": "batch size b (images)",
+    "trials": "trials (training runs)",
+    "seconds": "time (s)",
+    "gpu_seconds": "GPU time (s)",
+    "val_score": "validation score",
+    "test_score": "test score",
+    "positive_term": "positive term after training (unweighted, no unit)",
+    "entropy_term": "entropy term after training (unweighted, no unit)",
+}
+SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size": "b"}
+
+
+def label(name: str) -> str:
+    """What an axis says of a column, with its unit; the column's own name where it is a user's."""
+    return LABELS.get(name, name)
+
+
+def symbol(name: str) -> str:
+    """The paper's symbol of a parameter; its own name where it is a user's."""
+    return SYMBOLS.get(name, name)
+
+
+def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[str, Style]:
+    """name -> Style: the known ones' own, and for the others, in alphabetical order, pairs of line and marker still free.
+
+    Raises ValueError where more names are given than there are pairs.
+    """
+    names = list(dict.fromkeys(names))
+    others = sorted(name for name in names if name not in known)
+    taken = {(style.line, style.marker) for style in known.values()}
+    lines = ("-", *DASHES.values())
+    free = [pair for pair in product(lines, MARKERS) if pair not in taken]
+    if len(others) > len(free):
+        raise ValueError(f"{len(others)} names without a style of their own; at most {len(free)} can be told apart")
+    colours = (GREEN, PURPLE, VERMILION, YELLOW, BLUE, SKY, ORANGE, GREY)
+    order = sorted(free, key=lambda pair: (MARKERS.index(pair[1]), lines.index(pair[0])))
+    order = [pair for n in range(len(lines)) for pair in order[n :: len(lines)]]  # so that neighbours differ in line and marker
+    made = {name: Style(colours[i % len(colours)], *order[i]) for i, name in enumerate(others)}
+    return {name: known.get(name) or made[name] for name in names}
+
+
+def cased(width: float = 3.0, colour: str = "white") -> list[AbstractPathEffect]:
+    """Path effects that put a wider line beneath, so that what is drawn is seen on any colour."""
+    return [Stroke(linewidth=width, foreground=colour), Normal()]
+
+
+def new_figure(width: float, height: float, title: str | None = None) -> Figure:
+    """An empty figure, in inches, with a layout that leaves room for every label."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    if title:
+        figure.suptitle(title, fontsize=LARGE)
+    return figure
+
+
+def empty_figure(sentence: str) -> Figure:
+    """A figure that says in one sentence why there is nothing to draw."""
+    figure = Figure(figsize=(7, 1.6), facecolor="white")
+    figure.text(0.5, 0.5, sentence, ha="center", va="center", fontsize=LARGE, color=GREY, wrap=True)
+    return figure
+
+
+def outside_legend(figure: Figure, handles: Sequence[Artist], place: str) -> None:
+    """A legend above ("upper") or below ("lower") the axes, in as many columns as the figure is wide enough for."""
+    letters = [len(re.sub(r"\\(Lambda|mathcal)|[${}\\]", "", str(handle.get_label()))) for handle in handles]
+    width = figure.get_figwidth() * 72 / NORMAL  # in em
+    # A letter is about 0.56 em wide, a handle with its gaps 6.2; matplotlib fills column after column.
+    needed = {n: sum(6.2 + 0.56 * max(column) for column in np.array_split(letters, n)) for n in range(1, len(handles) + 1)}
+    columns = max((n for n in needed if needed[n] <= width), default=1)
+    figure.legend(handles=handles, loc=f"outside {place} center", ncols=columns, fontsize=NORMAL, frameon=False, handlelength=3.2)
+
+
+def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -> None:
+    """Log scale from low to high, labelled at decades; at `ticks` (at most 8 of them) where that is less than two decades."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+    decades = np.log10(high / low)
+    if decades >= 2:
+        step = int(np.ceil(decades / 8))
+        first = int(np.ceil(np.log10(low) / step - 1e-9)) * step
+        places = [10.0**n for n in range(first, int(np.floor(np.log10(high) + 1e-9)) + 1, step)]
+        axis.set_major_locator(FixedLocator(places))
+        axis.set_major_formatter(LogFormatterMathtext())
+        axis.set_minor_locator(LogLocator(subs=(1.0,), numticks=99) if step > 1 else NullLocator())
+        axis.set_minor_formatter(NullFormatter())
+        return
+    ticks = np.asarray(list(ticks), dtype=float)
+    places = ticks[:: max(1, -(-len(ticks) // 8))] if len(ticks) else np.geomspace(low, high, 5)[1:-1]
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FormatStrFormatter("%.3g"))
+    axis.set_minor_locator(NullLocator())
+
+
+def batch_axis(axis: Axis, sizes: Iterable[float]) -> None:
+    """Log2 scale with the batch sizes themselves as ticks."""
+    sizes = sorted(set(sizes))
+    axis.axes.set(**{f"{axis.axis_name}lim": (sizes[0] / 2**0.4, sizes[-1] * 2**0.4)})
+    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log", base=2)
+    axis.set_major_locator(FixedLocator(sizes))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_locator(NullLocator())
+
+
+def plain(axes: Axes) -> None:
+    """A light grid behind the data, and no box on the right and above."""
+    axes.grid(alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,100 @@
+"""Who trained what when: a study's trials on their machines."""
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from tune_cd.plots.style import BLACK, GREY, NORMAL, SMALL, STATUSES, empty_figure, new_figure, outside_legend
+
+UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
+"""(up to so many seconds, seconds of a unit, its name)."""
+
+
+def timeline_figure(trials: pd.DataFrame) -> Figure:
+    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there can be.
+
+    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the title.
+    """
+    timed = trials.assign(**{name: pd.to_datetime(trials[name], utc=True) for name in ("started_at", "ended_at")})
+    timed = timed[timed["ended_at"] >= timed["started_at"]]  # False where either is null
+    left_out = len(trials) - len(timed)
+    if timed.empty:
+        return empty_figure("No trial says when it started and ended." if len(trials) else "There is no trial.")
+    timed = timed.sort_values(["started_at", "trial_index"], kind="stable")
+    starts = (timed["started_at"] - timed["started_at"].min()).dt.total_seconds().to_numpy()
+    ends = (timed["ended_at"] - timed["started_at"].min()).dt.total_seconds().to_numpy()
+    _, seconds, unit = next(entry for entry in UNITS if ends.max() <= entry[0])
+    hosts = timed["hostname"].where(timed["hostname"].notna(), "machine not recorded")
+    rows, groups = _rows(starts, ends, hosts)
+    figure = new_figure(9.2, float(np.clip(1.7 + 0.27 * (rows.max() + 1), 2.4, 11)))
+    axes = figure.subplots()
+    _draw_bars(axes, timed, starts / seconds, ends / seconds, rows)
+    for host, (first, last) in groups.items():
+        axes.axhline(last + 0.5, color=GREY, linewidth=0.6)
+    axes.set_yticks([(first + last) / 2 for first, last in groups.values()], list(groups), fontsize=SMALL)
+    axes.tick_params(axis="y", length=0)
+    axes.set(ylim=(rows.max() + 0.5, -0.5), xlim=(0, max(ends.max() / seconds, 1e-9) * 1.005))
+    axes.set_xlabel(f"time since the first start ({unit})", fontsize=NORMAL)
+    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    without = f"; {left_out} without times left out" if left_out else ""
+    machines = f"{len(groups)} machine{'s' * (len(groups) > 1)}"
+    axes.set_title(f"{len(timed)} trials on {machines}, at most {lanes(starts, ends).max() + 1} at a time{without}", fontsize=NORMAL)
+    outside_legend(figure, _handles(timed), "lower")
+    return figure
+
+
+def lanes(starts: Sequence[float], ends: Sequence[float]) -> np.ndarray:
+    """The lane of each interval [start, end), so that none overlap in a lane and there are as few lanes as can be.
+
+    Starts are ascending. One that starts as another ends follows it in its lane; each takes the lowest lane that is free.
+    """
+    busy: list[tuple[float, int]] = []  # (end, lane)
+    free: list[int] = []
+    found = np.empty(len(starts), dtype=int)
+    for i, (start, end) in enumerate(zip(starts, ends)):
+        while busy and busy[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lane = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (end, lane))
+        found[i] = lane
+    return found
+
+
+def _rows(starts: np.ndarray, ends: np.ndarray, hosts: pd.Series) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
+    """The row of every trial, and host -> its first and last row; machines in alphabetical order."""
+    rows, groups, first = np.empty(len(starts), dtype=int), {}, 0
+    for host in sorted(set(hosts)):
+        here = (hosts == host).to_numpy()
+        rows[here] = first + lanes(starts[here], ends[here])
+        groups[host] = (first, int(rows[here].max()))
+        first = groups[host][1] + 1
+    return rows, groups
+
+
+def _handles(timed: pd.DataFrame) -> list[Patch]:
+    """What colours and hatches mean, and how many trials ended so."""
+    counts = timed["status"].value_counts()
+    shown = [(status, *look) for status, look in STATUSES.items() if status in counts]
+    return [Patch(facecolor=colour, edgecolor=BLACK, linewidth=0.5, hatch=hatch, label=f"{name} ({counts[name]})") for name, colour, hatch in shown]
+
+
+def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> None:
+    """Bars by status, and each trial's number in its bar where all have room."""
+    for status, (colour, hatch) in STATUSES.items():
+        here = (timed["status"] == status).to_numpy()
+        if here.any():
+            look = {"color": colour, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.5}
+            axes.barh(rows[here], ends[here] - starts[here], left=starts[here], height=0.78, label=status, **look)
+    widths = ends - starts
+    wide = np.median(widths) / max(ends.max(), 1e-9) > 0.022 and rows.max() < 32
+    for number, x, width, row in zip(timed["trial_index"], starts, widths, rows):
+        if wide and width / ends.max() > 0.018:
+            box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
+            axes.text(x + width / 2, row, str(number), ha="center", va="center", fontsize=SMALL - 1, bbox=box, clip_on=True)

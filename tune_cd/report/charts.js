@@ -19,10 +19,11 @@ function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
-/** A number of the payload as it is there; long whole numbers in groups of three. */
+/** A number of the payload with all its digits; long whole numbers in groups of three, small ones with their exponent. */
 function show(value) {
   if (value === null || value === undefined) return "–";
   if (Number.isInteger(value) && Math.abs(value) >= 10000) return value.toLocaleString("en-GB");
+  if (typeof value === "number" && value !== 0 && Math.abs(value) < 1e-4) return value.toExponential();
   return String(value);
 }
 
@@ -58,18 +59,14 @@ function parameterLabel(study, name) {
   return study.axes.find((axis) => axis.name === name)?.label ?? name;
 }
 
-/** A long text in lines of at most `width` characters, cut after PREVIEW. */
-function preview(text, width = 56) {
-  const cut = text.length > PREVIEW ? `${text.slice(0, PREVIEW)} …` : text;
-  return plain(cut.replace(/\s+/g, " ").match(new RegExp(`.{1,${width}}(?:\\s|$)|.{${width}}`, "gu"))?.join("\n") ?? "").replace(/\n/g, "<br>");
-}
-
-/** What all figures share: fonts, margins, hover and no background of their own. Sizes are in px. */
+/**
+ * What all figures share: fonts, margins and no background of their own. Sizes are in px. What is said of a point is its
+ * customdata[0], lines of text (a line in brackets is strong), shown by the page: plotly drops labels higher than their figure.
+ */
 function baseLayout(theme, width, height, margin) {
   return {
     width, height, margin, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
     font: { family: theme.font, size: 13, color: theme.ink },
-    hoverlabel: { bgcolor: theme.paper, bordercolor: theme.muted, align: "left", font: { family: theme.font, size: 13, color: theme.ink } },
   };
 }
 
@@ -125,14 +122,14 @@ function curveTrace(curve, view, place, seconds, drawn, theme) {
   const first = !drawn.has(curve.label);
   drawn.add(curve.label);
   const xs = curve[view.clock];
-  const text = curve[view.split].map((score, n) => [
-    `<b>${plain(curve.label)}</b>, search seed ${plain(show(curve.seed))}`, `after ${show(curve.trials[n])} trials: <b>${show(score)}</b>`,
-    ...(view.clock === "trials" ? [] : [`${CLOCKS[view.clock]}: ${xs[n] === null ? "–" : duration(xs[n])}`]),
-  ].join("<br>"));
+  const text = curve[view.split].map((score, n) => [[
+    [`${curve.label}, search seed ${show(curve.seed)}`], `after ${show(curve.trials[n])} trials: ${show(score)}`,
+    ...(view.clock === "trials" ? [] : [`${CLOCKS[view.clock]}: ${known([xs[n]]).length ? duration(xs[n]) : "–"}`]),
+  ]]);
   return {
     type: "scatter", mode: curve.trials.length > 80 ? "lines" : "lines+markers", x: xs.map((x) => (x === null ? null : x / seconds)), y: curve[view.split],
     name: plain(curve.label), legendgroup: curve.label, showlegend: first, line: { shape: "hv", color: colour, dash, width: 2.2 },
-    marker: { symbol, size: 7, color: colour }, customdata: text, hovertemplate: "%{customdata}<extra></extra>",
+    marker: { symbol, size: 7, color: colour }, customdata: text, hoverinfo: "none",
   };
 }
 
@@ -167,13 +164,17 @@ function timelineFigure(study, theme, width) {
   const order = timedRows(trials);
   const lane = lanes(order, trials.started, trials.ended);
   const count = extent(lane)[1] + 1;
+  const gap = (width * count) / order.length > 12 ? 1 : 0; // px between bars, where they are wide enough to spare it
   const data = Object.entries(STATUSES).map(([status, { colour, pattern }]) => {
     const mine = order.map((row, n) => [row, lane[n]]).filter(([row]) => trials.status[row] === status);
     return {
       type: "bar", orientation: "h", name: status, width: 0.82, y: mine.map(([, at]) => at + 1), base: mine.map(([row]) => trials.started[row] * 1000),
       x: mine.map(([row]) => (trials.ended[row] - trials.started[row]) * 1000), customdata: mine.map(([row]) => [trialText(study, row), row]),
-      marker: { color: colour, line: { width: order.length > 500 ? 0 : 1, color: theme.paper }, ...(pattern && { pattern: { shape: pattern, bgcolor: colour, fgcolor: "#fff", fgopacity: 0.85, size: 6, solidity: 0.35 } }) },
-      hovertemplate: "%{customdata[0]}<extra></extra>",
+      marker: {
+        color: colour, line: { width: gap, color: theme.paper },
+        pattern: { shape: pattern, bgcolor: colour, fgcolor: "#fff", fgopacity: 0.85, size: 6, solidity: 0.35 },
+      },
+      hoverinfo: "none",
     };
   }).filter((trace) => trace.x.length);
   const layout = baseLayout(theme, width, Math.max(150, Math.min(560, 112 + count * 26)), { l: 8, r: 24, t: 40, b: 48 });
@@ -181,7 +182,7 @@ function timelineFigure(study, theme, width) {
   const [from, to] = span(study.trials);
   const room = Math.max((to - from) * 0.01, 0.5);
   const tickformat = to - from < 600 ? "%H:%M:%S\n%-d %b %Y" : to - from < 2 * 86400 ? "%H:%M\n%-d %b %Y" : "%-d %b\n%Y";
-  layout.xaxis = { ...baseAxis(theme, "time (UTC)"), type: "date", tickformat, nticks: width < 520 ? 4 : 8, range: [(from - room) * 1000, (to + room) * 1000] };
+  layout.xaxis = { ...baseAxis(theme, ""), type: "date", tickformat, nticks: width < 520 ? 4 : 8, range: [(from - room) * 1000, (to + room) * 1000] };
   layout.yaxis = { visible: false, fixedrange: true, range: [0.4, count + 0.6] };
   layout.showlegend = true;
   layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)", itemclick: "toggle" };
@@ -190,12 +191,14 @@ function timelineFigure(study, theme, width) {
 
 function trialText(study, row) {
   const { trials } = study;
-  const lines = [`<b>${plain(trials.trial_id[row])}</b>`, `${plain(show(trials.search[row]))}, <b>${plain(show(trials.status[row]))}</b>`];
-  for (const [name, values] of Object.entries(trials.params)) if (values[row] !== null) lines.push(`${plain(parameterLabel(study, name))} = ${plain(show(values[row]))}`);
-  for (const { name, label } of study.scores.slice(0, 2)) if (known([trials.scores[name]?.[row]]).length) lines.push(`${plain(label)}: ${show(trials.scores[name][row])}`);
+  const lines = [[trials.trial_id[row]], `${show(trials.search[row])}, ${show(trials.status[row])}`];
+  const add = (label, sign, value) => { if (known([value]).length) lines.push(`${label}${sign}${show(value)}`); };
+  for (const [name, values] of Object.entries(trials.params)) add(parameterLabel(study, name), " = ", values[row]);
+  for (const { name, label } of study.scores.slice(0, 2)) add(label, ": ", trials.scores[name]?.[row]);
   lines.push(`${moment(trials.started[row])}, ${duration(trials.ended[row] - trials.started[row])}`);
   const where = known([trials.hostname[row], trials.device[row]]);
-  if (where.length) lines.push(plain(where.join(", ")));
-  if (trials.error[row]) lines.push(preview(trials.error[row]));
-  return lines.join("<br>");
+  if (where.length) lines.push(where.join(", "));
+  const error = (trials.error[row] ?? "").replace(/\s+/g, " ");
+  if (error) lines.push(error.length > PREVIEW ? `${error.slice(0, PREVIEW)} …` : error);
+  return lines;
 }

@@ -52,16 +52,16 @@ function scoreLabel(study, score) {
   return study.scores.find((choice) => choice.name === score)?.label ?? score;
 }
 
+/** What is said of a cell: its parameters, its score, what was lost, its trials. */
 function cellText(study, score, c) {
   const { cells } = study.grid;
-  const lines = cellParameters(study, c).map(([label, value]) => `${plain(label)} = ${plain(value)}`);
   const [number, seeds] = cellScore(study, score, c);
-  lines.push(`<b>${plain(scoreLabel(study, score))}: ${plain(number)}</b>`);
+  const lines = [...cellParameters(study, c).map(([label, value]) => `${label} = ${value}`), [`${scoreLabel(study, score)}: ${number}`]];
   if (seeds) lines.push(seeds);
   if (cells.lost[c]) lines.push(`${cells.lost[c]} diverged or failed`);
   const ids = cells.trials[c].map((row) => study.trials.trial_id[row]);
-  lines.push(`${ids.length === 1 ? "trial" : "trials"} ${plain(ids.slice(0, 4).join(", "))}${ids.length > 4 ? `, and ${ids.length - 4} more` : ""}`);
-  return lines.join("<br>");
+  lines.push(`${ids.length === 1 ? "trial" : "trials"} ${ids.slice(0, 4).join(", ")}${ids.length > 4 ? `, and ${ids.length - 4} more` : ""}`);
+  return lines;
 }
 
 /** Borders of the cells around ticks: halfway between two, in log space for a log axis. [n + 1] */
@@ -86,7 +86,8 @@ function axisRange(ticks, log, full) {
 function logTicks(axis, [low, high], narrow) {
   if (!axis.log) return { nticks: narrow ? 5 : 9 };
   if (high - low < 1) return { exponentformat: "power", nticks: narrow ? 4 : 7 };
-  return { exponentformat: "power", tickfont: { size: 11 }, dtick: high - low < 2 ? "D2" : Math.ceil((high - low) / (narrow ? 5 : 9)), minor: { dtick: "D1", ticks: "outside", ticklen: 2 } };
+  const dtick = high - low < 2 ? "D2" : Math.ceil((high - low) / (narrow ? 5 : 9));
+  return { exponentformat: "power", tickfont: { size: 11 }, dtick, minor: { dtick: "D1", ticks: "outside", ticklen: 2 } };
 }
 
 /** The one colour scale of all slices. Empty where no cell has a value. */
@@ -94,7 +95,8 @@ function colours(study, score, theme, narrow) {
   const range = extent(study.grid.cells.values[score] ?? []);
   if (!range) return null;
   if (range[0] === range[1]) range[1] += Math.abs(range[1]) * 0.01 || 0.01;
-  const bar = { thickness: 14, outlinewidth: 0, ticks: "outside", tickcolor: theme.line, nticks: 6, title: { text: plain(scoreLabel(study, score)), side: narrow ? "bottom" : "right" } };
+  const title = { text: plain(scoreLabel(study, score)), side: narrow ? "bottom" : "right" };
+  const bar = { thickness: 14, outlinewidth: 0, ticks: "outside", tickcolor: theme.line, nticks: 6, title };
   if (narrow) Object.assign(bar, { orientation: "h", y: -0.22, yanchor: "top", x: 0.5, len: 1, nticks: 5 });
   return { colorscale: "Viridis", min: range[0], max: range[1], bar };
 }
@@ -106,10 +108,12 @@ function landscapeFigure(study, view, theme, width) {
   if (study.axes.length === 1) return aloneFigure(study, view, cells, theme, width);
   const { grid, axes } = study;
   const scale = colours(study, view.score, theme, narrow);
-  const layout = baseLayout(theme, width, narrow ? width + 70 : Math.min(640, Math.round(width * 0.84)), { l: 64, r: narrow ? 12 : 92, t: 12, b: narrow ? 130 : 56 });
+  const height = narrow ? width + 70 : Math.min(640, Math.round(width * 0.84));
+  const layout = baseLayout(theme, width, height, { l: 64, r: narrow ? 12 : 92, t: 12, b: narrow ? 130 : 56 });
   ["xaxis", "yaxis"].forEach((name, n) => {
     const range = axisRange(grid.ticks[n], axes[n].log, grid.full);
-    layout[name] = { ...baseAxis(theme, axes[n].label), type: axes[n].log ? "log" : "linear", range, showgrid: !grid.full, ...logTicks(axes[n], range, narrow) };
+    const own = { type: axes[n].log ? "log" : "linear", range, showgrid: !grid.full, ...logTicks(axes[n], range, narrow) };
+    layout[name] = { ...baseAxis(theme, axes[n].label), ...own };
   });
   if (grid.full) layout.plot_bgcolor = theme.paper;
   layout.shapes = grid.full ? outlines(topCells(cells, study.top), grid, axes) : [];
@@ -141,7 +145,7 @@ function heatTraces(study, view, cells, scale, theme) {
     (value === null ? lost : z)[j][i] = value === null ? 1 : value;
     (value === null ? lostText : text)[j][i] = [cellText(study, view.score, c), c];
   }
-  const shared = { type: "heatmap", x: ticks[0], y: ticks[1], xgap: 1, ygap: 1, hoverongaps: false, hovertemplate: "%{customdata[0]}<extra></extra>" };
+  const shared = { type: "heatmap", x: ticks[0], y: ticks[1], xgap: 1, ygap: 1, hoverongaps: false, hoverinfo: "none" };
   const range = scale ? { zmin: scale.min, zmax: scale.max, colorscale: scale.colorscale, colorbar: scale.bar } : { showscale: false };
   const bare = cells.filter((cell) => cell.value === null);
   return [
@@ -158,10 +162,12 @@ function pointTraces(study, view, cells, scale, theme) {
   const top = new Set(topCells(cells, study.top));
   const trace = (name, some, marker) => ({
     type: "scatter", mode: "markers", name, cliponaxis: false, x: some.map((cell) => cell.x), y: some.map((cell) => cell.y), marker,
-    customdata: some.map(({ c }) => [cellText(study, view.score, c), c]), hovertemplate: "%{customdata[0]}<extra></extra>",
+    customdata: some.map(({ c }) => [cellText(study, view.score, c), c]), hoverinfo: "none",
   });
   const scored = cells.filter((cell) => cell.value !== null).sort((a, b) => a.value - b.value); // the best on top of its neighbours
-  const marker = { size: 15, color: scored.map((cell) => cell.value), line: { color: scored.map((cell) => (top.has(cell) ? theme.ink : theme.paper)), width: scored.map((cell) => (top.has(cell) ? 2.5 : 1)) } };
+  const edge = theme.dark ? theme.muted : theme.paper;
+  const line = { color: scored.map((cell) => (top.has(cell) ? theme.ink : edge)), width: scored.map((cell) => (top.has(cell) ? 2.5 : 1)) };
+  const marker = { size: 15, color: scored.map((cell) => cell.value), line };
   if (scale) Object.assign(marker, { cmin: scale.min, cmax: scale.max, colorscale: scale.colorscale, colorbar: scale.bar, showscale: true });
   return [
     trace("scores", scored, marker),
@@ -188,7 +194,9 @@ function bestTrace(study, view, cells, theme) {
   const best = cells.find((cell) => cell.c === bestCell(study, view.score));
   if (!best) return [];
   const star = { type: "scatter", name: "best", x: [best.x], y: [best.y], hoverinfo: "skip", cliponaxis: false };
-  if (!study.grid.full || study.axes.length < 2) return [{ ...star, mode: "text", text: ["★"], textposition: "top center", textfont: { size: 20, color: theme.ink } }];
+  if (!study.grid.full || study.axes.length < 2) {
+    return [{ ...star, mode: "text", text: ["★"], textposition: "top center", textfont: { size: 20, color: theme.ink } }];
+  }
   return [{ ...star, mode: "markers", marker: { symbol: "star", size: 17, color: "#ffffff", line: { color: DARK, width: 1.5 } } }];
 }
 
@@ -196,7 +204,8 @@ function bestTrace(study, view, cells, theme) {
 function pathLines(study, view) {
   if (view.path === null) return [];
   const [xs, ys] = study.axes.map((axis) => study.trials.params[axis.name]);
-  return study.lines.filter((line) => line.search === view.path).map((line) => line.trials.map((row) => [xs[row], ys[row]]).filter((at) => known(at).length === 2));
+  const mine = study.lines.filter((line) => line.search === view.path);
+  return mine.map((line) => line.trials.map((row) => [xs[row], ys[row]]).filter((at) => known(at).length === 2));
 }
 
 function pathTraces(study, lines, theme) {
@@ -221,7 +230,8 @@ function pathNumbers(lines, { xaxis, yaxis }) {
   const on = (axis, value) => (axis.type === "log" ? Math.log10(value) : value);
   return [...signs].map(([end, numbers]) => {
     const [x, y] = JSON.parse(end);
-    return { x: on(xaxis, x), y: on(yaxis, y), text: numbers.join(","), showarrow: false, xshift: 13, yshift: 13, bgcolor: DARK, bordercolor: "#fff", borderpad: 2, font: { color: "#fff", size: 11 } };
+    const look = { showarrow: false, xshift: 13, yshift: 13, bgcolor: DARK, bordercolor: "#fff", borderpad: 2, font: { color: "#fff", size: 11 } };
+    return { ...look, x: on(xaxis, x), y: on(yaxis, y), text: numbers.join(",") };
   });
 }
 
@@ -237,14 +247,18 @@ function aloneFigure(study, view, cells, theme, width) {
   const text = (some) => some.map(({ c }) => [cellText(study, view.score, c), c]);
   const lost = cells.filter((cell) => cell.value === null);
   const floor = extent(sorted.map((cell) => cell.value))?.[0] ?? 0;
-  const shared = { type: "scatter", hovertemplate: "%{customdata[0]}<extra></extra>", cliponaxis: false };
+  const shared = { type: "scatter", hoverinfo: "none", cliponaxis: false };
   return { layout, data: [
     {
       ...shared, name: "scores", mode: "lines+markers", x: sorted.map((cell) => cell.x), y: sorted.map((cell) => cell.value), customdata: text(sorted),
-      line: { color: theme.muted, width: 1, dash: "dot" }, error_y: { type: "data", array: sorted.map((cell) => cell.spread ?? 0), color: theme.muted, thickness: 1.2 },
+      line: { color: theme.muted, width: 1, dash: "dot" },
+      error_y: { type: "data", array: sorted.map((cell) => cell.spread ?? 0), color: theme.muted, thickness: 1.2 },
       marker: { size: 12, color: theme.accent, line: { color: theme.ink, width: sorted.map((cell) => (top.has(cell) ? 2.5 : 0)) } },
     },
-    { ...shared, name: "lost", mode: "markers", x: lost.map((cell) => cell.x), y: lost.map(() => floor), customdata: text(lost), marker: { symbol: "x-thin", size: 11, line: { width: 2.5, color: STATUSES.failed.colour } } },
+    {
+      ...shared, name: "lost", mode: "markers", x: lost.map((cell) => cell.x), y: lost.map(() => floor), customdata: text(lost),
+      marker: { symbol: "x-thin", size: 11, line: { width: 2.5, color: STATUSES.failed.colour } },
+    },
     ...bestTrace(study, view, sorted.map((cell) => ({ ...cell, y: cell.value })), theme),
   ] };
 }

@@ -3,7 +3,8 @@
 
 const KEY = `tune_cd report ${location.pathname}`;
 const CONFIG = { displayModeBar: false, responsive: false, displaylogo: false };
-const KINDS = { caution: "Caution", next: "What next" };
+const KINDS = { caution: "Caution" };
+const NUMERIC = /^[-+−]?\d[\d.,]*(e[-+]?\d+)?( ± [\d.,]+)?( ?%)?$|^–?$/; // a number in words, or none
 const SVG = "http://www.w3.org/2000/svg";
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
@@ -82,7 +83,8 @@ function view(one) {
   const best = bestCell(one, score);
   const searches = [...new Set(one.lines.map((line) => line.search))];
   const search = searches.includes(state.pathSearch) ? state.pathSearch : searches[0];
-  return { score, slice: slice >= 0 ? slice : best < 0 ? 0 : one.grid.cells.at[best][2] ?? 0, searches, search, path: state.path && search !== undefined ? search : null };
+  const first = best < 0 ? 0 : one.grid.cells.at[best][2] ?? 0;
+  return { score, slice: slice >= 0 ? slice : first, searches, search, path: state.path && search !== undefined ? search : null };
 }
 
 /** Shows either the parts of a section or a sentence that says why there is nothing to show. */
@@ -94,7 +96,27 @@ function either(name, sentence) {
 }
 
 function draw(name, { data, layout }) {
-  return Plotly.react($(name), data, layout, CONFIG);
+  const chart = $(name);
+  Plotly.react(chart, data, layout, CONFIG);
+  for (const event of ["plotly_hover", "plotly_unhover", "plotly_click"]) chart.removeAllListeners(event);
+  chart.on("plotly_hover", ({ points: [point], event }) => showTip(point.customdata?.[0], event));
+  chart.on("plotly_unhover", hideTip);
+}
+
+/** Lines of text beside the pointer, inside the window. */
+function showTip(lines, { clientX, clientY }) {
+  if (!lines) return;
+  const tip = $("tip");
+  tip.replaceChildren(...lines.map((line) => (Array.isArray(line) ? make("strong", {}, line[0]) : make("span", {}, line))));
+  tip.hidden = false;
+  const { width, height } = tip.getBoundingClientRect();
+  const right = clientX + 18;
+  tip.style.left = `${Math.max(8, right + width < innerWidth - 8 ? right : Math.min(clientX - 18, innerWidth - 8) - width)}px`;
+  tip.style.top = `${Math.max(8, Math.min(clientY - height / 2, innerHeight - height - 8))}px`;
+}
+
+function hideTip() {
+  $("tip").hidden = true;
 }
 
 // ---------------------------------------------------------------- header and summary
@@ -128,11 +150,12 @@ function drawSummary(one) {
 function drawSmallTables(one) {
   $("tables-section").hidden = !one.tables.length;
   $("tables-section").replaceChildren(...one.tables.map(({ title, columns: heads, rows, note }) => {
-    const numeric = heads.map((_, n) => rows.length > 0 && rows.every((row) => row[n] === null || typeof row[n] === "number"));
+    const numeric = heads.map((_, n) => rows.length > 0 && rows.every((row) => row[n] === null || typeof row[n] === "number" || NUMERIC.test(row[n])));
     const cell = (tag, attributes) => (value, n) => make(tag, { ...attributes, class: numeric[n] ? "number" : "" }, typeof value === "string" ? value : show(value));
-    const table = make("table", {}, make("thead", {}, make("tr", {}, ...heads.map(cell("th", { scope: "col" })))),
-      make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map(cell("td", {}))))));
-    return make("div", {}, make("h2", {}, title), make("div", { class: "scroll", role: "region", "aria-label": title, tabindex: "0" }, table), ...(note ? [make("p", { class: "quiet" }, note)] : []));
+    const head = make("thead", {}, make("tr", {}, ...heads.map(cell("th", { scope: "col" }))));
+    const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map(cell("td", {})))));
+    const scroll = make("div", { class: "scroll", role: "region", "aria-label": title, tabindex: "0" }, make("table", {}, head, body));
+    return make("div", {}, make("h2", {}, title), scroll, ...(note ? [make("p", { class: "quiet" }, note)] : []));
   }));
 }
 
@@ -155,14 +178,14 @@ function drawLandscape(one) {
   $("path-search-box").hidden = now.searches.length < 2 || !state.path;
   options($("path-search"), now.searches.map((name) => [name, name]), now.search);
   $("path-lines").hidden = now.path === null;
-  $("path-lines").replaceChildren(...one.lines.filter((line) => line.search === now.path).map(({ direction, trials }) => make("li", {}, `${direction}, ${trials.length} ${trials.length === 1 ? "trial" : "trials"}`)));
+  const lines = one.lines.filter((line) => line.search === now.path);
+  $("path-lines").replaceChildren(...lines.map(({ direction, trials }) => make("li", {}, `${direction}, ${trials.length} ${trials.length === 1 ? "trial" : "trials"}`)));
   drawKey(one, now);
   drawChosen(one, now);
   const label = Object.fromEntries(scores)[now.score];
   $("landscape").setAttribute("aria-label", `${label} over ${one.axes.map((axis) => axis.label).join(", ")}; the same numbers are in the table of trials`);
   const chart = $("landscape");
   draw("landscape", landscapeFigure(one, now, theme(), chart.clientWidth));
-  chart.removeAllListeners("plotly_click");
   chart.on("plotly_click", ({ points: [point] }) => { if (point.customdata) choose(one, point.customdata[1]); });
 }
 
@@ -180,20 +203,30 @@ function drawSlider(one, now) {
   for (const id of ["slice", "slice-down", "slice-up"]) $(id).hidden = ticks.length < 2;
 }
 
+const STAR = "M14 1 L16.2 6.6 22.2 7 17.6 10.8 19.1 16.6 14 13.4 8.9 16.6 10.4 10.8 5.8 7 11.8 6.6 Z";
+const DASHES = ["5 3", "2 2.5", "6 2 1.5 2", "9 3"]; // as DIAGONAL_DASHES
+
 function drawKey(one, now) {
   const full = one.grid.full && one.axes.length > 1;
   const cells = sliceCells(one, now);
-  const line = (dash) => [["path", { d: "M2 9 H26", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": dash }]];
-  const cross = (colour) => ["path", { d: "M10 5 L18 13 M18 5 L10 13", stroke: colour, "stroke-width": 2, fill: "none" }];
+  const ink = { fill: "none", stroke: "currentColor", "stroke-width": 2 };
+  const cross = (stroke) => ["path", { ...ink, d: "M10 5 L18 13 M18 5 L10 13", stroke }];
+  const square = (fill, stroke) => ["rect", { x: 7, y: 2, width: 14, height: 14, fill, stroke }];
   const items = [];
   if (cells.some((cell) => cell.value !== null)) {
-    const outline = { fill: "none", stroke: "currentColor", "stroke-width": 2 };
-    if (one.top) items.push([[full ? ["rect", { x: 7, y: 2, width: 14, height: 14, ...outline }] : ["circle", { cx: 14, cy: 9, r: 6.5, ...outline }]], `the best ${one.top}${one.axes.length > 2 ? " of this slice" : ""}`]);
-    if (cells.some((cell) => cell.c === bestCell(one, now.score))) items.push([[["path", { d: "M14 1 L16.2 6.6 22.2 7 17.6 10.8 19.1 16.6 14 13.4 8.9 16.6 10.4 10.8 5.8 7 11.8 6.6 Z", fill: full ? "var(--paper)" : "currentColor", stroke: "currentColor", "stroke-width": 1.3 }]], "the best of all"]);
+    const outline = full ? ["rect", { ...ink, x: 7, y: 2, width: 14, height: 14 }] : ["circle", { ...ink, cx: 14, cy: 9, r: 6.5 }];
+    if (one.top) items.push([[outline], `the best ${one.top}${one.axes.length > 2 ? " of this slice" : ""}`]);
+    const star = ["path", { d: STAR, fill: full ? "var(--paper)" : "currentColor", stroke: "currentColor", "stroke-width": 1.3 }];
+    if (cells.some((cell) => cell.c === bestCell(one, now.score))) items.push([[star], "the best of all"]);
   }
-  if (cells.some((cell) => cell.value === null)) items.push([full ? [["rect", { x: 6, y: 1, width: 16, height: 16, fill: "var(--lost)" }], cross(DARK)] : [cross(STATUSES.failed.colour)], "run, but without a value"]);
-  if (full && cells.length < one.grid.ticks[0].length * one.grid.ticks[1].length) items.push([[["rect", { x: 6.5, y: 1.5, width: 15, height: 15, fill: "var(--paper)", stroke: "var(--line)" }]], "never run"]);
-  if (one.axes.length > 1) one.averages.forEach(({ label, ratio }, n) => { if (known([ratio[now.slice]]).length) items.push([line(["5 3", "2 2.5", "6 2 1.5 2", "9 3"][n % 4]), label]); });
+  if (cells.some((cell) => cell.value === null)) {
+    items.push([full ? [square("var(--lost)", "none"), cross(DARK)] : [cross(STATUSES.failed.colour)], "run, but without a value"]);
+  }
+  if (full && cells.length < one.grid.ticks[0].length * one.grid.ticks[1].length) items.push([[square("var(--paper)", "var(--line)")], "never run"]);
+  one.averages.forEach(({ label, ratio }, n) => {
+    const line = ["path", { ...ink, d: "M2 9 H26", "stroke-dasharray": DASHES[n % DASHES.length] }];
+    if (one.axes.length > 1 && known([ratio[now.slice]]).length) items.push([[line], label]);
+  });
   $("key").replaceChildren(...items.map(([shapes, text]) => make("li", {}, sign(shapes), text)));
 }
 
@@ -239,7 +272,7 @@ function drawTimeline(one) {
   const seconds = timed.reduce((sum, row) => sum + one.trials.ended[row] - one.trials.started[row], 0);
   const [from, to] = span(one.trials);
   const side = extent(lanes(timed, one.trials.started, one.trials.ended))[1] + 1;
-  $("timeline-text").textContent = `${duration(seconds)} of trials within ${duration(to - from)}, at most ${side} at a time.${absent ? ` ${absent} without times are left out.` : ""}`;
+  $("timeline-text").textContent = `${duration(seconds)} of trials within ${duration(to - from)}, at most ${side} at a time; times are UTC.${absent ? ` ${absent} without times are left out.` : ""}`;
   draw("timeline", timelineFigure(one, theme(), $("timeline").clientWidth));
 }
 
@@ -273,7 +306,8 @@ function drawPage(rows, shown, sort) {
   state.page = Math.min(Math.max(state.page, 0), last);
   const from = state.page * PAGE_ROWS;
   const focused = document.activeElement?.id;
-  drawTable($("trials"), shown, sorted.slice(from, from + PAGE_ROWS), sort, (key) => change({ sort: { key, down: sort.key === key ? !sort.down : false }, page: 0 }, drawTrials));
+  const onSort = (key) => change({ sort: { key, down: sort.key === key ? !sort.down : false }, page: 0 }, drawTrials);
+  drawTable($("trials"), shown, sorted.slice(from, from + PAGE_ROWS), sort, onSort);
   if (focused?.startsWith("sort-")) $(focused)?.focus();
   const group = (count) => count.toLocaleString("en-GB");
   $("page-text").textContent = rows.length ? `${group(from + 1)}–${group(Math.min(from + PAGE_ROWS, rows.length))} of ${group(rows.length)}` : "no trial like this";
@@ -331,6 +365,7 @@ function listen() {
 
 /** Redraws the charts where their room or their colours change. Paper is white and narrower, whatever the screen. */
 function listenToTheWindow() {
+  addEventListener("scroll", hideTip, { passive: true });
   let waiting;
   let width = innerWidth;
   addEventListener("resize", () => {

@@ -4,31 +4,42 @@
 const PAGE_ROWS = 50;
 const CUT = 90; // characters of an error that a row shows
 const DETAILS = ["trial_index", "direction", "line_position", "seed", "search_seed", "attempt", "images_seen", "gpus", "hostname", "device"];
-const HEADS = { trial_id: "trial", trial_index: "asked", train_seconds: "training", started: "started (UTC)", ended: "ended (UTC)", line_position: "position", images_seen: "images seen", search_seed: "search seed", hostname: "machine" };
+const HEADS = {
+  trial_id: "trial", trial_index: "asked", train_seconds: "training", started: "started (UTC)", ended: "ended (UTC)",
+  line_position: "position", images_seen: "images seen", search_seed: "search seed", hostname: "machine",
+};
 
 /** Columns of a study's table, each {key, head, values, kind}; those with nothing in any row are left out. */
 function columns(study) {
   const { trials } = study;
   const column = (key, values, head = HEADS[key] ?? key, kind = "text") => ({ key, head, values: values ?? [], kind });
   const all = [
-    column("trial_id", trials.trial_id), column("search", trials.search),
+    column("trial_id", trials.trial_id), column("search", trials.search), column("status", trials.status, "status", "status"),
     ...Object.entries(trials.params).map(([name, values]) => column(`params.${name}`, values, parameterLabel(study, name))),
     ...study.scores.map(({ name, label }) => column(`scores.${name}`, trials.scores[name], label)),
-    column("status", trials.status, "status", "status"), column("train_seconds", trials.train_seconds, HEADS.train_seconds, "duration"),
-    ...DETAILS.map((key) => column(key, trials[key])), column("started", trials.started, HEADS.started, "moment"), column("ended", trials.ended, HEADS.ended, "moment"),
+    column("train_seconds", trials.train_seconds, HEADS.train_seconds, "duration"),
+    ...DETAILS.map((key) => column(key, trials[key])),
+    column("started", trials.started, HEADS.started, "moment"), column("ended", trials.ended, HEADS.ended, "moment"),
     column("error", trials.error, "error", "error"),
   ];
-  return all.filter(({ values }) => values.some((value) => value !== null && value !== undefined && value !== "")).map((one) => ({ ...one, number: isNumbers(one) }));
+  const some = all.filter(({ values }) => values.some((value) => !absent(value)));
+  return some.map((one) => ({ ...one, number: isNumbers(one) }));
+}
+
+function absent(value) {
+  return value === null || value === undefined || value === "";
 }
 
 function isNumbers({ values }) {
   return known(values).every((value) => typeof value === "number");
 }
 
-/** The details that are the same in all of several rows: they are told once below the table. */
+/** What is the same in all of several rows is told once, below the table: details, parameters, further scores. */
 function sameInAll(study, all) {
   const count = study.trials.trial_id.length;
-  return count < 2 ? [] : all.filter(({ key, values }) => DETAILS.includes(key) && new Set(values).size === 1);
+  const further = study.scores.slice(1).map(({ name }) => `scores.${name}`);
+  const may = (key) => DETAILS.includes(key) || key.startsWith("params.") || further.includes(key);
+  return count < 2 ? [] : all.filter(({ key, values }) => may(key) && new Set(values).size === 1);
 }
 
 function cellString({ kind }, value) {
@@ -39,7 +50,8 @@ function cellString({ kind }, value) {
 
 /** For each row all its text in lower case, made once a study. */
 function haystack(study, all) {
-  study.haystack ??= study.trials.trial_id.map((_, row) => all.map((column) => (known([column.values[row]]).length ? `${column.values[row]} ${cellString(column, column.values[row])}` : "")).join(" ").toLowerCase());
+  const text = (column, value) => (absent(value) ? "" : `${value} ${cellString(column, value)}`);
+  study.haystack ??= study.trials.trial_id.map((_, row) => all.map((column) => text(column, column.values[row])).join(" ").toLowerCase());
   return study.haystack;
 }
 
@@ -56,7 +68,6 @@ function sortedRows(rows, { values, number }, down) {
   const sign = down ? -1 : 1;
   const compare = number ? (a, b) => a - b : new Intl.Collator("en", { numeric: true }).compare;
   const text = number ? (value) => value : String;
-  const absent = (value) => value === null || value === undefined || value === "";
   return [...rows].sort((a, b) => {
     const [first, second] = [values[a], values[b]];
     if (absent(first) || absent(second)) return absent(first) - absent(second);
@@ -70,16 +81,22 @@ function drawTable(table, all, rows, sort, onSort) {
     const button = make("button", { type: "button", id: `sort-${key}` }, head);
     button.addEventListener("click", () => onSort(key));
     const direction = sort.key === key ? (sort.down ? "descending" : "ascending") : "none";
-    return make("th", { scope: "col", "aria-sort": direction, class: number ? "number" : "" }, button);
+    return make("th", { scope: "col", "aria-sort": direction, class: cellClass({ key, number }) }, button);
   });
   table.tHead.replaceChildren(make("tr", {}, ...heads));
   table.tBodies[0].replaceChildren(...rows.map((row) => make("tr", { "data-row": row }, ...all.map((column) => tableCell(column, column.values[row])))));
 }
 
+/** Numbers stand to the right; what a sheet of paper has no room for is not printed. */
+function cellClass({ key, number }) {
+  const detail = DETAILS.includes(key) || key === "started" || key === "ended";
+  return [number ? "number" : "", detail ? "detail" : ""].filter(Boolean).join(" ");
+}
+
 function tableCell(column, value) {
   if (column.kind === "status") return make("td", {}, make("span", { class: "status" }, statusSign(value), show(value)));
   if (column.kind === "error" && value) return errorCell(value);
-  return make("td", { class: column.number ? "number" : "" }, column.kind === "error" ? "" : cellString(column, value));
+  return make("td", { class: cellClass(column) }, column.kind === "error" ? "" : cellString(column, value));
 }
 
 /** An error in a line; a long one is cut, and a button shows all of it as it was written. */

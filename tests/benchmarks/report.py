@@ -95,7 +95,7 @@ def opened(page: Path) -> float:
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         begun = time.perf_counter()
         tab.goto(page.as_uri())
-        tab.wait_for_selector("body[data-drawn]")
+        tab.wait_for_selector("html[data-ready]", state="attached")
         took = time.perf_counter() - begun
         browser.close()
     return took

@@ -215,17 +215,17 @@ def _tables(found: Findings, cells: pd.DataFrame | None) -> list[dict[str, Any]]
         tables.append(_gain_table(cells))
     if set(trials["search"]) >= {"S1", "S3"}:
         modes = memory_modes(means_over_seeds(trials))
-        tables.append(_table("Cross-batch memory (table:xbm)", modes.reset_index(names="balance"), "Best of each mode by validation; recall_at_1 on the test split."))
+        tables.append(_table("Cross-batch memory", modes.reset_index(names="balance"), "Best of each mode by validation; R@1 on the test split."))
     best = best_values(trials)
     if len(best):
-        tables.append(_table("Best balance (ssec:best_hp_values)", best, "alike: settings within 1 % of the best validation score, and the range of their weights."))
+        tables.append(_table("Best balance", best, "alike: settings within 1 % of the best validation score, and the range of their weights."))
     curves = curves_of(trials)
     if len(curves) > 1:
         numbers = summary(curves)
-        tables.append(_table("Searches (tab:hp_res)", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."))
+        tables.append(_table("Searches", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."))
     terms = sublosses(trials)
     if len(terms) > 2:
-        tables.append(_table("Both terms and the score (fig:sublosses)", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score, and the mean rank of a term in the best tenth of trials (0: the lowest of all)."))
+        tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score, and the mean rank of a term in the best tenth of trials (0: the lowest of all)."))
     return tables
 
 
@@ -235,11 +235,19 @@ def _gain_table(cells: pd.DataFrame) -> dict[str, Any]:
     gain = balance_gain(grid(cells, score), per_class(cells), averages, select=grid(cells))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
     mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in gain.filter(like="gain_").mean().items())
-    return _table("What balancing gains at each batch size (fig:balance_gain)", gain[columns].reset_index(), f"{score}, each chosen by validation. Mean over batch sizes: {mean}.")
+    return _table("What balancing gains at each batch size", gain[columns].reset_index(), f"Scores of the {'test' if score == 'test_score' else 'validation'} split, each cell chosen by validation. Mean over batch sizes: {mean}.")
+
+
+HEADS = LETTERS | {
+    "val_score": "validation", "test_score": "test", "best_Lambda_p": "its Λp", "best_Lambda_e": "its Λe", "gain_separate": "gain over separate",
+    "gain_global": "gain over global", "alike_Lambda_p": "their Λp", "alike_Lambda_e": "their Λe", "positive_term": "positive", "entropy_term": "entropy",
+    "recall_at_1": "R@1", "rank_of_best": "rank in the best tenth",
+}  # fmt: skip
+"""Columns of the small tables -> what stands above them."""
 
 
 def _table(title: str, frame: pd.DataFrame, note: str = "") -> dict[str, Any]:
-    return {"title": title, "columns": [str(name) for name in frame.columns], "rows": [[cell_text(value) for value in row] for row in frame.itertuples(index=False)], "note": note}
+    return {"title": title, "columns": [HEADS.get(str(name), str(name)) for name in frame.columns], "rows": [[cell_text(value) for value in row] for row in frame.itertuples(index=False)], "note": note}
 
 
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:

@@ -31,7 +31,7 @@ def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
     None where it was not `tune_cd.run`'s."""
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
-    return [_best(found), *_gains(found), *_certainty(found), *_shape(found), *_failures(found, command), *_next(found, command)]
+    return [*_best(found), *_gains(found), *_certainty(found), *_shape(found), *_failures(found, command), *_next(found, command)]
 
 
 def setting(row: pd.Series, names: Iterable[str]) -> str:
@@ -45,13 +45,16 @@ def _nothing(found: Findings) -> Sentence:
     return Sentence("No result", f"No trial of this study has completed ({ended}), so there is no best setting.", "caution")
 
 
-def _best(found: Findings) -> Sentence:
+def _best(found: Findings) -> list[Sentence]:
     best = found.best
-    names = _parameters(found)
-    scores = f"validation {best['metric_name']} {best['val_score']:.4f}" + (f", test {best['test_score']:.4f}" if finite(best["test_score"]) else "")
+    scores = f"Validation {best['metric_name']} {best['val_score']:.4f}" + (f", test {best['test_score']:.4f}" if finite(best["test_score"]) else "")
     seeds = f", means over {found.seeds} seeds" if found.seeds > 1 else ""
     completed = found.status.get("completed", 0)
-    return Sentence("Best setting", f"{setting(best, names)}: {scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {completed} trials completed.", "result")
+    trials = f"{completed} trial{'s' * (completed != 1)} completed"
+    return [
+        Sentence("Best setting", setting(best, _parameters(found)) or f"that of trial {best['trial_id']}", "result"),
+        Sentence("Its score", f"{scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.", "result"),
+    ]
 
 
 def _parameters(found: Findings) -> list[str]:

@@ -25,9 +25,11 @@ def row(index: int = 0, status: str = "completed", val: float | None = 0.5, *, s
     params = {"Lambda_p": 1.0, "Lambda_e": 1.0} if params is None else params
     balance = {name: int(params[name]) if name == "batch_size" else params[name] for name in ("Lambda_p", "Lambda_e", "batch_size") if name in params}
     began, ended = (BEGIN + timedelta(seconds=at) for at in times) if times else (None, None)
-    usual = {"dataset": "glyphs", "task": "dml", "loss": "margin", "metric_name": "r_map", "seed": 0, "attempt": 0, "search_seed": 0, "scores": {}, "software": "{}"}
+    usual = {"dataset": "glyphs", "task": "dml", "loss": "margin", "metric_name": "r_map", "seed": 0, "search_seed": 0}
+    usual |= {"attempt": 0, "scores": {}, "software": "{}"}
     own = {"study": study, "search": search, "trial_index": index, "status": status, "val_score": val if status in ("completed", "stopped") else None}
-    own |= {"trial_id": f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}", "params": dict(params), "config": json.dumps(config or {})}
+    own |= {"trial_id": f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}", "params": dict(params)}
+    own |= {"config": json.dumps(config or {})}
     return usual | own | balance | {"started_at": began, "ended_at": ended} | fields
 
 
@@ -43,7 +45,8 @@ def plain(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(**{name: [list(entries.items()) for entries in trials[name]] for name in ("params", "scores")})
 
 
-def measured(score: Callable[[np.ndarray], float], places: Sequence[Sequence[float]], names: Sequence[str], seeds: Sequence[int] = (0,), **fields) -> pd.DataFrame:
+def measured(score: Callable[[np.ndarray], float], places: Sequence[Sequence[float]], names: Sequence[str], seeds: Sequence[int] = (0,),
+             **fields) -> pd.DataFrame:
     """A study of a setting a place x [n, d] in octaves and a seed; val_score and test_score are score(x), terms follow from x."""
     rows = []
     for index, place in enumerate(places):
@@ -72,10 +75,8 @@ def full_grid(steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: 
             val, test = truth + 0.02 * rng.standard_normal(2)
             test = np.nan if rng.random() < 0.01 else test
             params = {"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": int(round(2.0**b))}
-            scores = {} if ended != "completed" else {"test_precision_at_1": 1 - test}
-            if ended != "completed":
-                test = None
-            rows.append(row(index, str(ended), float(val), test_score=test, params=params, seed=int(training), scores=scores))
+            reported = {"test_score": test, "scores": {"test_precision_at_1": 1 - test}} if ended == "completed" else {}
+            rows.append(row(index, str(ended), float(val), params=params, seed=int(training), **reported))
     return table(rows)
 
 

@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tune_cd.analysis import auc_at, best_so_far, best_trial, means_over_seeds, n_to_reach
+from studies import empty, lost, plain, row, search_study
+from studies import table as results_table
+
+from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
+
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def table(scores, search="cd"):
@@ -52,3 +57,135 @@ def test_means_over_seeds_leave_out_what_did_not_complete():
     means = means_over_seeds(table).set_index("trial_index")
     assert means["val_score"][0] == pytest.approx(0.3) and means["test_std"][0] == pytest.approx(0.2 / 2**0.5) and means["seeds"].tolist() == [2, 0]
     assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"test_x": 1.5}, {}] and np.isnan(means["val_score"][1])
+
+
+# Results tables -----------------------------------------------------------------------------------------------
+
+PARALLEL = [  # two workers; trial 1 is slow and fails, 3 runs without a GPU: index, status, validation, test, began, ended, gpus
+    (0, "completed", 0.3, 0.6, 0.0, 10.0, 1.0), (1, "failed", None, None, 0.0, 35.0, 1.0), (2, "completed", 0.5, 0.4, 10.0, 20.0, 0.5),
+    (3, "completed", 0.4, 0.9, 20.0, 30.0, None), (4, "diverged", None, float("nan"), 30.0, 31.0, 1.0), (5, "completed", 0.7, 0.8, 31.0, 50.0, 2.0),
+]  # fmt: skip
+
+
+def parallel(**fields):
+    return results_table(row(i, status, val, test_score=test, times=(began, ended), gpus=gpus, search="cd", **fields)
+                         for i, status, val, test, began, ended, gpus in PARALLEL)  # fmt: skip
+
+
+def test_curves_choose_by_what_was_told_and_give_what_is_reported_in_the_order_of_ending():
+    (curve,) = curves_of(parallel().sample(frac=1, random_state=2))
+    assert curve.ended.tolist() == [10, 20, 30, 31, 35, 50] and curve.started.tolist() == [0, 10, 20, 30, 0, 31]
+    assert curve.reached.tolist() == [0.6, 0.4, 0.4, 0.4, 0.4, 0.8] and curve.low == 0.4 and len(curve) == 6
+    assert curve.gpus.tolist() == [1, 0.5, 0, 1, 1, 2] and (curve.landscape, curve.method, curve.seed, curve.study) == ("glyphs", "cd", 0, "s")
+    assert curve.clock("trials").tolist() == [1, 2, 3, 4, 5, 6] and curve.clock("seconds").tolist() == curve.ended.tolist()
+    assert curve.clock("gpu_seconds").tolist() == [10, 15, 15, 16, 51, 89]
+    assert curve.at(np.array([0, 9.9, 10, 49, 50, 99]), "seconds").tolist() == [0.4, 0.4, 0.6, 0.4, 0.8, 0.8]
+    assert curve.at(np.array([9, 10, 15, 88, 89]), "gpu_seconds").tolist() == [0.4, 0.6, 0.4, 0.4, 0.8]
+    assert (curve.used(25.0), curve.used(100.0)) == (10 + 25 + 5, 89)
+
+
+def test_a_search_has_the_lowest_of_its_landscape_while_it_has_nothing():
+    one = [search_study([None, 0.4, 0.6], "a", test=[None, 0.5, 0.3]), search_study([0.9], "b", test=[0.2])]
+    trials = pd.concat([*one, search_study([0.9], "c", test=[0.1], dataset="other")])
+    a, b, c = curves_of(trials)
+    assert a.reached.tolist() == [0.2, 0.5, 0.3] and a.low == b.low == 0.2 and c.low == 0.1
+
+
+def test_of_equal_values_the_first_to_end_is_held():
+    (curve,) = curves_of(search_study([0.5, 0.5, 0.5], test=[0.1, 0.9, 0.2]))
+    assert curve.reached.tolist() == [0.1, 0.1, 0.1]
+
+
+def test_only_completed_trials_count():
+    rows = [row(0, val=0.2, search="cd"), row(1, "stopped", 0.9, search="cd", test_score=0.9), row(2, val=0.4, search="cd")]
+    trials = results_table(rows)
+    assert best_so_far(trials).tolist() == [0.2, 0.2, 0.4] and curves_of(trials, "val_score")[0].reached.tolist() == [0.2, 0.2, 0.4]
+    assert best_trial(trials)["trial_index"] == 2
+
+
+def test_where_no_test_score_was_measured_the_told_one_is_reported():
+    without = search_study([0.1, 0.4, 0.2], dataset="own", study="own", test=[None] * 3)
+    assert [curve.reached.tolist() for curve in curves_of(without)] == [[0.1, 0.4, 0.4]]
+    both = curves_of(pd.concat([search_study([0.3, 0.2], test=[0.7, 0.9]), without]))
+    assert [curve.reached.tolist() for curve in both] == [[0.7, 0.7], [0.1, 0.4, 0.4]]
+
+
+def test_other_scores_can_be_told_and_reported():
+    rows = [row(i, val=0.5, search="cd", scores={"told": told, "other": other}) for i, (told, other) in enumerate([(0.1, 0.9), (0.4, 0.2), (0.3, 0.8)])]
+    for trials in (results_table(rows), plain(results_table(rows))):
+        assert curves_of(trials, "other", "told")[0].reached.tolist() == [0.9, 0.2, 0.2]
+        with pytest.raises(ValueError, match=r"score 'none': one of \['val_score', 'other', 'told'\]"):
+            curves_of(trials, "none")
+
+
+def test_trials_without_a_gpu_take_the_seconds_of_their_processes():
+    for gpus in (None, 0.0):
+        (curve,) = curves_of(search_study([0.1, 0.2, 0.3], workers=2, gpus=gpus))
+        assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [10, 20, 30] and curve.clock("seconds").tolist() == [10, 10, 20]
+
+
+def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
+    scores = {0: [(0.2, 0.5), (0.4, 0.7)], 1: [(0.9, 0.1), (None, None)], 2: [(0.4, 0.9), (0.6, 0.3)]}
+    rows = [row(i, "completed" if val else "failed", val, search="cd", seed=seed, test_score=test, scores={"x": test} if test else {})
+            for i, pairs in scores.items() for seed, (val, test) in enumerate(pairs)]  # fmt: skip
+    for trials in (results_table(rows), plain(results_table(rows))):
+        (curve,) = curves_of(trials)
+        assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) and curves_of(trials, "x")[0].reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
+        means = means_over_seeds(trials)
+        assert means["seeds"].tolist() == [2, 1, 2] and [scores["x"] for scores in means["scores"]] == pytest.approx([0.6, 0.1, 0.6])
+        assert means["val_std"].tolist() == pytest.approx([0.1 * 2**0.5, np.nan, 0.1 * 2**0.5], nan_ok=True)
+
+
+def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
+    parts = [search_study([0.1], search, seed, study=f"{study}-{dataset}", dataset=dataset)
+             for dataset in "ba" for search in ("y", "x") for seed in (1, 0) for study in "ts"]  # fmt: skip
+    curves = curves_of(pd.concat(parts, ignore_index=True))
+    expected = [(d, m, n, f"{s}-{d}") for d in "ab" for m in "xy" for n in (0, 1) for s in "st"]
+    assert [(c.landscape, c.method, c.seed, c.study) for c in curves] == expected
+
+
+def test_a_landscape_is_a_dataset_with_its_task_and_loss_where_there_are_several():
+    assert [curve.landscape for curve in curves_of(search_study([0.1]))] == ["glyphs"]
+    several = pd.concat([search_study([0.1]), search_study([0.2], study="t", loss="infonce"), search_study([0.3], study="u", task="ssl", dataset="x")])
+    assert [curve.landscape for curve in curves_of(several)] == ["glyphs dml infonce", "glyphs dml margin", "x ssl margin"]
+    assert curves_of(search_study([0.1], dataset=None))[0].landscape == "?"
+
+
+def test_unknown_seeds_of_search_and_training_are_no_reason_to_lose_a_row():
+    rows = [{**row(i, val=0.1 * i, search="cd"), "search_seed": None, "seed": None} for i in range(4)]
+    (curve,) = curves_of(results_table(rows))
+    assert curve.reached.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3]) and np.isnan(curve.ended).all() and curve.seed == 0
+
+
+def test_best_so_far_over_time_by_hand():
+    trials = parallel().sample(frac=1, random_state=3)
+    assert best_so_far(trials).tolist() == [0.3, 0.3, 0.5, 0.5, 0.5, 0.7]
+    assert best_so_far(trials, over="seconds").to_dict() == {10: 0.3, 20: 0.5, 30: 0.5, 31: 0.5, 35: 0.5, 50: 0.7}
+    used = best_so_far(trials, "test_score", "gpu_seconds")
+    assert used.index.tolist() == [10, 15, 15, 16, 51, 89] and used.tolist() == [0.6, 0.6, 0.9, 0.9, 0.9, 0.9] and used.index.name == "gpu_seconds"
+    with pytest.raises(ValueError, match="over 'hours': one of"):
+        best_so_far(trials, over="hours")
+    with pytest.raises(ValueError, match="more than one study"):
+        best_so_far(pd.concat([trials, parallel(study="t")]))
+
+
+def test_best_trials_of_tables_that_were_put_together():
+    trials = pd.concat([results_table([row(3, val=0.7), row(1, val=0.2)]), results_table([row(2, val=0.7, study="t"), row(0, "diverged")])])
+    assert best_trial(trials)["trial_index"] == 2, "labels of rows repeat, and the first asked of equals is not the first row"
+
+
+@pytest.mark.parametrize("arrays", [([], [], [], []), ([0.1], [0.0, 1.0], [1.0], [1.0])])
+def test_curves_of_nothing_or_of_other_lengths_are_refused(arrays):
+    reached, started, ended, gpus = map(np.array, arrays)
+    with pytest.raises(ValueError, match="at least one, and as many times as values"):
+        Curve("l", "m", 0, reached, 0.0, started, ended, gpus)
+    with pytest.raises(ValueError, match="over 'hours'"):
+        Curve("l", "m", 0, np.ones(1), 0.0, np.ones(1), np.ones(1), np.ones(1)).clock("hours")
+
+
+def test_tables_without_a_completed_trial():
+    assert curves_of(empty()) == [] and means_over_seeds(empty()).empty and best_trial(empty()) is None and best_trial(lost()) is None
+    (curve,) = curves_of(lost())
+    assert np.isnan(curve.reached).all() and np.isnan(curve.low)
+    for over in ("trials", "seconds", "gpu_seconds"):
+        assert best_so_far(empty(), over=over).empty and best_so_far(lost(), over=over).isna().all()

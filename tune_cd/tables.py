@@ -75,6 +75,8 @@ def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
     unknown = [column for column in columns if column not in CELLS]
     if unknown:
         raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
+    if table.empty:
+        return pd.DataFrame(index=pd.Index([], name="method" if across == "landscape" else "landscape"), columns=pd.MultiIndex.from_arrays([[], []]))
     found = {(row.landscape, row.method): row for _, row in table.iterrows()}
     landscapes, methods = list(table["landscape"].unique()), list(table["method"].unique())
 
@@ -140,7 +142,7 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     for label, searches in MEMORY_MODES.items():
         best = best_trial(trials[trials["search"].isin(searches)])
         names = ("Lambda_p", "Lambda_e", "val_score", "test_score")
-        rows[label] = {} if best is None else {name: best[name] for name in names} | {"recall_at_1": best["scores"].get("test_precision_at_1", np.nan)}
+        rows[label] = {} if best is None else {name: best[name] for name in names} | {"recall_at_1": dict(best["scores"]).get("test_precision_at_1", np.nan)}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1"]).astype(float)
 
 
@@ -172,7 +174,7 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
     single = table.columns.nlevels == 1
     head, *body = _text(table if single else table.set_axis([name[-1] for name in table.columns], axis=1))
     lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'c' * (len(head) - 1)}@{{}}}}", r"\toprule"]
-    if not single:
+    if len(head) > 1 and not single:
         names = list(table.columns.get_level_values(0))
         groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
         lines.append(" & ".join(["", *groups]) + r" \\")
@@ -191,7 +193,7 @@ def _escaped(text: str) -> str:
 
 def _text(table: pd.DataFrame) -> list[list[str]]:
     """Head and rows as text; an index with a name is the first column."""
-    named = table.reset_index() if table.index.name or table.index.dtype == object else table
+    named = table.reset_index() if table.index.name or pd.api.types.is_string_dtype(table.index) else table
     return [["" if name == "index" else str(name) for name in named.columns], *([cell_text(value) for value in row] for row in named.itertuples(index=False))]
 
 

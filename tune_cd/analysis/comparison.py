@@ -22,11 +22,13 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
 
     Indexed by `over`: the number of trials, or POINTS times up to the end of the longest search (a search that ended keeps its
     last value). Columns mean, low, high; low and high are NaN for a single search, searches their number.
-    Raises ValueError for no curve, curves of several methods or landscapes, and as `Curve.clock`.
+    Raises ValueError for no curve, curves of several methods or landscapes, unknown times, and as `Curve.clock`.
     """
     if not curves or len({(curve.method, curve.landscape) for curve in curves}) > 1:
         raise ValueError(f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required")
     ends = [curve.clock(over)[-1] for curve in curves]
+    if not np.isfinite(ends).all():
+        raise ValueError(f"over {over!r}: trials of {int((~np.isfinite(ends)).sum())} searches do not say when they began and ended; 'trials' is possible")
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
     low, high = np.quantile(_resampled(reached, seed), [0.025, 0.975], axis=0) if len(curves) > 1 else np.full((2, len(clock)), np.nan)
@@ -75,13 +77,14 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
     row["t95"] = _time_to_reach(target, searches)
     row["gpu95"] = float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else inf
-    row["stuck"] = float(np.mean([curve[-1] < target for curve in reached]))
+    row["stuck"] = float(np.mean([not curve[-1] >= target for curve in reached]))
     return row
 
 
 def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, float]:
-    theirs = {_pair(curve, reference): curve.reached for curve in reference}
-    ours = {} if searches is reference else {_pair(curve, searches): curve.reached for curve in searches}
+    repeated = any(len({curve.seed for curve in among}) < len(among) for among in (searches, reference))
+    theirs = {_pair(curve, repeated): curve.reached for curve in reference}
+    ours = {} if searches is reference else {_pair(curve, repeated): curve.reached for curve in searches}
     row = {}
     for k in BUDGETS:
         gains = [auc_at(k, [curve]) - auc_at(k, [theirs[pair]]) for pair, curve in ours.items() if pair in theirs]
@@ -91,9 +94,8 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
     return row
 
 
-def _pair(curve: Curve, among: list[Curve]) -> tuple:
+def _pair(curve: Curve, repeated: bool) -> tuple:
     """What two methods' searches are paired by: the seed, and the study too where seeds repeat."""
-    repeated = len({other.seed for other in among}) < len(among)
     return (curve.seed, curve.study) if repeated else (curve.seed,)
 
 
@@ -117,7 +119,7 @@ def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
 
 def _time_to_reach(target: float, searches: list[Curve]) -> float:
     """When the mean over searches of what was reached by then first is at least `target`; inf: never, or times are unknown."""
-    last = max(search.ended[-1] for search in searches)
+    last = np.max([search.ended[-1] for search in searches])
     if not isfinite(last):
         return inf
     step = max(TIME_STEP, last / 10_000)

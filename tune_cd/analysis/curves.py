@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import score_column
+from tune_cd.analysis.scores import maps_of, score_column
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -67,8 +67,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
         return []
     rows = means_over_seeds(trials).assign(landscape=lambda table: _landscapes(table))
     rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
-    rows["reported"] = score_column(rows, score) if rows["test_score"].notna().any() or score != "test_score" else rows["told"]
-    rows["reported"] = rows["reported"].where(rows["told"].notna())
+    rows["reported"] = score_column(rows, score).fillna(rows["told"]).where(rows["told"].notna())
     lowest = rows.groupby("landscape")["reported"].min()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
     curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
@@ -76,7 +75,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
 
 
 def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
-    """Best score of one search so far; NaN before the first number.
+    """Best score of one search's completed trials so far; NaN before the first.
 
     over: "trials": after each, in the order of asking, indexed by their number from 1; "seconds" and "gpu_seconds": as trials
     ended, indexed by wall-clock or GPU time.
@@ -88,7 +87,7 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
     if over not in OVER:
         raise ValueError(f"over {over!r}: one of {list(OVER)}")
     rows = trials.sort_values("trial_index" if over == "trials" else "ended_at", kind="stable")
-    values = score_column(rows, score).to_numpy() if len(rows) else np.array([])
+    values = score_column(rows, score).where(rows["status"] == "completed").to_numpy() if len(rows) else np.array([])
     curve = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
     clock = np.arange(1, len(rows) + 1) if over == "trials" else _clock(over, *_times(rows))
     return pd.Series(np.where(np.isneginf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
@@ -96,14 +95,15 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
     """The completed trial with the best validation score, of equal ones the first asked; None where there is none."""
-    scored = trials[trials["status"] == "completed"].sort_values("trial_index")
-    return scored.loc[scored["val_score"].idxmax()] if len(scored) else None
+    scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values("trial_index", kind="stable")
+    return scored.iloc[int(scored["val_score"].argmax())] if len(scored) else None
 
 
 def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
     """One row a setting of a search: scores are means over its completed seeds, `seeds` is how many, and `val_std`,
     `test_std` their standard deviations (NaN for one); the rest is the first of its rows'.
     """
+    trials = trials.assign(scores=maps_of(trials, "scores"))
     setting = [name for name in ("study", "search", "search_seed", "trial_index") if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
     means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
@@ -145,8 +145,8 @@ def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """What each trial's search was on: the dataset, and task or loss where the table has several."""
     parts = ["dataset", *(name for name in ("task", "loss") if trials[name].nunique() > 1)]
-    said = trials[parts].astype(object).where(trials[parts].notna(), "")
-    return said[parts].agg(" ".join, axis=1) if len(parts) > 1 else said["dataset"]
+    said = [" ".join(str(part) for part in row if pd.notna(part)) or "?" for row in trials[parts].itertuples(index=False)]
+    return pd.Series(said, index=trials.index, dtype=object)
 
 
 def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFrame, low: float) -> Curve:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, require_one, score_column
+from tune_cd.analysis.scores import octaves, parameter, parameter_names, require_one, score_column, settings
 from tune_cd.space import KEY_DIGITS
 
 
@@ -65,7 +65,10 @@ class Grid:
         return int(found[0])
 
     def at(self, batch_size: float | None = None) -> pd.DataFrame:
-        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole. Raises ValueError as `place`."""
+        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole. Raises ValueError as `place`, and for
+        other than three axes."""
+        if len(self.names) != 3:
+            raise ValueError(f"axes {self.names}: a slice is one of three")
         rows, columns = (pd.Index(tick, name=name) for tick, name in zip(self.ticks[:2], self.names))
         return pd.DataFrame(self.values[..., self.place(batch_size)], index=rows, columns=columns)
 
@@ -96,16 +99,17 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     if cell is not None and not cell > 0:
         raise ValueError(f"cell = {cell!r}: octaves, > 0")
     names = tuple(axes or parameter_names(trials))
+    trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable", ignore_index=True)
     values = score_column(trials, score).where(trials["status"] == "completed") if len(trials) else pd.Series(dtype=float)
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
     table = pd.DataFrame({"value": values.to_numpy(), "seed": trials["seed"].to_numpy() if "seed" in trials else None})
     known = ~np.isnan(columns[[name != "batch_size" for name in names]]).any(0)
-    table, columns = table[known].reset_index(drop=True), columns[:, known]
+    table, columns, trials = table[known].reset_index(drop=True), columns[:, known], trials[known].reset_index(drop=True)
     at = [_cells(octaves(column, name), cell) for column, name in zip(columns, names)]
     ticks, codes = zip(*(_ticks(column, where, name, cell) for column, where, name in zip(columns, at, names)))
     shape = tuple(map(len, ticks))
     table["cell"] = np.ravel_multi_index(codes, shape) if len(table) else np.array([], dtype=int)
-    return Grid(score, names, ticks, *_aggregated(_once(table, codes, columns), shape))
+    return Grid(score, names, ticks, *_aggregated(_once(table, trials), shape))
 
 
 def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
@@ -121,12 +125,12 @@ def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) ->
     return values.astype(int) if whole else values, codes
 
 
-def _once(table: pd.DataFrame, codes: Sequence[np.ndarray], columns: np.ndarray) -> pd.DataFrame:
-    """One row a training: of rows with equal parameters and seed the first with a value."""
-    keys = pd.DataFrame(np.round(np.log2(columns.T), KEY_DIGITS)).assign(seed=table["seed"], missing=table["value"].isna())
-    order = keys.sort_values("missing", kind="stable").index
-    repeated = keys.loc[order].drop(columns="missing").duplicated() & keys.loc[order, "seed"].notna()
-    return table.loc[order[~repeated.to_numpy()]]
+def _once(table: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a training: of rows with equal parameters, those that are no axes included, and seed the first with a value."""
+    order = table["value"].isna().sort_values(kind="stable").index
+    keys = np.column_stack([settings(trials), table["seed"].astype(float)])[order]
+    repeated = pd.DataFrame(keys).duplicated().to_numpy() & ~np.isnan(keys[:, -1])
+    return table.loc[order[~repeated]]
 
 
 def _aggregated(table: pd.DataFrame, shape: tuple[int, ...]) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ Coordinate descent needs few line searches where its directions are conjugate fo
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -66,10 +66,11 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
 
     Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the best
     one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum: of a
-    Gaussian ridge, share 0.25 finds widths that are 7 % too large, 0.5 finds 20 %.
+    Gaussian ridge, share 0.25 finds widths that are 5 % too large, 0.5 finds 15 %, and intervals know nothing of that: they are those of a quadratic.
     trials, axes and errors: as in `analysis.grid`, whose cells are the settings (means over seeds); axes of one value are left
-    out. Raises ValueError also for a share outside (0, 1], where no axis took two values, and for too few settings: a
-    quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 more are needed to tell how uncertain they are.
+    out, as are settings without a batch size beside others that have one. Raises ValueError also for a share outside (0, 1], where no
+    axis took two values, for too few settings, a quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 more are needed
+    to tell how uncertain they are, and for settings that leave it open, on a line or with an axis of two values.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -77,10 +78,13 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     frame = cells.frame()
     frame = frame[frame["count"] > 0]
     names = tuple(name for name in cells.names if frame[name].nunique() > 1)
+    frame = frame.dropna(subset=list(names))
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
         raise ValueError(f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ in one or more are needed")
     x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
+    if not _spans(x - x[y.argmax()]):
+        raise ValueError(f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: no quadratic can be told from another")
     near = _nearest(x, x[y.argmax()], least)
     for _ in range(ROUNDS):
         near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
@@ -92,16 +96,17 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     """Degrees between each principal direction and each row of a matrix of directions in log (Lambda_p, Lambda_e, b), by name.
 
-    One row a pair: direction (0: the steepest), row, degrees, and low, high: the 95 % interval. Of a fit over fewer axes only the rows that move
-    along these alone are compared. Raises ValueError where there is none.
+    One row a pair: direction (0: the steepest), row, degrees, and low, high: the 95 % interval, from 0 where the row is as near as
+    95 % of the directions drawn. Of a fit over fewer axes only the rows that move along these alone are compared. Raises
+    ValueError where there is none.
     """
     rows = _rows(ridge, matrix)
-    drawn = np.array([_oriented(hessian, ridge.directions) for hessian in ridge.draws])  # [DRAWS, d, d]
+    drawn = _oriented(np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2), ridge.directions)  # [DRAWS, d, d]
     table = []
     for at, direction in enumerate(ridge.directions):
         for name, row in rows.items():
-            low, high = np.quantile(_degrees(drawn[:, at] @ row), [0.025, 0.975])
-            table.append({"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": float(low), "high": float(high)})
+            low, high = _between(drawn[:, at], direction, row)
+            table.append({"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high})
     return pd.DataFrame(table)
 
 
@@ -114,10 +119,9 @@ def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFram
     rows = _rows(ridge, matrix)
     table = []
     for first, second in combinations(rows, 2):
-        drawn = [_coupled(hessian, rows[first], rows[second]) for hessian in ridge.draws]
-        low, high = np.quantile(drawn, [0.025, 0.975])
-        coupled = _coupled(ridge.hessian, rows[first], rows[second])
-        table.append({"first": first, "second": second, "coupling": coupled, "low": float(low), "high": float(high)})
+        low, high = _folded(*np.quantile(_coupled(ridge.draws, rows[first], rows[second]), [0.025, 0.975]))
+        coupled = float(abs(_coupled(ridge.hessian, rows[first], rows[second])))
+        table.append({"first": first, "second": second, "coupling": coupled, "low": low, "high": high})
     return pd.DataFrame(table, columns=["first", "second", "coupling", "low", "high"])
 
 
@@ -131,7 +135,8 @@ class _Fit:
         self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
         self.freedom = len(y) - np.linalg.matrix_rank(design)
         residuals = y - design @ self.coefficients
-        self.residual = float(np.sqrt((residuals**2).sum() / max(1, self.freedom)))
+        rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # what exact scores leave open, lest no curvature be some
+        self.residual = float(max(np.sqrt((residuals**2).sum() / max(1, self.freedom)), rounding))
         self.covariance = self.residual**2 * np.linalg.pinv(design.T @ design)
         self.hessian = self._hessian(self.coefficients)
 
@@ -142,10 +147,11 @@ class _Fit:
         return np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second] * halved])
 
     def _hessian(self, coefficients: np.ndarray) -> np.ndarray:
+        """[..., d, d] of coefficients [..., n]."""
         d = len(self.centre)
-        hessian = np.zeros((d, d))
-        hessian[self.terms] = coefficients[1 + d :]
-        return np.triu(hessian) + np.triu(hessian, 1).T
+        hessian = np.zeros((*coefficients.shape[:-1], d, d))
+        hessian[..., *self.terms] = coefficients[..., 1 + d :]
+        return np.triu(hessian) + np.triu(hessian, 1).swapaxes(-1, -2)
 
     def at(self, x: np.ndarray) -> np.ndarray:
         return self._design(x) @ self.coefficients
@@ -162,7 +168,7 @@ class _Fit:
         freedom = max(1, self.freedom)
         scale = np.sqrt(freedom / rng.chisquare(freedom, DRAWS))
         normal = rng.multivariate_normal(np.zeros(len(self.coefficients)), self.covariance, DRAWS, method="eigh")
-        return np.array([self._hessian(self.coefficients + by * draw) for by, draw in zip(scale, normal)])
+        return self._hessian(self.coefficients + scale[:, None] * normal)
 
 
 def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
@@ -226,21 +232,36 @@ def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.n
     return rows
 
 
-def _oriented(hessian: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Principal directions of a drawn Hessian, in the order of those they are nearest to."""
-    vectors = np.linalg.eigh(hessian)[1].T
-    likeness, order = np.abs(directions @ vectors.T), np.full(len(directions), -1)
-    for _ in directions:
-        ours, theirs = np.unravel_index(likeness.argmax(), likeness.shape)
-        order[ours] = theirs
-        likeness[ours], likeness[:, theirs] = -1.0, -1.0
-    return vectors[order]
+def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Principal directions of drawn Hessians [n, d, d], in the order that makes them nearest to `directions` [d, d]."""
+    likeness, places = np.abs(directions @ vectors.swapaxes(1, 2)), np.arange(len(directions))
+    orders = np.array(list(permutations(places)))
+    chosen = orders[np.argmax([likeness[:, places, order].sum(1) for order in orders], axis=0)]
+    return np.take_along_axis(vectors, chosen[:, :, None], axis=1)
+
+
+def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple[float, float]:
+    """The 95 % interval of degrees, 0 to 90, between a principal direction and a row. drawn [DRAWS, d]: the direction's draws.
+
+    An angle has no sign, so draws are never below one that is 0 in truth: whether 0 is possible is asked of the cone of draws.
+    """
+    cosines = drawn @ row * np.sign(drawn @ direction) * (1.0 if direction @ row >= 0 else -1.0)
+    low, high = np.quantile(np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0))), [0.025, 0.975])
+    if _degrees(direction @ row) <= np.quantile(_degrees(drawn @ direction), 0.95):
+        low = 0.0
+    return (float(low), float(high)) if high <= 90 else (float(min(low, 180 - high)), 90.0)
+
+
+def _folded(low: float, high: float) -> tuple[float, float]:
+    """The interval of a number's size, from that of the number."""
+    return (0.0, float(max(-low, high))) if low <= 0 <= high else (float(min(abs(low), abs(high))), float(max(abs(low), abs(high))))
 
 
 def _degrees(cosine: np.ndarray | float) -> np.ndarray:
     return np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
 
 
-def _coupled(hessian: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-    scale = np.sqrt(abs(first @ hessian @ first) * abs(second @ hessian @ second))
-    return float(min(1.0, abs(first @ hessian @ second) / scale)) if scale > 0 else 1.0
+def _coupled(hessians: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 where one of them has no curvature."""
+    scale = np.sqrt(np.abs(first @ hessians @ first) * np.abs(second @ hessians @ second))
+    return np.clip(np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0), -1.0, 1.0)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tune_cd.space import KEY_DIGITS
+
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 """The axes of `fig:hp_omniglot`."""
 
@@ -19,7 +21,7 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """
     if name in trials and (pd.api.types.is_numeric_dtype(trials[name]) or not trials[name].notna().any()):
         return trials[name].astype(float)
-    maps = _maps(trials, "scores")
+    maps = maps_of(trials, "scores")
     if not any(name in scores for scores in maps):
         raise ValueError(f"score {name!r}: one of {score_names(trials)}")
     return pd.Series([scores.get(name, np.nan) for scores in maps], index=trials.index, dtype=float)
@@ -28,23 +30,24 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
 def score_names(trials: pd.DataFrame) -> list[str]:
     """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
     own = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if trials[name].notna().any()]
-    return own + sorted({name for scores in _maps(trials, "scores") for name in scores}.difference(own))
+    return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
 
 
 def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
     """The same table with a column for every score of the `scores` map that it has no column for: to be asked for many of them."""
-    maps = _maps(trials, "scores")
+    maps = maps_of(trials, "scores")
     names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
     columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
     return pd.concat([trials, pd.DataFrame(columns, index=trials.index)], axis=1)
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN where a trial has none. Raises ValueError for one that no trial has."""
-    if name in BALANCE and name in trials:
+    """Values of a parameter [n_trials], NaN where a trial has none. Raises ValueError for one that no trial has, but for the batch
+    size, which rows need not say."""
+    if name in BALANCE and name in trials and trials[name].notna().any():
         return trials[name].astype(float).to_numpy()
-    maps = _maps(trials, "params")
-    if not any(name in params for params in maps):
+    maps = maps_of(trials, "params")
+    if name != "batch_size" and not any(name in params for params in maps):
         raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
     return np.array([params.get(name, np.nan) for params in maps], dtype=float)
 
@@ -59,7 +62,18 @@ def parameter_names(trials: pd.DataFrame) -> list[str]:
     """The balance's three where trials have them, else every searched parameter in alphabetical order."""
     if len(trials) and trials["Lambda_p"].notna().any():
         return list(BALANCE)
-    return sorted({name for params in _maps(trials, "params") for name in params}) or list(BALANCE)
+    return sorted({name for params in maps_of(trials, "params") for name in params}) or list(BALANCE)
+
+
+def settings(trials: pd.DataFrame) -> pd.DataFrame:
+    """Every parameter of every trial, the searched ones and the balance's three, in octaves: equal rows are equal settings."""
+    table = pd.DataFrame(maps_of(trials, "params"), index=trials.index, dtype=float)
+    for name in filter(trials.columns.__contains__, BALANCE):
+        given = trials[name].astype(float)
+        table[name] = given.fillna(table[name]) if name in table else given
+    values = table.to_numpy(dtype=float)
+    logs = np.log2(values, out=values.copy(), where=values > 0)
+    return pd.DataFrame(np.round(logs, KEY_DIGITS), index=trials.index, columns=table.columns)
 
 
 def octaves(values: np.ndarray, name: str) -> np.ndarray:
@@ -81,6 +95,6 @@ def completed(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[trials["status"] == "completed"]
 
 
-def _maps(trials: pd.DataFrame, field: str) -> list[dict]:
+def maps_of(trials: pd.DataFrame, field: str) -> list[dict]:
     """A map column as dicts, which plain readers of Parquet give as lists of pairs."""
     return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]

@@ -17,9 +17,8 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     """
     require_one(trials)
     rows = completed(trials)
-    if rows.empty:
-        return pd.DataFrame(columns=[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id", "front"], dtype=float)
-    table = rows[[*TERMS, "Lambda_p", "Lambda_e", "batch_size", "trial_id"]].assign(score=score_column(rows, score))
+    scores = score_column(rows, score) if len(rows) else np.nan
+    table = rows.assign(score=scores)[[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]]
     table = table[np.isfinite(table[[*TERMS, "score"]].astype(float)).all(axis=1)].reset_index(drop=True)
     return table.assign(front=_front(table[list(TERMS)].to_numpy(dtype=float)))
 

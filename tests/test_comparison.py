@@ -1,0 +1,166 @@
+"""Search methods compared: means over searches, intervals, paired tests and times, on curves small enough to do by hand."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import wilcoxon
+from studies import empty, lost, search_study
+
+from tune_cd.analysis import Curve, curves_of, mean_curve, summary
+from tune_cd.analysis.comparison import BUDGETS
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def curve(reached, seed=0, method="a", ended=None, gpus=1.0, study="", landscape="l", started=None):
+    ended = np.arange(1.0, len(reached) + 1) if ended is None else np.array(ended, dtype=float)
+    started = np.concatenate([[0.0], ended[:-1]]) if started is None else np.array(started, dtype=float)
+    return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, started, ended, np.full(len(reached), float(gpus)), study)
+
+
+# The mean curve -----------------------------------------------------------------------------------------------
+
+
+def test_means_over_trials_continue_what_ended():
+    mean = mean_curve([curve([0.2, 0.4, 0.6]), curve([0.4], 1)])
+    assert mean.index.name == "trials" and mean.index.tolist() == [1, 2, 3] and mean["searches"].tolist() == [2, 2, 2]
+    assert mean["mean"].tolist() == pytest.approx([0.3, 0.4, 0.5])
+    assert (mean["low"] <= mean["mean"]).all() and (mean["mean"] <= mean["high"]).all() and mean["low"].iloc[0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("over", ["seconds", "gpu_seconds"])
+def test_means_over_time_are_those_of_steps(over):
+    curves = [curve([0.2, 0.6], ended=[1.0, 4.0], gpus=2.0), curve([0.5, 0.7, 0.8], 1, ended=[0.5, 2.0, 8.0], gpus=2.0)]
+    mean = mean_curve(curves, over)
+    scale = 1.0 if over == "seconds" else 2.0
+    assert mean.index.name == over and mean.index[0] == 0 and mean.index[-1] == pytest.approx(8 * scale)
+    for clock, value in mean["mean"].items():
+        steps = [[0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended * scale <= clock + 1e-9)][-1] for c in curves]
+        assert value == pytest.approx(np.mean(steps))
+
+
+def test_a_single_search_has_no_interval():
+    mean = mean_curve([curve([0.2, 0.4])])
+    assert mean["mean"].tolist() == [0.2, 0.4] and mean[["low", "high"]].isna().all(axis=None)
+
+
+def test_bootstrap_intervals_hold_the_mean():
+    """Of 30 searches, in 90 to 99 % of 150 repetitions at every trial."""
+    values = np.maximum.accumulate(np.random.default_rng(0).beta(2, 5, (4500, 4)), axis=1)
+    hits = np.zeros(4)
+    for repetition in range(150):
+        mean = mean_curve([curve(reached, seed) for seed, reached in enumerate(values[repetition * 30 :][:30])], seed=repetition)
+        hits += (mean["low"] <= values.mean(0)) & (values.mean(0) <= mean["high"])
+    assert (hits >= 0.9 * 150).all() and (hits <= 0.99 * 150).all(), hits
+
+
+def test_other_curves_are_refused():
+    several = [curve([0.1]), curve([0.1], method="b")], [curve([0.1]), curve([0.1], landscape="m")], []
+    for curves in several:
+        with pytest.raises(ValueError, match="one method on one landscape"):
+            mean_curve(curves)
+    with pytest.raises(ValueError, match="over 'hours': one of"):
+        mean_curve([curve([0.1])], "hours")
+    unknown = curve([0.1], ended=[np.nan])
+    assert mean_curve([curve([0.1]), unknown])["mean"].tolist() == [0.1]
+    for over in ("seconds", "gpu_seconds"):
+        with pytest.raises(ValueError, match="1 searches do not say when"):
+            mean_curve([curve([0.1]), unknown], over)
+
+
+# The numbers --------------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_of_a_table_by_hand():
+    curves = [curve([0.2, 1.0, 1.0], 0, gpus=2.0), curve([0.4, 0.4, 0.9], 1, gpus=2.0), curve([0.5, 0.5], 0, "b")]
+    row = summary(curves).set_index("method").loc["a"]
+    assert (row.trajectories, row.trials, row.best) == (2, 3, 1.0)
+    aucs = np.array([[0.2, 1, 1, 1, 1], [0.4, 0.4, 0.9, 0.9, 0.9]]).mean(1)
+    assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(1.96 * aucs.std(ddof=1) / 2**0.5)
+    assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.gpu95 == pytest.approx(6.0) and row.stuck == 0.5
+    other = summary(curves).set_index("method").loc["b"]
+    assert (other.n95, other.t95, other.gpu95, other.stuck, other.n95_low, other.n95_high) == (inf, inf, inf, 1.0, inf, inf)
+    assert np.isnan(other.auc5_ci) and summary(curves)[[f"d{k}" for k in BUDGETS]].isna().all(axis=None)
+
+
+def test_the_target_is_of_each_landscape_and_order_is_that_of_appearance():
+    table = summary([curve([0.5], landscape="z"), curve([0.96], method="b"), curve([1.0], method="c")])
+    assert table[["landscape", "method"]].values.tolist() == [["z", "a"], ["l", "b"], ["l", "c"]] and table["n95"].tolist() == [1, 1, 1]
+
+
+def pairs(count, seed=0, shift=0.02):
+    rng = np.random.default_rng(seed)
+    first = rng.uniform(0, 1, (count, 6)).cumsum(1)
+    return first, first + rng.normal(shift, 0.05, (count, 6))
+
+
+@pytest.mark.parametrize("count", [2, 7, 40])
+def test_differences_and_p_are_those_of_the_pairs(count):
+    first, second = pairs(count)
+    order = np.random.default_rng(1).permutation(count)
+    table = summary([curve(first[i], i) for i in range(count)] + [curve(second[i], int(i), "b") for i in order], reference="a").set_index("method")
+    for k in BUDGETS:
+        at = np.minimum(np.arange(k), 5)
+        gains = second[:, at].mean(1) - first[:, at].mean(1)
+        assert table.loc["b", f"d{k}"] == pytest.approx(gains.mean()) and table.loc["b", f"d{k}_p"] == pytest.approx(wilcoxon(gains).pvalue)
+        assert table.loc["b", f"d{k}_ci"] == pytest.approx(1.96 * gains.std(ddof=1) / count**0.5)
+    assert table.loc["a", [f"d{k}{suffix}" for k in BUDGETS for suffix in ("", "_ci", "_p")]].isna().all()
+
+
+@pytest.mark.parametrize("gains, p", [([0.0, 0.0], np.nan), ([0.1], np.nan), ([0.1, 0.0, 0.0], 1.0), ([0.1, 0.1, -0.1, 0.0, 0.2], None)])
+def test_ties_zeros_and_single_pairs(gains, p):
+    curves = [curve([0.5], seed) for seed in range(len(gains))] + [curve([0.5 + gain], seed, "b") for seed, gain in enumerate(gains)]
+    row = summary(curves, "a").set_index("method").loc["b"]
+    assert row.d5 == pytest.approx(np.mean(gains))
+    assert row.d5_p == pytest.approx(wilcoxon([0.5 + gain - 0.5 for gain in gains]).pvalue if p is None else p, nan_ok=True)
+
+
+def test_only_equal_seeds_are_pairs():
+    row = summary([curve([0.5], 0), curve([0.1], 1), curve([0.6], 0, "b"), curve([0.9], 5, "b")], "a").set_index("method").loc["b"]
+    assert row.d5 == pytest.approx(0.1)
+    assert summary([curve([0.5], 0), curve([0.6], 1, "b")], "a")["d5"].isna().all()
+
+
+def test_pairs_are_of_one_study_where_seeds_repeat_and_of_any_where_they_do_not():
+    apart = [curve([0.5], 0, study="s"), curve([0.7], 0, "b", study="t")]
+    assert summary(apart, "a").set_index("method").loc["b", "d5"] == pytest.approx(0.2)
+    twice = [curve([0.5], 0, study="s"), curve([0.1], 0, study="t"), curve([0.6], 0, "b", study="s"), curve([0.4], 0, "b", study="t")]
+    for curves in (twice, twice[::-1]):
+        assert summary(curves, "a").set_index("method").loc["b", "d5"] == pytest.approx((0.1 + 0.3) / 2)
+    assert summary(twice[:3], "a").set_index("method").loc["b", "d5"] == pytest.approx(0.1), "the reference alone has its seeds twice"
+    assert summary(twice[1:], "b").set_index("method").loc["a", "d5"] == pytest.approx(-0.3)
+
+
+def test_the_interval_of_n95_is_that_of_resampling():
+    """One of two searches is there after 1 trial, the other after 3: means of resamples are there after 1, or 3."""
+    row = summary([curve([1.0, 1.0, 1.0], 0), curve([0.1, 0.1, 1.0], 1)]).iloc[0]
+    assert (row.n95, row.n95_low, row.n95_high) == (3, 1, 3)
+    never = summary([curve([1.0], 0), curve([0.1], 1)]).iloc[0]
+    assert (never.n95, never.n95_low, never.n95_high) == (inf, 1, inf)
+
+
+def test_unknown_times_are_never_whoever_comes_first():
+    curves = [curve([1.0]), curve([1.0], 1, ended=[np.nan])]
+    for order in (curves, curves[::-1]):
+        row = summary(order).iloc[0]
+        assert (row.n95, row.t95, row.gpu95) == (1, inf, inf)
+
+
+def test_time_used_counts_the_running_up_to_then():
+    two = replace(curve([0.1, 1.0, 1.0], started=[0, 0, 1], ended=[1, 2, 9]), gpus=np.array([0.5, 1.0, 4.0]))
+    assert (two.used(2.0), two.used(0.5), two.used(99)) == pytest.approx((0.5 + 2.0 + 4.0, 0.75, 0.5 + 2 + 32))
+    row = summary([two]).iloc[0]
+    assert row.t95 == pytest.approx(2.0) and row.gpu95 == pytest.approx(6.5)
+
+
+def test_what_is_not_there():
+    assert summary([]).empty and summary(curves_of(empty())).empty
+    with pytest.raises(ValueError, match=r"reference 'c': one of \['a'\]"):
+        summary([curve([0.1])], "c")
+    row = summary(curves_of(lost())).iloc[0]
+    assert np.isnan(row.auc20) and row.n95 == row.t95 == inf and row.stuck == 1.0
+    some = summary(curves_of(pd.concat([search_study([None, None], "b"), search_study([0.5, 0.7])])), "cd").set_index("method")
+    assert some.loc["b", "auc5"] == pytest.approx(0.3) and some.loc["b", "stuck"] == 1.0, "what a search of failures has is the lowest there is"

@@ -1,0 +1,119 @@
+"""What balancing is worth, against loops over all cells."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from studies import empty, full_grid, lattice, measured, row, table
+
+from tune_cd.analysis import balance_gain, grid, reachable
+
+pytestmark = pytest.mark.filterwarnings("error")
+NAMES = ("Lambda_p", "Lambda_e", "batch_size")
+SIZES = (16, 24, 32, 64, 128, 512)
+GRID = full_grid(25, SIZES, seed=1)
+
+
+def ratio(average, b, k):
+    """Lambda_e / Lambda_p: of equal weights, or as the pairs b(b - k) and b(k - 1)."""
+    return 1.0 if average == "separate" else (b - k) / (k - 1)
+
+
+def near(average, k, within):
+    cells = [(p, e, b) for p, tick_p in enumerate(LANDSCAPE.ticks[0]) for e, tick_e in enumerate(LANDSCAPE.ticks[1]) for b, tick_b in enumerate(SIZES)
+             if abs(math.log2(tick_e / tick_p / ratio(average, tick_b, k))) <= within + 1e-6]  # fmt: skip
+    return set(cells)
+
+
+LANDSCAPE = grid(GRID, "test_score")
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+@pytest.mark.parametrize("average", ["separate", "global"])
+@pytest.mark.parametrize("within", [None, 0.1, 1.0, 2.5])
+def test_reachable_cells_are_those_of_a_loop(average, k, within):
+    found = reachable(LANDSCAPE, average, k, within)
+    assert found.shape == LANDSCAPE.values.shape and found.dtype == bool
+    assert set(map(tuple, np.argwhere(found).tolist())) == near(average, k, 0.5 if within is None else within)
+
+
+def test_every_positive_weight_has_its_nearest_entropy_weight_and_two_where_the_diagonal_passes_between():
+    separate, coarse = reachable(LANDSCAPE, "separate"), grid(measured(lambda x: 0.0, lattice(range(6), np.arange(6) + 0.5, [6]), NAMES))
+    assert all(np.array_equal(separate[..., b], np.eye(25)) for b in range(len(SIZES)))
+    assert reachable(coarse, "separate")[..., 0].sum(1).tolist() == [1, 2, 2, 2, 2, 2]
+    inside = [p for p in range(25) if 0 <= p + math.log2(62) <= 24]
+    assert reachable(LANDSCAPE, "global")[inside, :, SIZES.index(64)].sum(1).tolist() == [1] * len(inside)
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+@pytest.mark.parametrize("within", [None, 1.3])
+def test_gains_are_those_of_a_loop(k, within):
+    validation, gain = grid(GRID), balance_gain(LANDSCAPE, k, within=within, select=grid(GRID))
+    assert gain.index.name == "batch_size" and gain.index.tolist() == list(SIZES)
+    for b, size in enumerate(SIZES):
+        for name in ("best", "separate", "global"):
+            cells = near(name, k, within or 0.5) if name != "best" else {(*cell, b) for cell in np.ndindex(25, 25)}
+            cells = [cell for cell in cells if cell[2] == b and not np.isnan(validation.values[cell]) and not np.isnan(LANDSCAPE.values[cell])]
+            chosen = max(cells, key=lambda cell: validation.values[cell])
+            got = gain.loc[size, [name, f"{name}_Lambda_p", f"{name}_Lambda_e"]].tolist()
+            assert got == [LANDSCAPE.values[chosen], LANDSCAPE.ticks[0][chosen[0]], LANDSCAPE.ticks[1][chosen[1]]]
+        for average in ("separate", "global"):
+            assert gain.loc[size, f"gain_{average}"] == gain.loc[size, "best"] - gain.loc[size, average]
+
+
+def test_the_mean_gain_by_hand():
+    """Two batch sizes; the best beside the diagonal of equal weights by 0.3 and 0.1, beside that of equal pairs by 0.2 and 0.4."""
+    scores = {16: {(0, 0): 0.5, (0, 4): 0.6, (0, 8): 0.8}, 256: {(0, 0): 0.7, (0, 4): 0.8, (0, 8): 0.4}}
+    trials = table(row(i, val=scores[b][p, e], params={"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": b})
+                   for i, (b, p, e) in enumerate((b, p, e) for b in scores for p, e in scores[b]))  # fmt: skip
+    gain = balance_gain(grid(trials))
+    assert gain.filter(like="gain_").mean().to_dict() == pytest.approx({"gain_separate": 0.2, "gain_global": 0.3})
+    assert gain["global_Lambda_e"].tolist() == [16, 256], "254 lies between 2^4 and 2^8, next to the latter; 14 next to 2^4"
+
+
+def test_the_best_is_chosen_by_one_score_and_reported_by_another():
+    trials = measured(lambda x: x[1], lattice([0], [0, 1, 2], [6]), NAMES).assign(test_score=[0.9, 0.5, np.nan])
+    validation, test = grid(trials), grid(trials, "test_score")
+    assert balance_gain(test)["best"].tolist() == [0.9] and balance_gain(test, select=validation)["best"].tolist() == [0.5]
+    assert balance_gain(test, select=validation)["gain_separate"].tolist() == pytest.approx([-0.4])
+    assert balance_gain(validation)["best"].tolist() == [2.0]
+
+
+def test_batch_sizes_without_a_reachable_cell_or_without_a_score_are_nan():
+    rows = [row(0, val=0.5, params={"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 16}),
+            row(1, val=0.7, params={"Lambda_p": 1.0, "Lambda_e": 1.0, "batch_size": 32}),
+            row(2, "failed", params={"Lambda_p": 1.0, "Lambda_e": 1.0, "batch_size": 64})]  # fmt: skip
+    gain = balance_gain(grid(table(rows)), averages=["separate"], within=0.1)
+    assert gain["best"].tolist() == pytest.approx([0.5, 0.7, np.nan], nan_ok=True)
+    assert gain["separate"].tolist() == pytest.approx([np.nan, 0.7, np.nan], nan_ok=True)
+    assert gain["gain_separate"].tolist() == pytest.approx([np.nan, 0.0, np.nan], nan_ok=True)
+    assert list(gain.columns) == ["best", "best_Lambda_p", "best_Lambda_e", "separate", "separate_Lambda_p", "separate_Lambda_e", "gain_separate"]
+
+
+def test_an_unknown_batch_size_is_enough_for_equal_weights_and_not_for_equal_pairs():
+    landscape = grid(measured(lambda x: x[1] - x[0], lattice(range(3), range(3)), NAMES[:2]))
+    assert balance_gain(landscape, averages=["separate"])["gain_separate"].tolist() == [2.0]
+    with pytest.raises(ValueError, match="depends on the batch size"):
+        balance_gain(landscape)
+
+
+@pytest.mark.parametrize("how, message", [
+    ({"average": "other"}, "average 'other'"), ({"average": "global", "k": 3}, "with k = 3"), ({"average": "global", "k": 16}, "batch_size 16 with k = 16"),
+])  # fmt: skip
+def test_recipes_that_are_none_are_refused(how, message):
+    with pytest.raises(ValueError, match=message):
+        reachable(LANDSCAPE, **how)
+
+
+def test_other_refusals():
+    own = grid(measured(lambda x: 0.0, lattice(range(3)), ["lr"]))
+    with pytest.raises(ValueError, match=r"axes \('lr',\)"):
+        reachable(own, "separate")
+    for trials in (empty(), table([row()])):
+        with pytest.raises(ValueError, match="one Lambda_e has no step"):
+            balance_gain(grid(trials))
+    assert balance_gain(grid(empty()), within=0.5).empty
+    other = grid(pd.concat([GRID, table([row(params={"Lambda_p": 99.0, "Lambda_e": 1.0, "batch_size": 16})])]))
+    with pytest.raises(ValueError, match="test_score and val_score have different cells"):
+        balance_gain(LANDSCAPE, select=other)

@@ -1,0 +1,100 @@
+"""Both terms of the loss against the score: the front by comparing all pairs, correlations by ranks in a loop."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata, spearmanr
+from studies import empty, lost, plain, row, table
+
+from tune_cd.analysis import subloss_statistics, sublosses
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def terms(points, scores=None, **fields):
+    scores = np.linspace(0.1, 0.9, len(points)) if scores is None else scores
+    return table(row(i, val=float(score), positive_term=p, entropy_term=e, params={"Lambda_p": 1.0 + i, "Lambda_e": 1.0}, **fields)
+                 for i, ((p, e), score) in enumerate(zip(points, scores)))  # fmt: skip
+
+
+def dominated(points, i):
+    return any(all(other[k] <= points[i][k] for k in (0, 1)) and any(other[k] < points[i][k] for k in (0, 1)) for other in points)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("levels", [3, 10, 10_000])
+def test_the_front_is_what_no_pair_refutes_ties_included(seed, levels):
+    points = (np.random.default_rng(seed).integers(0, levels, (60, 2)) / 8).tolist()
+    found = sublosses(terms(points))
+    assert found["front"].dtype == bool and found["front"].tolist() == [not dominated(points, i) for i in range(60)]
+
+
+def test_the_front_by_hand():
+    points = [(0, 3), (1, 2), (1, 2), (1, 3), (2, 2), (3, 0), (4, 0), (-1, 3)]
+    assert sublosses(terms(points))["front"].tolist() == [False, True, True, False, False, True, False, True]
+
+
+def test_the_columns_and_which_score():
+    trials = terms([(1.0, 2.0), (2.0, 1.0)], scores=[0.3, 0.6]).assign(test_score=[0.5, 0.4])
+    found = sublosses(trials, "test_score")
+    assert list(found.columns) == ["positive_term", "entropy_term", "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id", "front"]
+    assert found["score"].tolist() == [0.5, 0.4] and found["trial_id"].tolist() == trials["trial_id"].tolist() and found["Lambda_p"].tolist() == [1, 2]
+    own = table([row(0, positive_term=1.0, entropy_term=2.0, scores={"recall": 0.25})])
+    assert sublosses(own, "recall")["score"].tolist() == sublosses(plain(own), "recall")["score"].tolist() == [0.25]
+
+
+def test_trials_without_both_terms_or_a_score_are_left_out():
+    rows = [row(0, positive_term=1.0, entropy_term=1.0, test_score=0.5), row(1, positive_term=None, entropy_term=0.0, test_score=0.5),
+            row(2, positive_term=0.0, entropy_term=float("nan"), test_score=0.5), row(3, positive_term=0.0, entropy_term=float("-inf"), test_score=0.5),
+            row(4, positive_term=0.0, entropy_term=0.0, test_score=float("nan")), row(5, "stopped", 0.9, positive_term=0.0, entropy_term=0.0, test_score=0.5),
+            row(6, "diverged", positive_term=0.0, entropy_term=0.0)]  # fmt: skip
+    found = sublosses(table(rows), "test_score")
+    assert found["trial_id"].tolist() == ["grid-0-0-0"] and found["front"].tolist() == [True] and found.index.tolist() == [0]
+
+
+@pytest.mark.parametrize("levels", [4, 1000])
+def test_correlations_are_scipys(levels):
+    rng = np.random.default_rng(levels)
+    points, scores = rng.integers(0, levels, (37, 2)) / 4, rng.integers(0, levels, 37) / levels
+    found = subloss_statistics(sublosses(terms(points.tolist(), scores)))
+    assert found.index.tolist() == ["positive_term", "entropy_term"]
+    for axis, term in enumerate(found.index):
+        ours, expected = found.loc[term], spearmanr(points[:, axis], scores)
+        ranks = np.corrcoef(rankdata(points[:, axis]), rankdata(scores))[0, 1]
+        assert ours["correlation"] == pytest.approx(ranks) == pytest.approx(expected.statistic) and ours["p"] == pytest.approx(expected.pvalue)
+
+
+def test_the_best_tenth_by_hand():
+    """Of 20 trials the best two have the terms' ranks 0 and 3 of 0 to 19, and 10 twice (a tie of 9 to 11)."""
+    first = list(range(20))
+    second = [10.0 if i in (0, 3, 7) else (i if i < 10 else i + 1.0) for i in range(20)]
+    scores = [0.9 if i == 0 else 0.8 if i == 3 else 0.1 + i / 100 for i in range(20)]
+    found = subloss_statistics(sublosses(terms(list(zip(first, second)), scores)))["rank_of_best"]
+    assert found["positive_term"] == pytest.approx((0 + 3) / 2 / 19)
+    assert found["entropy_term"] == pytest.approx((rankdata(second)[0] - 1) / 19)
+    alone = subloss_statistics(sublosses(terms([(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)], [0.1, 0.2, 0.3])))
+    assert alone["rank_of_best"].tolist() == [1.0, 0.0] and alone["correlation"].tolist() == pytest.approx([1.0, -1.0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_of_less_than_three_trials_nothing_is_said(count):
+    found = subloss_statistics(sublosses(terms([(1.0, 2.0), (2.0, 1.0)][:count])))
+    assert found["correlation"].isna().all() and found["p"].isna().all() and found["rank_of_best"].notna().all() == (count > 0)
+
+
+def test_constant_terms_and_scores_have_no_correlation():
+    found = subloss_statistics(sublosses(terms([(1.0, i) for i in range(5)])))
+    assert np.isnan(found.loc["positive_term", "correlation"]) and found.loc["entropy_term", "correlation"] == pytest.approx(1)
+    assert subloss_statistics(sublosses(terms([(i, i) for i in range(5)], [0.5] * 5)))["correlation"].isna().all()
+
+
+@pytest.mark.parametrize("trials", [empty(), lost(), table([row()])], ids=["empty", "lost", "no terms"])
+def test_nothing_measured_is_an_empty_table_of_the_same_columns(trials):
+    found, some = sublosses(trials), sublosses(terms([(1.0, 2.0)]))
+    assert found.empty and list(found.columns) == list(some.columns) and found["front"].dtype == bool and found[found["front"]].columns.equals(some.columns)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="more than one loss"):
+        sublosses(table([row(0), row(1, loss="infonce")]))
+    with pytest.raises(ValueError, match=r"score 'recall': one of \['val_score', 'positive_term', 'entropy_term'\]"):
+        sublosses(terms([(1.0, 2.0)]), "recall")

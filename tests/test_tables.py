@@ -1,0 +1,252 @@
+"""The paper's tables: what stands in them, and that Markdown and LaTeX say the same."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from studies import empty, full_grid, lattice, lost, measured, plain, row, search_study, table
+
+from tune_cd import analysis, balance, results
+from tune_cd.analysis import Curve, curves_of, summary
+from tune_cd.baselines import OPTIMISERS
+from tune_cd.formulas import LANDSCAPES
+from tune_cd.replay import replay_all
+from tune_cd.replay.__main__ import store
+from tune_cd.tables import BASE_NUMBERS, CELLS, base_numbers, best_values, compared, latex, markdown, memory, memory_modes
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def parsed(text):
+    """The rows of one Markdown table, and that it is one."""
+    lines = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()]
+    assert len({len(line) for line in lines}) == 1 and all(set(cell) == {"-"} for cell in lines[1]) and len({len(line) for line in text.splitlines()}) == 1
+    return [lines[0], *lines[2:]]
+
+
+UNESCAPED = {r"\textbackslash{}": "\\", r"$\pm$": "±", r"$\Lambda$": "Λ", r"$\Delta$": "Δ", "$<$": "<", "$>$": ">"}
+UNESCAPED |= {r"\textasciitilde{}": "~", r"\textasciicircum{}": "^"}
+UNESCAPED |= {"\\" + character: character for character in "&%$#_{}"}
+
+
+def read_latex(text):
+    """The rows of a LaTeX table, unescaped; that environments nest and every row has as many cells as there are columns."""
+    stack = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            stack.append(name)
+        else:
+            assert stack.pop() == name
+    assert not stack and [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(l?c*)@\{\}\}", text)[1])
+    rows = [line.removesuffix(r" \\") for line in text.splitlines() if line.endswith(r" \\")]
+    cells = [re.split(r"(?<!\\) ?& ?", line) for line in rows]
+    for line in cells:
+        spans = [int(span) for cell in line for span in re.findall(r"\\multicolumn\{(\d+)\}", cell)]
+        assert len(line) - len(spans) + sum(spans) == columns
+    pattern = re.compile("|".join(map(re.escape, UNESCAPED)))
+    assert not any(set("_#%&^~±ΔΛ") & set(re.sub(pattern, "", cell)) for line in cells for cell in line), "nothing special is left as it is"
+    return [[pattern.sub(lambda found: UNESCAPED[found[0]], cell).strip() for cell in line] for line in cells if r"\multicolumn" not in " ".join(line)]
+
+
+def same(printed):
+    """Markdown's and LaTeX's cells of a table of one level are the same; those cells."""
+    rows = parsed(markdown(printed))
+    assert read_latex(latex(printed)) == rows
+    return rows
+
+
+# tab:hp_res, tab:ablation -------------------------------------------------------------------------------------
+
+
+def curve(landscape, method, seed, reached):
+    ended = np.arange(1.0, len(reached) + 1)
+    return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, ended - 1, ended, np.ones(len(reached)))
+
+
+SUMMARY = summary([curve(landscape, method, seed, np.array([0.2, 0.5, 0.8]) + 0.1 * seed + (0.05 if method == "b_2" else 0))
+                   for landscape in ("one", "two & more") for method in ("a", "b_2") for seed in (0, 1)][:-2], "a")  # fmt: skip
+
+
+@pytest.mark.parametrize("across", ["landscape", "method"])
+def test_methods_compared_in_both_forms(across):
+    printed = compared(SUMMARY, list(CELLS), across)
+    parts = [parsed(part) for part in markdown(printed, per_table=1).split("\n\n")]
+    assert len(parts) == (2 if across == "landscape" else len(CELLS))
+    joined = [first + [cell for line in others for cell in line[1:]] for first, *others in zip(*parts)]
+    assert [line[0] for line in joined[1:]] == (["a", "b_2"] if across == "landscape" else ["one", "two & more"])
+    assert [line[1:] for line in joined[1:]] == printed.to_numpy().tolist()
+    assert joined[0][1:] == [" ".join(name) for name in printed.columns]
+    body = read_latex(latex(printed, caption="100 % of a_b", label="tab:hp_res"))
+    assert body[1:] == joined[1:] and body[0][1:] == [name[1] for name in printed.columns]
+    assert r"\caption{100 \% of a\_b}" in latex(printed, "100 % of a_b") and r"\label{tab:hp_res}" in latex(printed, label="tab:hp_res")
+
+
+def test_the_cells_are_the_summarys_numbers():
+    by_name = SUMMARY.set_index(["landscape", "method"])
+    printed = compared(SUMMARY, ["AUC@10", "n-95", "stuck", "ΔAUC@10", "p@10", "t-95", "GPU time"])
+    row = by_name.loc["one", "b_2"]
+    assert printed.loc["b_2", ("one", "AUC@10")] == f"{row.auc10:.3f} ±{row.auc10_ci:.3f}" == "0.810 ±0.098"
+    assert printed.loc["b_2", ("one", "n-95")] == ">3 (3 to >3)" and printed.loc["b_2", ("one", "stuck")] == "50.0%"
+    assert printed.loc["a", ("one", "ΔAUC@10")] == "-" and printed.loc["b_2", ("one", "ΔAUC@10")] == f"+0.050 ±{row.d10_ci:.3f}"
+    assert printed.loc["b_2", ("one", "p@10")] == f"{row.d10_p:.2g}" and printed.loc["a", ("one", "t-95")] == "never" == printed.loc["a", ("one", "GPU time")]
+    assert (printed.loc["b_2", "two & more"] == "").all(), "it was not run there"
+    with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
+        compared(SUMMARY, ["AUC@30"])
+
+
+def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
+    """Failures included; without noise, by one worker, whose trials end in the order of asking."""
+    landscapes = {name: replace(LANDSCAPES[name], failures=0.2 if name == "sop" else 0.0) for name in ("omniglot", "sop", "batch")}
+    trajectories = replay_all({name: OPTIMISERS[name] for name in ("random", "cd")}, list(landscapes.values()), range(3), trials=12, processes=1)
+    store(str(tmp_path), trajectories, landscapes, {"trials": 12})
+    curves = curves_of(results.read(tmp_path))
+    found = {(t.landscape, t.method, t.seed): t for t in trajectories}
+    direct = {key: trajectory.as_curve() for key, trajectory in found.items()}
+    lows = {name: min(trial.test for t in trajectories if t.landscape == name for trial in t.trials if trial.test is not None) for name in landscapes}
+    for read in curves:
+        reached = direct[read.landscape, read.method, read.seed].reached
+        had = np.maximum.accumulate([trial.value is not None for trial in found[read.landscape, read.method, read.seed].trials])
+        assert read.reached == pytest.approx(np.where(had, reached, lows[read.landscape]))
+    assert len(curves) == len(direct) == 18
+    columns = [name for name in CELLS if name not in ("t-95", "GPU time")]
+    ours, theirs = (summary(sorted(some, key=lambda c: (c.landscape, c.method, c.seed)), "cd") for some in (curves, direct.values()))
+    exact = ours["landscape"] != "sop"  # there the landscape's lowest is not known from a table
+    assert compared(ours[exact], columns).equals(compared(theirs[exact], columns)) and compared(ours, ["n-95"]).equals(compared(theirs, ["n-95"]))
+
+
+# Trainings ----------------------------------------------------------------------------------------------------
+
+
+def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
+    settings = [(0.1, 1.0, 64, [0.5, 0.9], [0.1, 0.2]), (0.2, 2.0, 64, [0.8, 0.8], [0.3, 0.5]), (0.4, 2.0, 32, [0.795, 0.795], [0.9, 0.9])]
+    rows = [row(i, "completed", v, seed=seed, test_score=t, params={"Lambda_p": p, "Lambda_e": e, "batch_size": b})
+            for i, (p, e, b, val, test) in enumerate(settings) for seed, (v, t) in enumerate(zip(val, test))]  # fmt: skip
+    best = best_values(table(rows)).iloc[0]
+    assert (best.Lambda_p, best.Lambda_e, best.batch_size) == (0.2, 2.0, 64) and (best.val_score, best.test_score) == (pytest.approx(0.8), pytest.approx(0.4))
+    assert best.alike == 2 and best.alike_Lambda_p == (0.2, 0.4) and best.alike_Lambda_e == (2, 2), "0.795 is less than 1 % below 0.8, 0.7 is not"
+    assert best_values(table(rows), 32)["Lambda_p"].tolist() == [0.4] and best_values(table(rows), 16).empty
+    more = [row(0, val=0.3, loss="infonce"), row(1, "failed", dataset="sop"), row(2, val=0.9, dataset="own", params={"lr": 0.1})]
+    other = pd.concat([table(rows), table(more)])
+    assert best_values(other)[["dataset", "loss"]].values.tolist() == [["glyphs", "infonce"], ["glyphs", "margin"]]
+    assert best_values(plain(other)).equals(best_values(other))
+    cells = same(best_values(other))
+    assert cells[2] == ["glyphs", "dml", "margin", "0.2", "2", "64", "0.8", "0.4", "2", "0.2 to 0.4", "2 to 2"]
+    assert cells[0] == list(best_values(other).columns)
+
+
+def test_a_negative_score_has_settings_alike_too():
+    trials = table(row(i, val=val, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}) for i, val in enumerate([-1.0, -1.009, -1.011]))
+    assert best_values(trials)["alike"].tolist() == [2]
+
+
+def test_base_numbers_stand_beside_the_papers():
+    scores = {"test_precision_at_1": 0.7, "test_map_at_r": 0.4, "test_r_map": 0.5}
+    rows = [row(0, val=0.2, dataset="sop", scores={name: 0.9 for name in scores}), row(1, val=0.6, dataset="sop", scores=scores),
+            row(1, val=0.6, dataset="sop", seed=1, scores={name: score + 0.1 for name, score in scores.items()}),
+            row(2, val=0.3, dataset="tinyimagenet-20", loss="infonce", task="ssl", scores={"test_probe_accuracy": 0.31}),
+            row(3, "failed", dataset="omniglot")]  # fmt: skip
+    for trials in (table(rows), plain(table(rows))):
+        numbers = base_numbers(trials)
+        assert numbers["dataset"].is_monotonic_increasing and len(numbers) == len(BASE_NUMBERS) + 2
+        own = numbers[numbers["source"] == "this table"].set_index("dataset")
+        assert own.loc["sop", ["P@1", "R-mAP", "MAP@R"]].tolist() == pytest.approx([0.75, 0.55, 0.45]) and np.isnan(own.loc["sop", "accuracy"])
+        assert own.loc["tinyimagenet-20", "accuracy"] == 0.31
+        printed = numbers[numbers["source"] == "Musgrave et al. 2020"].iloc[0]
+        assert (printed["dataset"], printed["P@1"], printed["MAP@R"]) == ("sop", 0.73, 0.44)
+    assert ["sop", "this table", "margin", "0.75", "0.55", "0.45", "-", "-"] in same(base_numbers(table(rows)))
+    assert len(same(base_numbers(empty()))) == len(BASE_NUMBERS) + 1
+
+
+def xbm(recalls):
+    """Rows of (search, schedule) -> R@1; each beside a worse one whose R@1 is higher."""
+    rows = []
+    for (search, schedule), recall in recalls.items():
+        config = {} if schedule is None else {"schedule": schedule}
+        own = {"search": search, "study": f"{search}-{schedule}", "config": config}
+        rows += [row(0, val=0.5 + recall / 10, scores={"test_precision_at_1": recall}, **own), row(1, val=0.1, scores={"test_precision_at_1": 0.99}, **own)]
+    return table(rows)
+
+
+def test_the_memory_table_has_both_schedules():
+    trials = xbm({("without", None): 0.68, ("without", "cosine"): 0.69, ("without-tuned", "constant"): 0.73, ("S1", "constant"): 0.77, ("S1", "step"): 0.8,
+                  ("S2", None): 0.71, ("S3", None): 0.7, ("S3", "cosine"): 0.79})  # fmt: skip
+    for some in (trials, plain(trials)):
+        assert memory(some).to_numpy().tolist() == [["0.68 / 0.69", "0.77 / 0.80"], ["0.68 / 0.69", "0.71 / -"], ["0.73 / 0.69", "0.71 / 0.79"]]
+    assert same(memory(trials))[1] == ["(S1) Original", "0.68 / 0.69", "0.77 / 0.80"]
+    modes = memory_modes(trials[trials["config"] == "{}"])
+    assert same(modes)[1][0] == "without memory, default balance"
+    assert modes["recall_at_1"].tolist() == pytest.approx([0.68, 0.68, np.nan, 0.71, 0.71], nan_ok=True)
+
+
+@pytest.mark.parametrize("trials", [empty(), lost(), search_study([0.5])], ids=["empty", "lost", "one"])
+def test_tables_without_much_in_them(trials):
+    count = int((trials["status"] == "completed").sum())
+    assert len(same(best_values(trials))) == 1 + count and len(same(base_numbers(trials))) == 1 + len(BASE_NUMBERS) + count
+    assert set(memory(trials).to_numpy().ravel()) == {"- / -"} and len(same(memory(trials))) == 4
+    assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 6
+    for across in ("landscape", "method"):
+        printed = compared(summary(curves_of(trials)), across=across)
+        assert len(printed) == (len(trials) > 0) and len(read_latex(latex(printed))) == 1 + len(printed) and (len(trials) or markdown(printed) == "")
+
+
+# As text ------------------------------------------------------------------------------------------------------
+
+
+def test_specials_survive_both():
+    nasty = ["a|b", "50 % & more", r"back\slash", "x_1^2 ~ {y}", "#1 $5", "1 < 2 > 0", "0.5 ±0.1", "ΔAUC Λ_p"]
+    printed = pd.DataFrame({"name_": nasty, "value": [0.123456, np.nan, 3, 1e-7, 123456.0, 2.0, (0.5, 0.25), None]})
+    cells = same(printed)
+    assert cells[0] == ["name_", "value"] and [line[0] for line in cells[1:]] == nasty
+    assert [line[1] for line in cells[1:]] == ["0.1235", "-", "3", "1e-07", "1.235e+05", "2", "0.5 to 0.25", "-"]
+
+
+def test_an_index_is_a_column_where_it_says_something():
+    assert same(pd.DataFrame({"x": [1]}, index=["row"])) == [["", "x"], ["row", "1"]]
+    assert same(pd.DataFrame({"x": [1]}, index=pd.Index([7], name="k"))) == [["k", "x"], ["7", "1"]]
+    assert same(pd.DataFrame({"x": [1], "y": ["z"]})) == [["x", "y"], ["1", "z"]]
+
+
+# Everything on tables without much in them --------------------------------------------------------------------
+
+NAMES = ("Lambda_p", "Lambda_e", "batch_size")
+TABLES = {
+    "empty": empty(), "one": search_study([0.5]), "lost": lost(), "plain": plain(search_study([0.1, None, 0.5])),
+    "constant": full_grid(4, [16, 64]).assign(val_score=0.5),
+    "NaN": table(row(i, "diverged", params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}, test_score=np.nan) for i in range(4)),
+    "NaN test scores": search_study([0.1, 0.5], test=[np.nan, np.nan]),
+    "repeated labels": pd.concat([search_study([0.1, 0.2]), search_study([0.3, None], seed=1)]),
+    "one batch size": measured(lambda x: x[0], lattice(range(3), range(4), [6]), NAMES), "missing cells": full_grid(6, [16, 32, 64]).iloc[::5],
+    "some batch sizes": pd.concat([search_study([0.1, 0.2, 0.3]), full_grid(3, [64])]),
+    "own": measured(lambda x: x[0], lattice(range(3), range(3)), ["lr", "wd"]),
+    "no seeds": table(row(i, val=0.1 * i, seed=None, search_seed=None, dataset=None, task=None, loss=None) for i in range(3)),
+}  # fmt: skip
+FUNCTIONS = {
+    "grid": lambda t: [analysis.grid(t, cell=cell).top(3) for cell in (None, 1.0)], "holes": lambda t: analysis.grid(t).holes,
+    "gain": lambda t: analysis.balance_gain(analysis.grid(t)),
+    "reachable": lambda t: analysis.balance_gain(analysis.grid(t, "test_score"), averages=["separate"], within=0.5),
+    "ridge of tests": lambda t: analysis.ridge(t, "test_score", share=1.0),
+    "alignment": lambda t: analysis.alignment(analysis.ridge(t), balance.A_O),
+    "coupling": lambda t: analysis.coupling(analysis.ridge(t), balance.A_TH),
+    "terms": lambda t: analysis.subloss_statistics(analysis.sublosses(t, "test_score")),
+    "curves": lambda t: analysis.mean_curve(curves_of(t)), "over time": lambda t: analysis.mean_curve(curves_of(t), "gpu_seconds"),
+    "best so far": lambda t: [analysis.best_so_far(t, over=over) for over in ("trials", "seconds", "gpu_seconds")], "best": analysis.best_trial,
+    "compared": lambda t: latex(compared(summary(curves_of(t)), list(CELLS))),
+    "best values": lambda t: markdown(best_values(t, 64)) + latex(best_values(t)),
+    "base numbers": lambda t: latex(base_numbers(t)), "memory": lambda t: markdown(memory(t)) + markdown(memory_modes(t)),
+}  # fmt: skip
+
+SENTENCES = "one method on one landscape|one of|required|no step|depends on the batch size|are needed|two values|cannot be compared|do not say|more than one"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_result_or_a_sentence_and_never_a_warning(name, function):
+    before = TABLES[name].copy()
+    try:
+        assert FUNCTIONS[function](TABLES[name]) is not None or function == "best"
+    except ValueError as error:
+        assert re.search(SENTENCES, str(error))
+    assert TABLES[name].equals(before), "tables are left as they are"

@@ -106,7 +106,7 @@ def study(name: str, rows: list[dict], axes: list = BALANCE, scores: list = SCOR
         "averages": diagonals if averages and rows else [],
         "top": top,
         "curves": curves(rows),
-        "lines": [{"search": search, "direction": direction, "trials": numbers} for (search, direction, _), numbers in lines.items()],
+        "lines": [{"search": search, "direction": direction, "trials": numbers, "points": [[rows[number]["params"][axis] for axis, _ in axes[:2]] for number in numbers]} for (search, direction, _), numbers in lines.items()],
         "tables": [GAINS] if rows else [],
         "provenance": [["code", "d1cf05b"], ["software", "torch 2.4, ray 2.40"], ["command", "python -m tune_cd.run --dataset glyphs"]],
     } | replaced  # fmt: skip

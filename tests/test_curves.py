@@ -189,3 +189,12 @@ def test_tables_without_a_completed_trial():
     assert np.isnan(curve.reached).all() and np.isnan(curve.low)
     for over in ("trials", "seconds", "gpu_seconds"):
         assert best_so_far(empty(), over=over).empty and best_so_far(lost(), over=over).isna().all()
+
+
+def test_a_setting_takes_the_time_of_all_its_seeds():
+    """Two settings of two seeds: the first setting's side by side on two GPUs, the second's one after the other on one."""
+    times = {(0, 0): (0, 10), (0, 1): (2, 14), (1, 0): (14, 20), (1, 1): (20, 30)}
+    rows = [row(i, val=0.1 + i, search="cd", seed=seed, times=span, gpus=1.0) for (i, seed), span in times.items()]
+    [curve] = curves_of(results_table(rows))
+    assert curve.ended.tolist() == [14, 30] and curve.started.tolist() == [0, 14]
+    assert curve.clock("gpu_seconds").tolist() == pytest.approx([22, 22 + 16]) and curve.used(14.0) == pytest.approx(22)

@@ -282,9 +282,8 @@ def test_the_path_is_drawn_line_by_line_when_it_is_asked_for(running, page_of):
         assert all(one["name"] != "path" for one in traces(page))
         page.check("#path")
         lines = [line for line in study["lines"] if line["search"] == "cd"]
-        for axis, name in (("x", "Lambda_p"), ("y", "Lambda_e")):
-            expected = [value for line in lines for value in [study["trials"]["params"][name][row] for row in line["trials"]] + [None]]
-            assert trace(page, "path")[axis] == expected
+        for number, axis in enumerate("xy"):
+            assert trace(page, "path")[axis] == [value for line in lines for value in [point[number] for point in line["points"]] + [None]]
         numbers = page.evaluate("document.getElementById('landscape').layout.annotations.flatMap((one) => one.text.split(','))")
         assert sorted(map(int, numbers)) == list(range(1, len(lines) + 1))
         assert [item.split(",")[0] for item in page.locator("#path-lines li").all_inner_texts()] == [line["direction"] for line in lines]

@@ -7,7 +7,8 @@ import pytest
 from tune_cd import CoordinateDescent
 from tune_cd.formulas import LANDSCAPES
 from tune_cd.plots import curves_figure, path_figure, save, timeline_figure
-from tune_cd.plots.path import lines, place_labels
+from tune_cd.analysis import search_lines
+from tune_cd.plots.path import place_labels
 from tune_cd.plots.style import METHODS
 from tune_cd.plots.timeline import lanes
 from tune_cd.replay.simulation import simulate
@@ -141,7 +142,7 @@ def test_the_lines_of_real_searches_hold_all_their_trials_and_follow_their_direc
 def test_the_same_direction_from_another_place_is_another_line():
     table = hand_made().iloc[:3].assign(direction=["start", "balance", "balance"], line_position=[0.0, 1.0, 1.0])
     table.loc[2, ["Lambda_p", "Lambda_e"]] = 4.0, 16.0
-    assert [line.direction for line in lines(table)] == ["balance", "balance"]
+    assert [line.direction for line in search_lines(table)] == ["balance", "balance"]
 
 
 def test_unknown_directions_are_lines_through_trials_alone():

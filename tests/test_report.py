@@ -9,7 +9,7 @@ import pytest
 from studies import full_grid, row, table
 
 from tune_cd import balance, results
-from tune_cd.analysis import grid
+from tune_cd.analysis import grid, search_lines
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import best_reachable, findings
 from tune_cd.report.payload import payload
@@ -169,7 +169,10 @@ def test_a_search_is_points_curves_and_lines():
     assert curve["best"] == [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9] and curve["test"] == pytest.approx([value - 0.1 for value in curve["best"]])
     assert curve["seconds"] == curve["gpu_seconds"] == [10 * n for n in range(1, 11)]
     lines = [(line["direction"], [study["trials"]["trial_index"][trial] for trial in line["trials"]]) for line in study["lines"] if line["search"] == "cd"]
-    assert lines == [("start", [0]), ("balance", [1, 2, 3]), ("joint", [4, 5, 6, 7]), ("balance", [8, 9])]
+    assert lines == [(line.direction, list(line.trials)) for line in search_lines(search_study()[:10])] and sum(len(trials) for _, trials in lines) == 9
+    for line in study["lines"]:
+        on = [[study["trials"]["params"][name][trial] for name in ("Lambda_p", "Lambda_e")] for trial in line["trials"]]
+        assert line["points"][-len(on) :] == on and len(line["points"]) == len(on) + 1, "and where the line began"
 
 
 def test_a_failed_first_trial_has_no_best_so_far():

@@ -11,6 +11,9 @@ from tune_cd.analysis.scores import maps_of, score_column
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
 
+SETTING = ("study", "search", "search_seed", "trial_index")
+"""What tells a setting that a search asked for; rows that agree there are trainings of it with several seeds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -65,7 +68,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     """
     if trials.empty:
         return []
-    rows = means_over_seeds(trials).assign(landscape=lambda table: _landscapes(table))
+    rows = _with_all_times(means_over_seeds(trials), trials).assign(landscape=_landscapes)
     rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
     rows["reported"] = score_column(rows, score).fillna(rows["told"]).where(rows["told"].notna())
     lowest = rows.groupby("landscape")["reported"].min()
@@ -104,7 +107,7 @@ def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
     `test_std` their standard deviations (NaN for one); the rest is the first of its rows'.
     """
     trials = trials.assign(scores=maps_of(trials, "scores"))
-    setting = [name for name in ("study", "search", "search_seed", "trial_index") if name in trials]
+    setting = [name for name in SETTING if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
     means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
     for name in ("val", "test"):
@@ -140,6 +143,20 @@ def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
         raise ValueError(f"k = {k}, {len(curves)} trajectories: k >= 1 and at least one trial in each are required")
     arrays = [np.asarray(curve, dtype=float)[:k] for curve in curves]
     return np.stack([np.pad(array, (0, k - len(array)), mode="edge") for array in arrays])
+
+
+def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Settings that were trained with several seeds begin with the first training, end with the last, and took the GPU time of all."""
+    setting = [name for name in SETTING if name in trials]
+    if not trials.duplicated(setting).any():
+        return means
+    rows = trials.assign(gpus=trials["gpus"].astype(float).fillna(0.0))
+    rows["gpus"] = rows["gpus"] if (rows["gpus"] > 0).any() else 1.0
+    rows["busy"] = rows["gpus"] * (rows["ended_at"] - rows["started_at"]).dt.total_seconds()
+    groups = rows.groupby(setting, dropna=False)
+    times = pd.DataFrame({"started_at": groups["started_at"].min(), "ended_at": groups["ended_at"].max(), "busy": groups["busy"].sum(min_count=1)})
+    times["gpus"] = times["busy"] / (times["ended_at"] - times["started_at"]).dt.total_seconds().where(lambda seconds: seconds > 0)
+    return means.drop(columns=["started_at", "ended_at", "gpus"]).merge(times.drop(columns="busy"), left_on=setting, right_index=True, how="left")
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:

@@ -65,6 +65,11 @@ def parameter_names(trials: pd.DataFrame) -> list[str]:
     return sorted({name for params in maps_of(trials, "params") for name in params}) or list(BALANCE)
 
 
+def present(trials: pd.DataFrame) -> list[str]:
+    """Those of `parameter_names` that some trial has."""
+    return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
+
+
 def settings(trials: pd.DataFrame) -> pd.DataFrame:
     """Every parameter of every trial, the searched ones and the balance's three, in octaves: equal rows are equal settings."""
     table = pd.DataFrame(maps_of(trials, "params"), index=trials.index, dtype=float)

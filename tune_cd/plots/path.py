@@ -1,7 +1,6 @@
 """A search's path over the plane of both weights, line by line."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,28 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tune_cd.analysis import best_trial
-from tune_cd.balance import A_O
+from tune_cd.analysis import best_trial, search_lines
+from tune_cd.analysis.path import ON_LINE, SINGLE, Line
 from tune_cd.plots.style import (
     BLACK, COLOUR_MAP, DIRECTIONS, NORMAL, SMALL, VERMILION, Style, cased, empty_figure, label, log_axis, new_figure, outside_legend, styles_of, symbol,
 )  # fmt: skip
 
-SINGLE = ("start", "sampled")  # directions of trials that no line search asked for
-ON_LINE = 1e-6  # octaves
 MARGIN = 1.0  # octaves around the points
 CROWDED = 30.0  # square points that a number may share with others
 SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
-
-
-MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), "Lambda_e": (0.0, 1.0)}
-"""Direction -> octaves of (Lambda_p, Lambda_e) per unit of it."""
-
-
-class Line(NamedTuple):
-    """One line search: its direction's name, and points [n, 2] on it, (Lambda_p, Lambda_e): where it began, then its trials."""
-
-    direction: str
-    points: np.ndarray
 
 
 def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
@@ -54,7 +40,7 @@ def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
     figure = new_figure(7.6, 6.9)
     axes = figure.subplots()
     low, high = _box(rows)
-    drawn = lines(rows)
+    drawn = search_lines(rows)
     styles = styles_of((line.direction for line in drawn), DIRECTIONS)
     handles = _draw_lines(axes, drawn, styles)
     handles += _draw_points(axes, rows)
@@ -85,34 +71,6 @@ def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     best = [best_trial(rows) for rows in on_lines]
     at = int(np.argmax([-np.inf if trial is None else trial["val_score"] for trial in best]))
     return on_lines[at], f" (the best of {len(on_lines)} searches)" if len(on_lines) > 1 else ""
-
-
-def lines(rows: pd.DataFrame) -> list[Line]:
-    """The line searches among trials in asking order: neighbours that share a direction, and lie on one line in log space.
-
-    The second matters where a search changes lines after every trial, and asks twice along one direction from different
-    places. Where a line began is known for the directions in MOVES; it is the last best, most often.
-    """
-    found: list[Line] = []
-    for direction, position, *h in rows[["direction", "line_position", "Lambda_p", "Lambda_e"]].itertuples(index=False):
-        if not isinstance(direction, str) or direction in SINGLE:
-            found.append(Line("", np.empty((0, 2))))  # ends the line before it
-            continue
-        points = np.array([h], dtype=float)
-        if direction in MOVES and np.isfinite(position):
-            points = np.vstack([points[0] / 2.0 ** (position * np.array(MOVES[direction])), points])
-        joined = np.vstack([found[-1].points, points]) if found and found[-1].direction == direction else None
-        if joined is not None and _straight(joined):
-            found[-1] = Line(direction, joined)
-        else:
-            found.append(Line(direction, points))
-    return [line for line in found if line.direction]
-
-
-def _straight(points: np.ndarray) -> bool:
-    """Whether points [n, 2] lie on one line in log space."""
-    x = np.log2(points)
-    return len(x) < 3 or float(np.linalg.svd(x - x.mean(0), compute_uv=False)[1]) <= ON_LINE * len(x)
 
 
 def _box(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

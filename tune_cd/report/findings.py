@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from tune_cd import balance
 from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, parameter_of
+from tune_cd.analysis.scores import octaves, parameter, parameter_of, present
 from tune_cd.tables import ALIKE
 
 ON_DIAGONAL = 1e-6  # octaves
@@ -67,7 +67,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
     means = means_over_seeds(trials)
     best = best_trial(means)
-    names = tuple(name for name in parameter_names(trials) if len(set(parameter(trials, name)[~np.isnan(parameter(trials, name))])) > 1)
+    names = tuple(name for name in present(trials) if len(np.unique(parameter(trials, name)[~np.isnan(parameter(trials, name))])) > 1)
     found = [] if best is None else [(average, _recipe(trials, means, best, average)) for average in averages_of(trials)]
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
     alike = alike.assign(**{name: parameter(alike, name) for name in names}).drop_duplicates(list(names)) if len(alike) and names else alike[:1]

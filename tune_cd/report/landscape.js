@@ -200,12 +200,9 @@ function bestTrace(study, view, cells, theme) {
   return [{ ...star, mode: "markers", marker: { symbol: "star", size: 17, color: "#ffffff", line: { color: DARK, width: 1.5 } } }];
 }
 
-/** The line searches of the search view.path in order, each [[x, y], ...] of its trials in the order of asking; all slices in one. */
+/** The line searches of the search view.path in order, each [[x, y], ...]: where it began, then its trials; all slices in one. */
 function pathLines(study, view) {
-  if (view.path === null) return [];
-  const [xs, ys] = study.axes.map((axis) => study.trials.params[axis.name]);
-  const mine = study.lines.filter((line) => line.search === view.path);
-  return mine.map((line) => line.trials.map((row) => [xs[row], ys[row]]).filter((at) => known(at).length === 2));
+  return study.lines.filter((line) => line.search === view.path).map((line) => line.points);
 }
 
 function pathTraces(study, lines, theme) {

@@ -148,8 +148,9 @@ function drawSummary(one) {
 }
 
 function drawSmallTables(one) {
-  $("tables-section").hidden = !one.tables.length;
-  $("tables-section").replaceChildren(...one.tables.map(({ title, columns: heads, rows, note }) => {
+  const tables = [...one.tables, ...(payload.tables ?? [])]; // the study's own, then those that compare studies
+  $("tables-section").hidden = !tables.length;
+  $("tables-section").replaceChildren(...tables.map(({ title, columns: heads, rows, note }) => {
     const numeric = heads.map((_, n) => rows.length > 0 && rows.every((row) => row[n] === null || typeof row[n] === "number" || NUMERIC.test(row[n])));
     const cell = (tag, attributes) => (value, n) => make(tag, { ...attributes, class: numeric[n] ? "number" : "" }, typeof value === "string" ? value : show(value));
     const head = make("thead", {}, make("tr", {}, ...heads.map(cell("th", { scope: "col" }))));

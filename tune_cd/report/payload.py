@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import balance_gain, best_so_far, curves_of, grid, means_over_seeds, subloss_statistics, sublosses, summary
-from tune_cd.analysis.scores import BALANCE, PROBLEM, parameter, parameter_names, score_column, score_names, with_scores
+from tune_cd.analysis import balance_gain, best_so_far, curves_of, grid, means_over_seeds, search_lines, subloss_statistics, sublosses, summary
+from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis.scores import BALANCE, PROBLEM, parameter, present, score_column, score_names, with_scores
 from tune_cd.redaction import redact
 from tune_cd.report.findings import Findings, Ranges, averages_of, findings, is_grid, per_class
 from tune_cd.report.words import LETTERS, summarise
@@ -37,7 +38,10 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     which the page looks for a newer one of itself; None: never.
     """
     studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
-    return {"title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": list(notes), "studies": studies}
+    return {
+        "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": list(notes),
+        "tables": _comparison(trials) if len(studies) > 1 else [], "studies": studies,
+    }  # fmt: skip
 
 
 def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -71,7 +75,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "averages": _averages(trials, axes, content),
         "top": TOP,
         "curves": _curves(trials),
-        "lines": _lines(trials),
+        "lines": _lines(trials, axes),
         "tables": _tables(found, cells if full else None),
         "provenance": _provenance(trials),
     }
@@ -142,13 +146,9 @@ def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
         seconds = (pd.to_datetime(trials[field], utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
         columns[name] = [None if np.isnan(value) else round(value, 2) for value in seconds]
     columns["error"] = [redact(str(error)) if pd.notna(error) else None for error in trials["error"]]
-    columns["params"] = {name: _numbers(parameter(trials, name)) for name in _named(trials)}
+    columns["params"] = {name: _numbers(parameter(trials, name)) for name in present(trials)}
     columns["scores"] = {name: _numbers(score_column(trials, name)) for name in scores}
     return columns
-
-
-def _named(trials: pd.DataFrame) -> list[str]:
-    return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
 
 
 def _label(score: str, trials: pd.DataFrame) -> str:
@@ -161,6 +161,7 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
     curves = []
     tested = curves_of(trials)
     told = curves_of(trials, "val_score")
+    on_gpus = (trials["gpus"].astype(float) > 0).any()
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     for best, test in zip(told, tested):
         rows = means_over_seeds(trials[(trials["search"] == best.method) & (trials["search_seed"].fillna(0) == best.seed)]).sort_values(["ended_at", "trial_index"])
@@ -168,25 +169,22 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
         masked = {name: _numbers(np.where(held, curve.reached, np.nan)) for name, curve in (("best", best), ("test", test))}
         curves.append({
             "search": best.method, "label": f"{best.method}, seed {best.seed}" if repeated else best.method, "seed": best.seed, "trials": list(range(1, len(best) + 1)),
-            **masked, "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds")),
+            **masked, "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else np.full(len(best), np.nan)),
         })  # fmt: skip
     return curves
 
 
-def _lines(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """The searches' paths: trials asked for one after the other along the same direction."""
-    lines: list[dict[str, Any]] = []
-    first = trials.drop_duplicates(["search", "search_seed", "trial_index"])
-    for (search, _), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False):
-        if (rows["direction"] == "sampled").all():
-            continue
-        direction = None
-        for row, said in zip(rows.index, rows["direction"].fillna("")):
-            if said != direction:
-                lines.append({"search": str(search), "direction": said, "trials": []})
-                direction = said
-            lines[-1]["trials"].append(int(row))
-    return lines
+def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
+    """The searches' paths in the plane of the first two axes: line searches in the order of asking, each with its points and trials."""
+    if len(axes) < 2:
+        return []
+    placed = np.isfinite([parameter(trials, axis) for axis in axes[:2]]).all(axis=0)
+    first = trials[placed].drop_duplicates(["search", "search_seed", "trial_index"])
+    return [
+        {"search": str(search), "direction": line.direction, "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials]}
+        for (search, _), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
+        for line in search_lines(rows, (axes[0], axes[1]))
+    ]
 
 
 def _facts(trials: pd.DataFrame) -> list[list[str]]:
@@ -218,15 +216,34 @@ def _tables(found: Findings, cells: pd.DataFrame | None) -> list[dict[str, Any]]
         tables.append(_table("Cross-batch memory", modes.reset_index(names="balance"), "Best of each mode by validation; R@1 on the test split."))
     best = best_values(trials)
     if len(best):
-        tables.append(_table("Best balance", best, "alike: settings within 1 % of the best validation score, and the range of their weights."))
+        tables.append(_table("Best balance", best, ALIKE_NOTE))
     curves = curves_of(trials)
     if len(curves) > 1:
         numbers = summary(curves)
-        tables.append(_table("Searches", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."))
+        tables.append(_table("Searches", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), AUC_NOTE))
     terms = sublosses(trials)
     if len(terms) > 2:
         tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score, and the mean rank of a term in the best tenth of trials (0: the lowest of all)."))
     return tables
+
+
+def _comparison(trials: pd.DataFrame) -> list[dict[str, Any]]:
+    """Several studies beside each other: their searches where they are on one landscape, and the best of each."""
+    tables = []
+    curves = curves_of(trials)
+    for landscape, own in grouped(curves, "landscape").items():
+        if len({curve.study for curve in own}) > 1:
+            cells = compared(summary(own), ["AUC@10", "AUC@20", "n-95", "t-95"]).droplevel(0, axis=1)
+            tables.append(_table(f"Searches on {landscape}, all studies", cells.reset_index(), f"{AUC_NOTE} t-95: seconds until then."))
+    best = pd.concat([best_values(rows).assign(study=study) for study, rows in trials.groupby("study")])
+    if len(best):
+        columns = ["study", *(name for name in best if name != "study")]
+        tables.append(_table("Best balances", best[columns], ALIKE_NOTE))
+    return tables
+
+
+AUC_NOTE = "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."
+ALIKE_NOTE = "alike: settings within 1 % of the best validation score, and the range of their weights."
 
 
 def _gain_table(cells: pd.DataFrame) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""A search's path: its line searches, as the table's `direction` and `line_position` tell them (`algo:line_search`)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis.scores import parameter
+from tune_cd.balance import A_O
+
+SINGLE = ("start", "sampled")
+"""Directions of trials that no line search asked for."""
+
+ON_LINE = 1e-6  # octaves
+
+MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), "Lambda_e": (0.0, 1.0)}
+"""Direction -> octaves of (Lambda_p, Lambda_e) per unit of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line search, seen in a plane of two parameters. points [n, 2]: their values where it began, where that is known, and of its trials in the order of asking. trials: the trials' index in the table."""
+
+    direction: str
+    points: np.ndarray
+    trials: tuple
+
+
+def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lambda_e")) -> list[Line]:
+    """The line searches among one search's trials in asking order: neighbours that share a direction, and lie on one line in log space.
+
+    axes: the two parameters of the plane, which every trial has. The second condition matters where a search changes lines after
+    every trial, and asks twice along one direction from different places. Where a line began is known for the directions in
+    MOVES and along the axes; it is the last best, most often.
+    """
+    found: list[Line] = []
+    moves = MOVES if axes == ("Lambda_p", "Lambda_e") else {axes[0]: (1.0, 0.0), axes[1]: (0.0, 1.0)}
+    columns = [trials["direction"], trials["line_position"], *(parameter(trials, name) for name in axes)]
+    for index, direction, position, *h in zip(trials.index, *columns):
+        if not isinstance(direction, str) or direction in SINGLE:
+            found.append(Line("", np.empty((0, 2)), ()))  # ends the line before it
+            continue
+        points = np.array([h], dtype=float)
+        if direction in moves and np.isfinite(position):
+            points = np.vstack([points[0] / 2.0 ** (position * np.array(moves[direction])), points])
+        joined = np.vstack([found[-1].points, points]) if found and found[-1].direction == direction else None
+        if joined is not None and _straight(joined):
+            found[-1] = Line(direction, np.vstack([found[-1].points, points[-1:]]), (*found[-1].trials, index))
+        else:
+            found.append(Line(direction, points, (index,)))
+    return [line for line in found if line.direction]
+
+
+def _straight(points: np.ndarray) -> bool:
+    """Whether points [n, 2] lie on one line in log space."""
+    x = np.log2(points)
+    return len(x) < 3 or float(np.linalg.svd(x - x.mean(0), compute_uv=False)[1]) <= ON_LINE * len(x)

@@ -12,7 +12,7 @@ from trainables.evaluation import Diverged, evaluate, spread
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
 from trainables.assembly import decay, loss_terms
-from trainables.training import Training, advance
+from trainables.training import Training
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)

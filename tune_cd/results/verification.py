@@ -1,7 +1,6 @@
 """What is wrong with the files of a results folder, one line each."""
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 

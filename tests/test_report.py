@@ -1,6 +1,7 @@
 """The report's Python: findings checked by hand, sentences, the page's content, the command. The page itself: test_page.py."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -265,3 +266,31 @@ def test_one_parquet_file_is_enough(tmp_path):
         warnings.simplefilter("error")
         found = content(SHIPPED / "omniglot-242-margin.parquet")
     assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == 169
+
+
+def test_a_watched_page_is_written_until_the_driver_has_ended(tmp_path, monkeypatch):
+    """The last page does not look for another one."""
+    from tune_cd.report import __main__ as command
+
+    store(tmp_path, search_study()[:5])
+    (tmp_path / "studies/s").mkdir(parents=True)
+    (tmp_path / "studies/s/study.json").write_text("{}")
+    driver, page, pages = tmp_path / "studies/s/driver.json", tmp_path / "page.html", []
+    driver.write_text('{"beats": 1}')
+
+    def later(seconds: float) -> None:
+        pages.append(shown(page))
+        if len(pages) == 1:
+            store(tmp_path, search_study())
+        else:
+            driver.unlink()
+
+    monkeypatch.setattr(command.time, "sleep", later)
+    assert main([str(tmp_path), "--study", "s", "-o", str(page), "--watch", "7"]) == 0
+    pages.append(shown(page))
+    assert [(content["refresh"], len(content["studies"][0]["trials"]["trial_id"])) for content in pages] == [(7.0, 5), (7.0, 14), (None, 14)]
+
+
+def shown(page) -> dict:
+    """The content of a page on disk."""
+    return json.loads(re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])

@@ -8,6 +8,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -93,23 +94,74 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     but for the batch size, which is NaN then.
     axes: parameters' names; None: (Lambda_p, Lambda_e, batch_size) where trials have them, else every searched one.
     cell: None: every setting that occurs is a cell; else settings are put into cells so many octaves wide.
-    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, and cell <= 0.
+    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and where the axes
+    span more than LARGEST cells, as those of a search's trials soon do: `cells` has a row for every one that was tried.
     """
+    placed = _place(trials, score, axes, cell)
+    shape = tuple(map(len, placed.ticks))
+    if prod(shape) > LARGEST:
+        raise ValueError(f"{' x '.join(map(str, shape))} cells of {len(trials)} trials: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves")
+    arrays = []
+    for tried, hole in zip(placed.aggregated(), (np.nan, 0, np.nan, 0)):
+        arrays.append(np.full(shape, hole, dtype=tried.dtype))
+        arrays[-1][tuple(placed.at.T)] = tried
+    return Grid(score, placed.names, placed.ticks, *arrays)
+
+
+def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None) -> pd.DataFrame:
+    """The cells of `grid` that some training tried, a row each, in the order of the axes: the parameters, then value, count, spread, lost,
+    and `trials`, the index of the rows that lie there. Arguments and errors: as for `grid`, but for the number of cells."""
+    placed = _place(trials, score, axes, cell)
+    table = pd.DataFrame({name: tick[at] for name, tick, at in zip(placed.names, placed.ticks, placed.at.T)})
+    table[["value", "count", "spread", "lost"]] = pd.DataFrame(dict(enumerate(placed.aggregated())), index=table.index)
+    return table.astype({"count": int, "lost": int}).assign(trials=placed.members)
+
+
+LARGEST = 4_000_000
+"""Cells of a dense grid: a thousand times the paper's."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Trainings put into cells. at [n_cells, n_axes]: each cell's place on every axis, ascending. values, where [n_trainings]: the
+    score, NaN where there is none, and the cell. members [n_cells]: index of the rows in each cell, repeated trainings too."""
+
+    names: tuple[str, ...]
+    ticks: tuple[np.ndarray, ...]
+    at: np.ndarray
+    values: np.ndarray
+    where: np.ndarray
+    members: list[tuple]
+
+    def aggregated(self) -> list[np.ndarray]:
+        """values, counts, spread and lost of every cell."""
+        size, finite = len(self.at), np.isfinite(self.values)
+        where, values = self.where[finite], self.values[finite]
+        counts = np.bincount(where, minlength=size)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.bincount(where, values, minlength=size) / counts
+            squares = np.bincount(where, (values - means[where]) ** 2, minlength=size)
+            spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
+        return [means, counts, spread, np.bincount(self.where[~finite], minlength=size)]
+
+
+def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: float | None) -> _Placed:
     require_one(trials)
     if cell is not None and not cell > 0:
         raise ValueError(f"cell = {cell!r}: octaves, > 0")
     names = tuple(axes or parameter_names(trials))
-    trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable", ignore_index=True)
-    values = score_column(trials, score).where(trials["status"] == "completed") if len(trials) else pd.Series(dtype=float)
+    trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
-    table = pd.DataFrame({"value": values.to_numpy(), "seed": trials["seed"].to_numpy() if "seed" in trials else None})
     known = ~np.isnan(columns[[name != "batch_size" for name in names]]).any(0)
-    table, columns, trials = table[known].reset_index(drop=True), columns[:, known], trials[known].reset_index(drop=True)
-    at = [_cells(octaves(column, name), cell) for column, name in zip(columns, names)]
-    ticks, codes = zip(*(_ticks(column, where, name, cell) for column, where, name in zip(columns, at, names)))
-    shape = tuple(map(len, ticks))
-    table["cell"] = np.ravel_multi_index(codes, shape) if len(table) else np.array([], dtype=int)
-    return Grid(score, names, ticks, *_aggregated(_once(table, trials), shape))
+    trials, columns = trials[known], columns[:, known]
+    ticks, codes = zip(*(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names)))
+    at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
+    values = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float) if len(trials) else np.empty(0)
+    counted = _once(trials, values)
+    members: list[list] = [[] for _ in at]
+    for row, place in zip(trials.index, where.tolist()):
+        members[place].append(row)
+    return _Placed(names, ticks, at, values[counted], where[counted], [tuple(rows) for rows in members])
 
 
 def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
@@ -125,22 +177,10 @@ def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) ->
     return values.astype(int) if whole else values, codes
 
 
-def _once(table: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a training: of rows with equal parameters, those that are no axes included, and seed the first with a value."""
-    order = table["value"].isna().sort_values(kind="stable").index
-    keys = np.column_stack([settings(trials), table["seed"].astype(float)])[order]
+def _once(trials: pd.DataFrame, values: np.ndarray) -> np.ndarray:
+    """Places of the rows that count: of those with equal parameters, whether axes or not, and seed the first with a value."""
+    order = np.argsort(np.isnan(values), kind="stable")
+    seeds = trials["seed"].astype(float) if "seed" in trials else np.full(len(trials), np.nan)
+    keys = np.column_stack([settings(trials), seeds])[order]
     repeated = pd.DataFrame(keys).duplicated().to_numpy() & ~np.isnan(keys[:, -1])
-    return table.loc[order[~repeated]]
-
-
-def _aggregated(table: pd.DataFrame, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """values, counts, spread and lost, each of this shape."""
-    size, finite = int(np.prod(shape)), np.isfinite(table["value"].to_numpy(dtype=float))
-    cells, values = table["cell"].to_numpy()[finite], table["value"].to_numpy(dtype=float)[finite]
-    counts = np.bincount(cells, minlength=size)
-    lost = np.bincount(table["cell"].to_numpy()[~finite], minlength=size)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.bincount(cells, values, minlength=size) / counts
-        squares = np.bincount(cells, (values - means[cells]) ** 2, minlength=size)
-        spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
-    return [array.reshape(shape) for array in (means, counts, spread, lost)]
+    return order[~repeated]

@@ -16,8 +16,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.grids import grid
-from tune_cd.analysis.scores import BALANCE
+from tune_cd.analysis.grids import cells
+from tune_cd.analysis.scores import BALANCE, parameter_names
 
 DROP = 0.05
 """A width is the distance at which the score is this share of its best value lower, as in n-95."""
@@ -67,17 +67,16 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the best
     one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum: of a
     Gaussian ridge, share 0.25 finds widths that are 5 % too large, 0.5 finds 15 %, and intervals know nothing of that: they are those of a quadratic.
-    trials, axes and errors: as in `analysis.grid`, whose cells are the settings (means over seeds); axes of one value are left
+    trials, axes and errors: as in `analysis.cells`, which are the settings (means over seeds); axes of one value are left
     out, as are settings without a batch size beside others that have one. Raises ValueError also for a share outside (0, 1], where no
     axis took two values, for too few settings, a quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 more are needed
     to tell how uncertain they are, and for settings that leave it open, on a line or with an axis of two values.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
-    cells = grid(trials, score, axes)
-    frame = cells.frame()
+    frame = cells(trials, score, axes)
     frame = frame[frame["count"] > 0]
-    names = tuple(name for name in cells.names if frame[name].nunique() > 1)
+    names = tuple(name for name in axes or parameter_names(trials) if frame[name].nunique() > 1)
     frame = frame.dropna(subset=list(names))
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
@@ -178,10 +177,12 @@ def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
     """
     distance = np.linalg.norm((x - centre), axis=1)
     order = np.argsort(distance, kind="stable")
-    for count in range(least, len(x) + 1):
+    count = least
+    while count < len(x):
         near = np.flatnonzero(distance <= distance[order[count - 1]] + 1e-9)
         if _spans(x[near] - centre):
             return near
+        count = max(len(near), count * 6 // 5) + 1  # in steps: thousands may lie on one line
     return np.arange(len(x))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import balance_gain, best_so_far, curves_of, grid, means_over_seeds, search_lines, subloss_statistics, sublosses, summary
+from tune_cd.analysis import balance_gain, best_so_far, cells, curves_of, grid, means_over_seeds, search_lines, subloss_statistics, sublosses, summary
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.scores import BALANCE, PROBLEM, parameter, present, score_column, score_names, with_scores
 from tune_cd.redaction import redact
@@ -58,11 +58,11 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     wide = with_scores(trials)
     found = findings(trials, ranges)
     axes = _axes(trials, found.names)
-    cells = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
-    full = is_grid(cells, axes[:2]) and (len(axes) < 3 or is_grid(cells, axes))
+    whole = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
+    full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     scores = [score for score in score_names(trials) if score not in ("positive_term", "entropy_term")]
     scores = [*scores, *(term for term in ("positive_term", "entropy_term") if trials[term].notna().any())][:SCORES]
-    content = _grid(trials, wide.loc[(cells if full else trials).index], axes, scores, full) if len(axes) else None
+    content = _grid(wide.loc[(whole if full else trials).index], axes, scores, full) if axes else None
     return {
         "name": name,
         "facts": _facts(trials),
@@ -76,7 +76,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "top": TOP,
         "curves": _curves(trials),
         "lines": _lines(trials, axes),
-        "tables": _tables(found, cells if full else None),
+        "tables": _tables(found, whole if full else None),
         "provenance": _provenance(trials),
     }
 
@@ -91,39 +91,23 @@ def _axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return axes + few[:1] if len(axes) == 2 else axes
 
 
-def _grid(trials: pd.DataFrame, cells: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
+def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
     """Every setting that was tried along the axes: means over trainings, spreads, and which trials they are."""
-    grids = {score: grid(cells, score, axes) for score in scores} or {"val_score": grid(cells, "val_score", axes)}
-    first = next(iter(grids.values()))
-    at = np.argwhere(first.counts + first.lost > 0)
-    where = {tuple(place): number for number, place in enumerate(at.tolist())}
-    members: list[list[int]] = [[] for _ in at]
-    lost = np.zeros(len(at), dtype=int)
-    ticks = [{_key(value): place for place, value in enumerate(tick.tolist())} for tick in first.ticks]
-    columns = [parameter(trials, axis) for axis in axes]
-    inside, completed = set(cells.index), (trials["status"] == "completed").tolist()
-    for row in range(len(trials)):
-        place = tuple(tick.get(_key(column[row]), -1) for tick, column in zip(ticks, columns))
-        if row in inside and place in where:
-            members[where[place]].append(row)
-            lost[where[place]] += not completed[row]
-    padding = [[None]] * (3 - len(axes))
-    index = tuple(at.T)
+    tried = cells(wide, "val_score", axes)
+    ticks, at = zip(*(np.unique(tried[axis].to_numpy(dtype=float), return_inverse=True) for axis in axes))
+    absent = 3 - len(axes)
+    measured = {score: cells(wide, score, axes) for score in scores}
     return {
         "full": full,
-        "ticks": [_numbers(tick) for tick in first.ticks] + padding,
+        "ticks": [_numbers(tick) for tick in ticks] + [[None]] * absent,
         "cells": {
-            "at": [[*place, *([0] * (3 - len(axes)))] for place in at.tolist()],
-            "trials": members,
-            "lost": lost.tolist(),
-            "values": {score: _numbers(one.values[index]) for score, one in grids.items() if score in scores},
-            "spread": {score: _numbers(one.spread[index]) for score, one in grids.items() if score in scores},
+            "at": np.column_stack([*at, *[np.zeros(len(tried), dtype=int)] * absent]).tolist(),
+            "trials": [sorted(map(int, rows)) for rows in tried["trials"]],
+            "lost": tried["lost"].tolist(),
+            "values": {score: _numbers(table["value"]) for score, table in measured.items()},
+            "spread": {score: _numbers(table["spread"]) for score, table in measured.items()},
         },
     }
-
-
-def _key(value: float) -> float:
-    return round(float(np.log2(value)), 9) if value == value else np.inf
 
 
 def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> list[dict[str, Any]]:
@@ -205,12 +189,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _tables(found: Findings, cells: pd.DataFrame | None) -> list[dict[str, Any]]:
+def _tables(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]:
     """What is small enough to read as a table."""
     tables = []
     trials = found.trials
-    if cells is not None and averages_of(cells) and cells["batch_size"].notna().all():
-        tables.append(_gain_table(cells))
+    if whole is not None and averages_of(whole) and whole["batch_size"].notna().all():
+        tables.append(_gain_table(whole))
     if set(trials["search"]) >= {"S1", "S3"}:
         modes = memory_modes(means_over_seeds(trials))
         tables.append(_table("Cross-batch memory", modes.reset_index(names="balance"), "Best of each mode by validation; R@1 on the test split."))
@@ -233,8 +217,8 @@ def _comparison(trials: pd.DataFrame) -> list[dict[str, Any]]:
     curves = curves_of(trials)
     for landscape, own in grouped(curves, "landscape").items():
         if len({curve.study for curve in own}) > 1:
-            cells = compared(summary(own), ["AUC@10", "AUC@20", "n-95", "t-95"]).droplevel(0, axis=1)
-            tables.append(_table(f"Searches on {landscape}, all studies", cells.reset_index(), f"{AUC_NOTE} t-95: seconds until then."))
+            table = compared(summary(own), ["AUC@10", "AUC@20", "n-95", "t-95"]).droplevel(0, axis=1)
+            tables.append(_table(f"Searches on {landscape}, all studies", table.reset_index(), f"{AUC_NOTE} t-95: seconds until then."))
     best = pd.concat([best_values(rows).assign(study=study) for study, rows in trials.groupby("study")])
     if len(best):
         columns = ["study", *(name for name in best if name != "study")]
@@ -246,10 +230,10 @@ AUC_NOTE = "AUC@k: mean over the first k trials of the test score of the best so
 ALIKE_NOTE = "alike: settings within 1 % of the best validation score, and the range of their weights."
 
 
-def _gain_table(cells: pd.DataFrame) -> dict[str, Any]:
-    score = "test_score" if cells["test_score"].notna().any() else "val_score"
-    averages = averages_of(cells)
-    gain = balance_gain(grid(cells, score), per_class(cells), averages, select=grid(cells))
+def _gain_table(whole: pd.DataFrame) -> dict[str, Any]:
+    score = "test_score" if whole["test_score"].notna().any() else "val_score"
+    averages = averages_of(whole)
+    gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
     mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in gain.filter(like="gain_").mean().items())
     return _table("What balancing gains at each batch size", gain[columns].reset_index(), f"Scores of the {'test' if score == 'test_score' else 'validation'} split, each cell chosen by validation. Mean over batch sizes: {mean}.")

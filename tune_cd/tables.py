@@ -17,6 +17,7 @@ import pandas as pd
 
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.comparison import BUDGETS
+from tune_cd.analysis.scores import PROBLEM
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
@@ -59,6 +60,7 @@ BASE_SCORES = {"P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "te
 
 CELLS = {
     **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) for k in BUDGETS},
+    "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: f"{row.t95:.1f}" if isfinite(row.t95) else "never",
     "stuck": lambda row: f"{row.stuck:.1%}",
@@ -96,13 +98,13 @@ def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 
 
 def best_values(trials: pd.DataFrame, batch_size: int | None = None) -> pd.DataFrame:
-    """The best balance of every dataset, task and loss, as in `ssec:best_hp_values` (there with batch_size 64; None: of all).
+    """The best balance of every dataset, task, loss and metric, as in `ssec:best_hp_values` (there with batch_size 64; None: of all).
 
     Chosen by the validation score, means over seeds. alike: how many settings have a score within ALIKE of the best, and
     alike_Lambda_p, alike_Lambda_e: the range of their weights. Problems without a completed trial have no row.
     """
     rows = []
-    for (dataset, task, loss), group in trials.groupby(["dataset", "task", "loss"], dropna=False):
+    for (dataset, task, loss, metric), group in trials.groupby(list(PROBLEM), dropna=False):
         group = group if batch_size is None else group[group["batch_size"] == batch_size]
         group = means_over_seeds(group[group["Lambda_p"].notna() & group["Lambda_e"].notna()])
         best = best_trial(group)
@@ -111,8 +113,8 @@ def best_values(trials: pd.DataFrame, batch_size: int | None = None) -> pd.DataF
         alike = group[group["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])].drop_duplicates(["Lambda_p", "Lambda_e", "batch_size"])
         spans = {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
         chosen = {name: best[name] for name in ("Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score")}
-        rows.append({"dataset": dataset, "task": task, "loss": loss} | chosen | {"alike": len(alike)} | spans)
-    columns = ["dataset", "task", "loss", "Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "alike", "alike_Lambda_p", "alike_Lambda_e"]
+        rows.append({"dataset": dataset, "task": task, "loss": loss, "metric_name": metric} | chosen | {"alike": len(alike)} | spans)
+    columns = ["dataset", "task", "loss", "metric_name", "Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "alike", "alike_Lambda_p", "alike_Lambda_e"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -123,7 +125,7 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
     balance of each dataset and loss by validation, means over seeds; subsets keep their own names (`name-<classes>`).
     """
     rows = [{"dataset": dataset, "source": source, "loss": loss} | scores for dataset, source, loss, scores in BASE_NUMBERS]
-    for (dataset, loss), group in trials.groupby(["dataset", "loss"]):
+    for (dataset, _, loss, _), group in trials.groupby(list(PROBLEM), dropna=False):
         best = best_trial(means_over_seeds(group))
         if best is not None:
             scores = {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
@@ -133,12 +135,12 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
-    """The best of each balance mode of the experiment on cross-batch memory, by validation (`sec:xbm`).
+    """The best of each balance mode of the experiment on cross-batch memory, by validation, means over seeds (`sec:xbm`).
 
     Indexed by MEMORY_MODES; columns Lambda_p, Lambda_e, val_score, test_score and recall_at_1 on the test split, NaN where
     no trial has completed or the score was not measured.
     """
-    rows = {}
+    rows, trials = {}, means_over_seeds(trials)
     for label, searches in MEMORY_MODES.items():
         best = best_trial(trials[trials["search"].isin(searches)])
         names = ("Lambda_p", "Lambda_e", "val_score", "test_score")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import maps_of, score_column
+from tune_cd.analysis.scores import maps_of, parts_of, score_column
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -20,7 +20,7 @@ class Curve:
     """The best so far of one search, a value a trial in the order they ended; vizier's ConvergenceCurve, with a clock.
 
     landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported score of
-    what the search held best; the landscape's lowest while it had nothing, `low`. started, ended [n]: seconds (in replays
+    what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting` trials. started, ended [n]: seconds (in replays
     durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]: reserved for each trial; 1
     where trials ran without any, so that GPU-seconds are the seconds of their processes then.
     Raises ValueError for arrays of different lengths or without a trial.
@@ -35,6 +35,7 @@ class Curve:
     ended: np.ndarray
     gpus: np.ndarray
     study: str = ""
+    waiting: int = 0
 
     def __post_init__(self):
         lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
@@ -56,21 +57,25 @@ class Curve:
 
     def used(self, until: float) -> float:
         """GPU time that trials had run by a time, those still running included."""
-        return float((self.gpus * np.clip(np.minimum(self.ended, until) - self.started, 0.0, None)).sum())
+        return _used(until, self.started, self.ended, self.gpus)
 
 
 def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
     """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
 
     score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one setting with
-    several seeds are one trial, with their mean. Where the reported score was not measured it is `told` itself.
-    A landscape is a dataset, with task and loss behind it where the table has several of them.
+    several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told` itself; where only some
+    have it, the others count for nothing. A landscape is a dataset, with what else of problem and set-up the table has several of.
+    Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
     """
     if trials.empty:
         return []
     rows = _with_all_times(means_over_seeds(trials), trials).assign(landscape=_landscapes)
     rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
-    rows["reported"] = score_column(rows, score).fillna(rows["told"]).where(rows["told"].notna())
+    reported = score_column(rows, score)
+    absent = reported.isna().groupby(rows["landscape"]).transform("all")
+    rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
+    rows["told"] = rows["told"].where(rows["reported"].notna())
     lowest = rows.groupby("landscape")["reported"].min()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
     curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
@@ -102,20 +107,26 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
     return scored.iloc[int(scored["val_score"].argmax())] if len(scored) else None
 
 
-def means_over_seeds(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting of a search: scores are means over its completed seeds, `seeds` is how many, and `val_std`,
-    `test_std` their standard deviations (NaN for one); the rest is the first of its rows'.
+def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
+    """One row a setting: scores are means over its completed seeds, `seeds` is how many, `trained` how many were begun, `val_std`
+    and `test_std` the standard deviations (NaN for one); the rest is the first of its rows'.
+
+    by: fields that tell settings apart; those of SETTING, of one search each, or `analysis.scores.settings`' for all searches.
     """
     trials = trials.assign(scores=maps_of(trials, "scores"))
-    setting = [name for name in SETTING if name in trials]
+    setting = [name for name in by if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
     means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
     for name in ("val", "test"):
         means[f"{name}_score"], means[f"{name}_std"] = completed[f"{name}_score"].mean(), completed[f"{name}_score"].std()
     means["seeds"] = completed.size().reindex(means.index, fill_value=0)
-    if (means["seeds"] > 1).any():
-        scores = completed["scores"].agg(lambda maps: pd.DataFrame(list(maps)).mean().to_dict())
-        means["scores"] = scores.reindex(means.index).where(means["seeds"] > 0, means["scores"])
+    means["trained"] = trials.groupby(setting, dropna=False).size().reindex(means.index)
+    several = (means["seeds"] > 1).to_numpy()
+    if several.any():
+        wide = pd.DataFrame(list(trials["scores"]), index=trials.index, dtype=float)[trials["status"] == "completed"]
+        averages = wide.groupby([trials.loc[wide.index, name] for name in setting], dropna=False).mean().reindex(means.index[several])
+        maps = [{name: value for name, value in zip(averages.columns, row) if value == value} for row in averages.to_numpy().tolist()]
+        means.loc[several, "scores"] = pd.Series(maps, index=means.index[several], dtype=object)
     return means.reset_index().sort_values(setting, ignore_index=True)
 
 
@@ -160,10 +171,13 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
-    """What each trial's search was on: the dataset, and task or loss where the table has several."""
-    parts = ["dataset", *(name for name in ("task", "loss") if trials[name].nunique() > 1)]
-    said = [" ".join(str(part) for part in row if pd.notna(part)) or "?" for row in trials[parts].itertuples(index=False)]
-    return pd.Series(said, index=trials.index, dtype=object)
+    """What each trial's search was on: the dataset, and what else of problem and set-up the table has several of."""
+    names = pd.Series("?", index=trials.index, dtype=object)
+    for words, rows in parts_of(trials):
+        dataset = rows["dataset"].iloc[0]
+        varied = trials["dataset"].nunique(dropna=False) > 1 and pd.notna(dataset)
+        names[rows.index] = words if varied else " ".join(filter(None, [str(dataset) if pd.notna(dataset) else "", words])) or "?"
+    return names
 
 
 def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFrame, low: float) -> Curve:
@@ -174,7 +188,7 @@ def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFr
     last = np.maximum.accumulate(np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1))
     reported = rows["reported"].to_numpy(dtype=float)
     reached = np.where(last >= 0, reported[last], low)
-    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study)
+    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study, waiting=int((last < 0).sum()))
 
 
 def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -186,4 +200,9 @@ def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _clock(over: str, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-    return ended if over == "seconds" else np.cumsum(gpus * (ended - started))
+    """When each trial ended, on that axis. GPU time used by then includes what trials still running have taken."""
+    return ended if over == "seconds" else np.array([_used(until, started, ended, gpus) for until in ended])
+
+
+def _used(until: float, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> float:
+    return float((gpus * np.clip(np.minimum(ended, until) - started, 0.0, None)).sum())

@@ -1,6 +1,8 @@
 """A table's columns as the rest of the analysis wants them: scores by name, parameters in octaves, one problem at a time."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,13 @@ BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these have no common scale."""
+
+SET_UP = (
+    "network", "weights", "embedding", "image_size", "images_seen", "evaluations", "probe_epochs", "k", "margin", "temperature", "distance", "q", "augmentation",
+    "optimizer", "learning_rate", "schedule", "precision", "memory", "memory_size", "memory_start", "test", "test_image_size",
+)  # fmt: skip
+"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
+are of different landscapes. A user's own configuration may have any fields; only these are compared."""
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
@@ -89,10 +98,41 @@ def octaves(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def require_one(trials: pd.DataFrame, fields: Sequence[str] = PROBLEM) -> None:
-    """Raises ValueError, saying what there is, if trials differ in one of these fields."""
+    """Raises ValueError, saying what there is, if trials differ in one of these fields, or in their set-up."""
     several = [name for name in fields if name in trials and trials[name].nunique() > 1]
     if several:
         raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}; select one")
+    if "config" in trials and len(trials):
+        said = [json.loads(text) for text in set_ups(trials).unique() if text != "{}"]
+        differing = {name: sorted({str(one.get(name)) for one in said}) for name in SET_UP if len({str(one.get(name)) for one in said}) > 1}
+        if differing:
+            raise ValueError(f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does")
+
+
+def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of every problem and set-up that a table mixes, with what tells each from the others; the whole table with "" where
+    there is one. Rows that do not say their set-up, as of trainings that were lost, count with the most frequent one."""
+    keys = trials.assign(set_up=set_ups(trials) if "config" in trials else "{}")
+    known = keys["set_up"][keys["set_up"] != "{}"]
+    if len(known):
+        keys["set_up"] = keys["set_up"].where(keys["set_up"] != "{}", known.mode()[0])
+    fields = [name for name in PROBLEM if name in trials and trials[name].nunique(dropna=False) > 1]
+    said = {text: json.loads(text) for text in keys["set_up"].unique()}
+    differing = [name for name in SET_UP if len({json.dumps(fields.get(name)) for fields in said.values()}) > 1]
+    for key, rows in keys.groupby([*fields, "set_up"], dropna=False, sort=True):
+        words = [str(value) for value in key[:-1] if pd.notna(value)] + [f"{name}={said[key[-1]].get(name)}" for name in differing]
+        yield " ".join(words), trials.loc[rows.index]
+
+
+def set_ups(trials: pd.DataFrame) -> pd.Series:
+    """The SET_UP fields that each trial's configuration has, as JSON; "{}" for none."""
+    return trials["config"].map(_set_up).astype(object)
+
+
+@lru_cache(maxsize=1 << 17)
+def _set_up(config: str) -> str:
+    said = json.loads(config)
+    return json.dumps({name: said[name] for name in SET_UP if said.get(name) is not None})
 
 
 def completed(trials: pd.DataFrame) -> pd.DataFrame:

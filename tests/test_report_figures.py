@@ -22,7 +22,7 @@ def names(files: list[Path], folder: Path) -> set[str]:
 def written(tmp_path_factory):
     """(the files of a full grid and of two searches of five seeds, their folder)."""
     folder = tmp_path_factory.mktemp("figures")
-    searches = [search_study([0.2, 0.3 + seed / 50, 0.5], search, seed, study="lines") for search in ("cd", "random") for seed in range(5)]
+    searches = [search_study([0.2, 0.3 + seed / 50, 0.5], search, seed, study="lines", dataset="sop-12") for search in ("cd", "random") for seed in range(5)]
     return write_figures(pd.concat([full_grid(6, (16, 64)), *searches], ignore_index=True), folder), folder
 
 

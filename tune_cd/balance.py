@@ -35,6 +35,17 @@ def average_weights(average: str, batch_size: int, k: int = 2) -> tuple[float, f
     return (k - 1) / (batch_size - 1), (batch_size - k) / (batch_size - 1)
 
 
+def ratio(average: str, batch_size: float, k: int = 2) -> float:
+    """λ_e / λ_p of an average; the separate one's is 1, whatever the batch. Raises ValueError as `average_weights`, and for a batch
+    size that is not known (NaN) where it matters."""
+    if average == "separate":
+        return 1.0
+    if batch_size != batch_size:
+        raise ValueError(f"average {average!r}: where it lies depends on the batch size, which is not known")
+    positive, entropy = average_weights(average, int(batch_size), k)
+    return entropy / positive
+
+
 def from_recipe(learning_rate: float, average: str, batch_size: int, k: int = 2) -> dict[str, float]:
     """{"Lambda_p", "Lambda_e"} of a recipe. Raises ValueError as `average_weights`, or for a learning rate <= 0."""
     if not (isfinite(learning_rate) and learning_rate > 0):
@@ -48,8 +59,8 @@ def off_diagonal(h: dict, average: str, batch_size: int, k: int = 2) -> float:
 
     0: on the diagonal; positive: more weight on the entropy term than the recipe gives.
     """
-    positive, entropy = average_weights(average, batch_size, k)
-    return log2(h["Lambda_e"] / h["Lambda_p"]) - log2(entropy / positive)
+    average_weights(average, batch_size, k)  # refuses what is no batch
+    return log2(h["Lambda_e"] / h["Lambda_p"]) - log2(ratio(average, batch_size, k))
 
 
 def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:

@@ -59,16 +59,16 @@ BASE_SCORES = {"P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "te
 # Search methods -----------------------------------------------------------------------------------------------
 
 CELLS = {
-    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) for k in BUDGETS},
+    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-" for k in BUDGETS},
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
-    "t-95": lambda row: f"{row.t95:.1f}" if isfinite(row.t95) else "never",
+    "t-95": lambda row: _time(row.t95, 1),
     "stuck": lambda row: f"{row.stuck:.1%}",
-    "GPU time": lambda row: f"{row.gpu95:.0f}" if isfinite(row.gpu95) else "never",
+    "GPU time": lambda row: _time(row.gpu95, 0),
     **{f"ΔAUC@{k}": lambda row, k=k: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") for k in BUDGETS},
     **{f"p@{k}": lambda row, k=k: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-" for k in BUDGETS},
 }
-"""Column of a printed table -> its cell from a row of `analysis.summary`."""
+"""Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of searches of fewer trials."""
 
 
 def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape") -> pd.DataFrame:
@@ -220,6 +220,10 @@ def _mean(value: float, half: float, sign: str = "") -> str:
     if not isfinite(value):
         return "-"
     return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
+
+
+def _time(value: float, digits: int) -> str:
+    return "-" if np.isnan(value) else f"{value:.{digits}f}" if isfinite(value) else "never"
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:

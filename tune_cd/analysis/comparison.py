@@ -1,7 +1,7 @@
 """Search methods compared: curves -> the numbers of `tab:hp_res` and `tab:ablation`, with intervals and paired tests."""
 
 from collections.abc import Sequence
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
 
     auc5 to auc50 (BUDGETS): AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (Student's t).
     n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
-    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in wall-clock time (with
+    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in wall-clock time, NaN where that is unknown (with
     trials of equal length: rounds of all workers); gpu95: the GPU time used up by then; both in the curves' own unit.
     stuck: share of searches that end below 95 %. d5 to d50: AUC@k less the reference method's, the mean over pairs of equal
     seeds (of several searches with one seed their mean), *_ci, and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs, not
@@ -78,7 +78,7 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
     row["n95"] = n_to_reach(target, reached) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
     row["t95"] = _time_to_reach(target, searches)
-    row["gpu95"] = float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else inf
+    row["gpu95"] = float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else row["t95"]
     row["stuck"] = float(np.mean([not curve[-1] >= target for curve in reached]))
     return row
 
@@ -118,10 +118,10 @@ def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _time_to_reach(target: float, searches: list[Curve]) -> float:
-    """When the mean over searches of what was reached by then first is at least `target`; inf: never, or times are unknown."""
+    """When the mean over searches of what was reached by then first is at least `target`; inf: never; NaN: times are unknown."""
     last = np.max([search.ended[-1] for search in searches])
     if not isfinite(last):
-        return inf
+        return nan
     step = max(TIME_STEP, last / 10_000)
     clock = np.arange(step, last + step, step)
     reached = np.flatnonzero(np.mean([search.at(clock, "seconds") for search in searches], axis=0) >= target)

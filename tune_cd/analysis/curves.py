@@ -65,7 +65,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
 
     score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one setting with
     several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told` itself; where only some
-    have it, the others count for nothing. A landscape is a dataset, with what else of problem and set-up the table has several of.
+    have it, the others count for nothing. A landscape is a dataset, or the study where rows name none, with what else of problem and set-up the table has several of.
     Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
     """
     if trials.empty:
@@ -171,12 +171,12 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
-    """What each trial's search was on: the dataset, and what else of problem and set-up the table has several of."""
-    names = pd.Series("?", index=trials.index, dtype=object)
+    """What each trial's search was on: the dataset, or the study where there is none, and what else of problem and set-up the table
+    has several of."""
+    trials = trials.assign(dataset=trials["dataset"].fillna(trials["study"]))
+    names = pd.Series(trials["dataset"].iloc[0], index=trials.index, dtype=object)
     for words, rows in parts_of(trials):
-        dataset = rows["dataset"].iloc[0]
-        varied = trials["dataset"].nunique(dropna=False) > 1 and pd.notna(dataset)
-        names[rows.index] = words if varied else " ".join(filter(None, [str(dataset) if pd.notna(dataset) else "", words])) or "?"
+        names[rows.index] = words if trials["dataset"].nunique() > 1 else f"{names.iloc[0]} {words}".strip()
     return names
 
 

@@ -24,7 +24,7 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
     within = grid.steps[1] / 2 if within is None else within
     if not np.isfinite(within):
         raise ValueError("a grid of one Lambda_e has no step: say how many octaves away counts as reachable, within=...")
-    ratios = np.array([_ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
+    ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
     away = entropy[None, :, None] - positive[:, None, None] - ratios
     return np.abs(away) <= within + 1e-9
@@ -53,13 +53,6 @@ def balance_gain(
             row |= _best(grid, select, cells, place, name)
         rows.append(row | {f"gain_{average}": row["best"] - row[average] for average in averages})
     return pd.DataFrame(rows, index=pd.Index(grid.ticks[2], name="batch_size"))
-
-
-def _ratio(average: str, batch_size: float, k: int) -> float:
-    if np.isnan(batch_size) and average != "separate":
-        raise ValueError(f"average {average!r}: where it lies depends on the batch size, which these trials do not say")
-    positive, entropy = (1.0, 1.0) if np.isnan(batch_size) else balance.average_weights(average, int(batch_size), k)
-    return float(np.log2(entropy / positive))
 
 
 def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int, name: str) -> dict[str, float]:

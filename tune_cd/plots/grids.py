@@ -60,10 +60,13 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
     return figure
 
 
-def plane(grid: Grid, batch_size: float | None = None, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8) -> Figure:
+def plane(
+    grid: Grid, batch_size: float | None = None, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8, select: Grid | None = None
+) -> Figure:
     """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, with the best cell and the best that each average reaches.
 
-    batch_size: None: that of the best cell. Raises ValueError as `grid_slices`, and for a batch size that the grid has not.
+    batch_size: None: that of the best cell. select: the grid in which those are chosen, such as the validation score's; None:
+    in `grid` itself, as the paper's figures do. Raises ValueError as `grid_slices`, and for a batch size that the grid has not.
     """
     slices = _slices(grid)
     asked = [pair for pair in slices if batch_size in (None, pair[0]) or (pair[0] is not None and np.isnan([pair[0], batch_size]).all())]
@@ -82,7 +85,7 @@ def plane(grid: Grid, batch_size: float | None = None, averages: Sequence[str] =
     shown = _shown(grid, averages)
     _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
-    handles = _mark_best(axes, grid, values, marked)
+    handles = _mark_best(axes, grid, values, marked, values if select is None else np.where(np.isfinite(values), select.values[place], np.nan))
     axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
     axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
     if tick is not None and np.isfinite(tick):
@@ -134,10 +137,7 @@ def _diagonals(grid: Grid, averages: Sequence[str], batch_size: float | None, k:
     """average -> Lambda_e / Lambda_p of the recipes that it makes."""
     ratios = {}
     for average in _shown(grid, averages):
-        if average == "global" and np.isnan(batch_size):
-            raise ValueError("the global average's diagonal depends on the batch size, which is NaN")
-        positive, entropy = balance.average_weights(average, batch_size, k) if average != "separate" else (1.0, 1.0)
-        ratios[average] = entropy / positive
+        ratios[average] = balance.ratio(average, batch_size, k)
     return ratios
 
 
@@ -180,11 +180,11 @@ def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0
     return 2.0 ** np.array(corners).transpose(2, 0, 1)
 
 
-def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray]) -> list[Line2D]:
-    """A mark on the best of each set of cells, its value and place in words."""
+def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray) -> list[Line2D]:
+    """A mark on the best of each set of cells by one score, its value and place in words."""
     handles = []
     for name, cells in among.items():
-        found = top_cells(np.where(cells, values, np.nan), 1)
+        found = top_cells(np.where(cells, chosen_by, np.nan), 1)
         style = AVERAGES.get(name, BALANCED)
         marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
         text = "best" if name == "best" else f"best with {name} average"

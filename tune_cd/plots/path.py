@@ -23,15 +23,16 @@ def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
     """Every line search as a line through its points, trials numbered in the order of asking, start and best marked.
 
     trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with line
-    searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch size. Rows
-    of a setting that was trained several times, with other seeds or again, are drawn once. Numbers that would overlap are
+    searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch size. A
+    setting that was trained with several seeds is drawn once, with its mean. Numbers that would overlap are
     left out. Raises ValueError for trials of more than one study.
     """
     if trials["study"].nunique() > 1:
         raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
     rows, of = _one_search(trials)
-    rows = rows.assign(lost=rows["status"] != "completed")
-    rows = rows.sort_values(["trial_index", "lost"], kind="stable").drop_duplicates("trial_index")
+    lost = rows["status"] != "completed"
+    means = rows["val_score"].where(~lost).groupby(rows["trial_index"]).transform("mean")
+    rows = rows.assign(lost=lost, val_score=means).sort_values(["trial_index", "lost"], kind="stable").drop_duplicates("trial_index")
     if batch_size is not None:
         rows = rows[rows["batch_size"] == batch_size]
     rows = rows[rows["Lambda_p"].notna() & rows["Lambda_e"].notna()]

@@ -31,9 +31,8 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
     low, high = box
     line = np.array([low, high])
     for average in averages:
-        positive, entropy = balance.average_weights(average, batch_size, k)
         style = AVERAGES[average]
-        axes.plot(line, line * entropy / positive, linestyle=style.line, color=style.colour, linewidth=1.5, label=f"{average} average", zorder=1)
+        axes.plot(line, line * balance.ratio(average, batch_size, k), linestyle=style.line, color=style.colour, linewidth=1.5, label=f"{average} average", zorder=1)
     scored = trials[trials["val_score"].notna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
     styles = styles_of(trials["search"])

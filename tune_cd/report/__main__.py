@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 import warnings
+from math import isfinite
 from pathlib import Path
 
 from tune_cd.redaction import redact
@@ -43,33 +44,45 @@ def main(argv: list[str] | None = None) -> int:
     """Write the page; 0, or 2 with a message for what cannot be read or written."""
     options = parser().parse_args(argv)
     try:
-        if options.watch is not None and not options.watch > 0:
-            raise ValueError(f"--watch {options.watch:g}: seconds, more than 0")
-        if not options.output.expanduser().parent.is_dir():
-            raise ValueError(f"-o {options.output}: there is no folder {options.output.expanduser().parent}")
-        _write(options)
+        _check(options)
+        try:
+            _write(options)
+        except KeyboardInterrupt:
+            if options.watch is not None:
+                _write_once(options, live=False)  # a page that goes on looking for a newer one would look for ever
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        pass
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises ValueError for what cannot be done."""
+    output = options.output.expanduser()
+    if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
+        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
+    if not output.parent.is_dir() or output.is_dir():
+        raise ValueError(f"-o {options.output}: a file in a folder that exists" + (", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"))
+    if options.figures is not None and options.figures.expanduser().exists() and not options.figures.expanduser().is_dir():
+        raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
 
 def _write(options: argparse.Namespace) -> None:
     watch = Watch(options.results, options.study)
     said = False
     while True:
-        live = options.watch is not None and watch.running()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            found = content(options.results, options.study, refresh=options.watch if live else None)
-        for warning in caught:
-            print(redact(f"warning: {warning.message}"), file=sys.stderr)
-        publish(options.output.expanduser(), render(found).encode())
+        try:
+            live = options.watch is not None and watch.running()
+            found = _write_once(options, live)
+        except OSError as error:
+            if not said:
+                raise
+            print(redact(f"warning: {error}; trying again"), file=sys.stderr)  # a store may be away for a while
+            time.sleep(options.watch)
+            continue
         if not said:
             number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-            print(f"{number} trials of {len(found['studies'])} {'study' if len(found['studies']) == 1 else 'studies'}: {options.output}", flush=True)
+            print(f"{number} trial{'s' * (number != 1)} of {len(found['studies'])} stud{'y' if len(found['studies']) == 1 else 'ies'}: {options.output}", flush=True)
             said = True
         if not live:
             break
@@ -78,6 +91,19 @@ def _write(options: argparse.Namespace) -> None:
         from tune_cd.report.figures import write_figures  # matplotlib takes its time
 
         print(f"{len(write_figures(read(options.results, options.study), options.figures.expanduser()))} figures and tables: {options.figures}")
+
+
+def _write_once(options: argparse.Namespace, live: bool) -> dict:
+    """Write the page as things are now; returns its content."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = content(options.results, options.study, refresh=options.watch if live else None)
+    if not found["studies"] and options.study is None and options.watch is None:
+        raise ValueError(f"there are no trials below {options.results}: RESULTS is the folder that holds trials/, or one .parquet file")
+    for warning in caught:
+        print(redact(f"warning: {warning.message}"), file=sys.stderr)
+    publish(options.output.expanduser(), render(found).encode())
+    return found
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.stats import t as student
 
 from tune_cd import balance
 from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
-from tune_cd.analysis.scores import octaves, parameter, parameter_of, present
+from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, present, settings
 from tune_cd.tables import ALIKE
 
 ON_DIAGONAL = 1e-6  # octaves
@@ -28,7 +27,7 @@ class Recipe:
     """The best trial that a conventional recipe reaches by its learning rate alone, and what the best of all has more.
 
     gain: on the test split (on validation where there is no test). low, high: its 95 % interval over the seeds that both were
-    trained with (Student's t on the pairs); NaN below two. pairs: their number. trials: how many lie on the recipe's diagonal.
+    trained with (Student's t on the pairs); NaN below two. pairs: their number. trials: how many settings lie on the recipe's diagonal.
     """
 
     average: str
@@ -55,7 +54,8 @@ class Findings:
     alike_ranges: dict[str, tuple[float, float]]
     edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
     late: bool
-    seeds: int  # trainings of the best setting
+    seeds: int  # completed trainings of the best setting
+    unfinished: int  # trainings of the best setting that did not complete
     noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
     ridge: Ridge | None
     names: tuple[str, ...]  # the searched parameters that took several values
@@ -65,12 +65,13 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     """trials: one study's rows, at least one. ranges: what was allowed, where it is known. Raises ValueError for several studies."""
     if trials["study"].nunique() != 1:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
-    means = means_over_seeds(trials)
+    trials = trials.assign(setting=setting_numbers(trials))
+    means = means_over_settings(trials)
     best = best_trial(means)
     names = tuple(name for name in present(trials) if len(np.unique(parameter(trials, name)[~np.isnan(parameter(trials, name))])) > 1)
     found = [] if best is None else [(average, _recipe(trials, means, best, average)) for average in averages_of(trials)]
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
-    alike = alike.assign(**{name: parameter(alike, name) for name in names}).drop_duplicates(list(names)) if len(alike) and names else alike[:1]
+    alike = alike.assign(**{name: parameter(alike, name) for name in names}) if len(alike) else alike
     return Findings(
         study=str(trials["study"].iloc[0]),
         trials=trials,
@@ -81,8 +82,9 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         alike=len(alike),
         alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names} if len(alike) else {},
         edges=_edges(best, names, ranges or _extents(trials, names)),
-        late=_late(means, best),
+        late=_late(trials, best),
         seeds=0 if best is None else int(best["seeds"]),
+        unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
         noise=_noise(trials),
         ridge=_ridge(trials),
         names=names,
@@ -105,27 +107,38 @@ def per_class(trials: pd.DataFrame) -> int:
     return int(json.loads(trials["config"].iloc[0]).get("k") or 2) if len(trials) else 2
 
 
-def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float = ON_DIAGONAL) -> tuple[pd.Series | None, int]:
+def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float | pd.Series = ON_DIAGONAL) -> tuple[pd.Series | None, int]:
     """The best trial that a recipe with this average reaches by its learning rate alone, whoever asked for it, and how many
     trials lie on its diagonal, at most `within` octaves of Lambda_e away. Trials without the two weights lie nowhere."""
     rows = trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()]
-    sizes = rows["batch_size"].dropna().unique()
-    ratios = {size: np.divide(*balance.average_weights(average, int(size), k)[::-1]) for size in sizes} if average != "separate" else {}
-    ratio = rows["batch_size"].map(ratios).astype(float) if ratios else 1.0
-    away = np.log2(rows["Lambda_e"] / rows["Lambda_p"]) - np.log2(ratio)
-    rows = rows[away.abs() <= within + 1e-9]
+    sizes, at = np.unique(rows["batch_size"].astype(float), return_inverse=True)
+    ratios = np.array([balance.ratio(average, size, k) for size in sizes])
+    away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
+    rows = rows[away.abs() <= within + 1e-9] if isinstance(within, float) else rows[away.abs() <= within[rows.index] + 1e-9]
     return best_trial(rows), len(rows)
 
 
-@lru_cache(maxsize=4096)
-def setup_of(config: str) -> str:
-    """What a configuration says beside the balance and the seed: trials that differ there cannot be compared."""
-    return json.dumps({name: value for name, value in json.loads(config).items() if name not in ("Lambda_p", "Lambda_e", "batch_size", "seed", "origin")}, sort_keys=True)
+def setting_numbers(trials: pd.DataFrame) -> pd.Series:
+    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting each."""
+    at = settings(trials).dropna(axis=1, how="all")
+    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
+
+
+def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting of a study, as `means_over_seeds`; a training that two searches asked for counts once.
+
+    trials: with the column of `setting_numbers`.
+    """
+    order = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
+    rows = trials.loc[order]
+    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
+    return means_over_seeds(rows, by=("setting",))
 
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
     """Whether the trials fill at least half of the product of the values of two parameters or more."""
-    if len(names) < 2 or not len(trials):
+    columns = [parameter(trials, name) for name in names]
+    if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns):
         return False
     at = pd.DataFrame({name: np.round(octaves(parameter(trials, name), name), 9) for name in names}).dropna()
     sizes = [at[name].nunique() for name in names]
@@ -134,11 +147,11 @@ def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
 
 def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average: str) -> Recipe | None:
     k = per_class(trials)
-    within = ON_DIAGONAL
-    if is_grid(trials, ("Lambda_p", "Lambda_e")):  # half a step, as in `analysis.reachable`
-        within = float(np.median(np.diff(np.unique(np.round(np.log2(trials["Lambda_e"].dropna()), 9))))) / 2
-    setups = means["config"].map(setup_of)
-    reached, number = best_reachable(means[setups == setup_of(best["config"])], average, k, within)
+    of_grid = means["search"] == "grid" if (means["search"] == "grid").any() else pd.Series(True, index=means.index)
+    within = pd.Series(ON_DIAGONAL, index=means.index)
+    if is_grid(means[of_grid], BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
+        within[of_grid] = float(np.median(np.diff(np.unique(np.round(np.log2(means.loc[of_grid, "Lambda_e"].dropna()), 9))))) / 2
+    reached, number = best_reachable(means, average, k, within)
     if reached is None:
         return None
     score = "test_score" if pd.notna(best["test_score"]) and pd.notna(reached["test_score"]) else "val_score"
@@ -156,8 +169,7 @@ def _paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series, score: st
 
 
 def _by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
-    same = (trials["search"] == of["search"]) & (trials["trial_index"] == of["trial_index"]) & (trials["status"] == "completed")
-    same &= (trials["search_seed"] == of["search_seed"]) | pd.isna(of["search_seed"])
+    same = (trials["setting"] == of["setting"]) & (trials["status"] == "completed")
     return trials[same].groupby("seed")[score].first()
 
 
@@ -176,6 +188,8 @@ def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict
     for name in names:
         value = parameter_of(best, name)
         low, high = ranges.get(name, (np.nan, np.nan))
+        if not low > 0:  # nothing is known, or the axis is not logarithmic
+            continue
         if np.log2(value / low) < AT_EDGE:
             edges[name] = "lower"
         elif np.log2(high / value) < AT_EDGE:
@@ -183,17 +197,17 @@ def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict
     return edges
 
 
-def _late(means: pd.DataFrame, best: pd.Series | None) -> bool:
+def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
     """Whether the best was among the last trials of its search, so that more might find better."""
     if best is None:
         return False
-    own = means[(means["search"] == best["search"]) & ((means["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))]
-    return len(own) >= 8 and best["search"] != "grid" and (own["trial_index"] > best["trial_index"]).mean() < LATE
+    asked = trials[(trials["search"] == best["search"]) & ((trials["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))]["trial_index"].unique()
+    return len(asked) >= 8 and best["search"] != "grid" and float((asked > best["trial_index"]).mean()) < LATE
 
 
 def _noise(trials: pd.DataFrame) -> float:
     score = "test_score" if trials["test_score"].notna().any() else "val_score"
-    groups = trials[trials["status"] == "completed"].groupby(["search", "search_seed", "trial_index"], dropna=False)[score]
+    groups = trials[trials["status"] == "completed"].drop_duplicates(["setting", "seed"]).groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]
     return float(np.sqrt((variances.dropna() * freedom).sum() / freedom.sum())) if freedom.sum() > 0 else np.nan

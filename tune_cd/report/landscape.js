@@ -58,7 +58,7 @@ function cellText(study, score, c) {
   const [number, seeds] = cellScore(study, score, c);
   const lines = [...cellParameters(study, c).map(([label, value]) => `${label} = ${value}`), [`${scoreLabel(study, score)}: ${number}`]];
   if (seeds) lines.push(seeds);
-  if (cells.lost[c]) lines.push(`${cells.lost[c]} diverged or failed`);
+  if (cells.lost[c]) lines.push(`${cells.lost[c]} did not complete`);
   const ids = cells.trials[c].map((row) => study.trials.trial_id[row]);
   lines.push(`${ids.length === 1 ? "trial" : "trials"} ${ids.slice(0, 4).join(", ")}${ids.length > 4 ? `, and ${ids.length - 4} more` : ""}`);
   return lines;
@@ -116,7 +116,7 @@ function landscapeFigure(study, view, theme, width) {
     layout[name] = { ...baseAxis(theme, axes[n].label), ...own };
   });
   if (grid.full) layout.plot_bgcolor = theme.paper;
-  layout.shapes = grid.full ? outlines(topCells(cells, study.top), grid, axes) : [];
+  layout.shapes = grid.full ? outlines(topCells(cells, outlined(study, view.score)), grid, axes) : [];
   const diagonals = diagonalTraces(study, view, layout, theme); // over the cells, under the points
   const lines = pathLines(study, view);
   const path = pathTraces(study, lines, theme);
@@ -124,6 +124,10 @@ function landscapeFigure(study, view, theme, width) {
   const best = bestTrace(study, view, cells, theme);
   if (grid.full) return { data: [...heatTraces(study, view, cells, scale, theme), ...diagonals, ...path, ...best], layout };
   return { data: [...diagonals, ...path, ...pointTraces(study, view, cells, scale, theme), ...best], layout };
+}
+
+function outlined(study, score) {
+  return study.scores.find(({ name }) => name === score)?.marked === false ? 0 : study.top; // of a loss's terms low is good, and not the aim
 }
 
 function topCells(cells, top) {
@@ -159,7 +163,7 @@ function heatTraces(study, view, cells, scale, theme) {
 }
 
 function pointTraces(study, view, cells, scale, theme) {
-  const top = new Set(topCells(cells, study.top));
+  const top = new Set(topCells(cells, outlined(study, view.score)));
   const trace = (name, some, marker) => ({
     type: "scatter", mode: "markers", name, cliponaxis: false, x: some.map((cell) => cell.x), y: some.map((cell) => cell.y), marker,
     customdata: some.map(({ c }) => [cellText(study, view.score, c), c]), hoverinfo: "none",
@@ -191,7 +195,7 @@ function diagonalTraces(study, view, layout, theme) {
 
 /** A star in the best cell of all, or above the best point, whose colour it would hide. */
 function bestTrace(study, view, cells, theme) {
-  const best = cells.find((cell) => cell.c === bestCell(study, view.score));
+  const best = cells.find((cell) => cell.c === bestCell(study, study.scores[0].name));
   if (!best) return [];
   const star = { type: "scatter", name: "best", x: [best.x], y: [best.y], hoverinfo: "skip", cliponaxis: false };
   if (!study.grid.full || study.axes.length < 2) {
@@ -236,7 +240,7 @@ function pathNumbers(lines, { xaxis, yaxis }) {
 function aloneFigure(study, view, cells, theme, width) {
   const [axis] = study.axes;
   const sorted = cells.filter((cell) => cell.value !== null).sort((a, b) => a.x - b.x);
-  const top = new Set(topCells(cells, study.top));
+  const top = new Set(topCells(cells, outlined(study, view.score)));
   const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 16, b: 56 });
   layout.xaxis = { ...baseAxis(theme, axis.label), type: axis.log ? "log" : "linear", range: axisRange(study.grid.ticks[0], axis.log, false) };
   Object.assign(layout.xaxis, logTicks(axis, layout.xaxis.range, width < 520));

@@ -165,7 +165,7 @@ function drawSmallTables(one) {
 function noLandscape(one) {
   if (!one.trials.trial_id.length) return "No trial has ended yet, so there is no landscape to show.";
   if (!one.axes.length || !one.grid) return "No parameter was searched in a way that can be drawn, so there is no landscape.";
-  return one.grid.cells.at.length && one.scores.length ? null : "No setting has been run yet, so there is no landscape to show.";
+  return one.grid.cells.at.length && one.scores.length ? null : "No setting has a score, so there is no landscape to show.";
 }
 
 function drawLandscape(one) {
@@ -216,7 +216,7 @@ function drawKey(one, now) {
   const items = [];
   if (cells.some((cell) => cell.value !== null)) {
     const outline = full ? ["rect", { ...ink, x: 7, y: 2, width: 14, height: 14 }] : ["circle", { ...ink, cx: 14, cy: 9, r: 6.5 }];
-    if (one.top) items.push([[outline], `the best ${one.top}${one.axes.length > 2 ? " of this slice" : ""}`]);
+    if (outlined(one, now.score)) items.push([[outline], `the best ${one.top}${one.axes.length > 2 ? " of this slice" : ""}`]);
     const star = ["path", { d: STAR, fill: full ? "var(--paper)" : "currentColor", stroke: "currentColor", "stroke-width": 1.3 }];
     if (cells.some((cell) => cell.c === bestCell(one, now.score))) items.push([[star], "the best of all"]);
   }

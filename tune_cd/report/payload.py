@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import balance_gain, best_so_far, cells, curves_of, grid, means_over_seeds, search_lines, subloss_statistics, sublosses, summary
+from tune_cd.analysis import Curve, balance_gain, cells, curves_of, grid, search_lines, subloss_statistics, sublosses, summary
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.scores import BALANCE, PROBLEM, parameter, present, score_column, score_names, with_scores
+from tune_cd.analysis.scores import BALANCE, parameter, parts_of, present, score_column, score_names, with_scores
 from tune_cd.redaction import redact
 from tune_cd.report.findings import Findings, Ranges, averages_of, findings, is_grid, per_class
 from tune_cd.report.words import LETTERS, summarise
@@ -24,7 +24,7 @@ from tune_cd.tables import best_values, cell_text, compared, memory_modes
 DIGITS = 6  # significant ones of every number in the page
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
-SCORES = 24  # choices of a score, at most
+SCORES = 40  # choices of a score, at most
 COLUMNS = ("trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
            "images_seen", "train_seconds", "hostname", "device", "gpus")  # fmt: skip
 
@@ -39,18 +39,16 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     """
     studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
     return {
-        "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": list(notes),
+        "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": [redact(note) for note in notes],
         "tables": _comparison(trials) if len(studies) > 1 else [], "studies": studies,
     }  # fmt: skip
 
 
 def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(study, label, rows): a study is one part, or one a problem where its scores have no common scale."""
+    """(study, label, rows): a study is one part, or one a problem and set-up where its scores have no common scale."""
     for name, rows in trials.groupby("study", sort=True):
-        problems = rows.groupby(list(PROBLEM), dropna=False, sort=True)
-        for problem, part in problems:
-            said = " ".join(str(value) for value in problem if value is not None and value == value)
-            yield str(name), f"{name}: {said}" if problems.ngroups > 1 else str(name), part
+        for words, part in parts_of(rows):
+            yield str(name), f"{name}: {words}" if words else str(name), part
 
 
 def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str | None) -> dict[str, Any]:
@@ -60,8 +58,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     axes = _axes(trials, found.names)
     whole = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
-    scores = [score for score in score_names(trials) if score not in ("positive_term", "entropy_term")]
-    scores = [*scores, *(term for term in ("positive_term", "entropy_term") if trials[term].notna().any())][:SCORES]
+    scores = _scores(trials)
     content = _grid(wide.loc[(whole if full else trials).index], axes, scores, full) if axes else None
     return {
         "name": name,
@@ -69,7 +66,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "words": [asdict(sentence) for sentence in summarise(found, command)],
         "status": found.status,
         "axes": [{"name": axis, "label": LETTERS.get(axis, axis), "log": True} for axis in axes],
-        "scores": [{"name": score, "label": _label(score, trials)} for score in scores],
+        "scores": [{"name": score, "label": _label(score, trials), "marked": not score.endswith("_term")} for score in scores],
         "trials": _trials(wide, scores),
         "grid": content,
         "averages": _averages(trials, axes, content),
@@ -81,11 +78,20 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     }
 
 
+def _scores(trials: pd.DataFrame) -> list[str]:
+    """The scores to choose from: the split's own, the terms, then the rest without what repeats those or counts pairs."""
+    metric = trials["metric_name"].iloc[0]
+    names = [name for name in score_names(trials) if name not in (f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")]
+    first = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if name in names]
+    return (first + [name for name in names if name not in first])[:SCORES]
+
+
 def _axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
     balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
-    values = {name: len(np.unique(column[~np.isnan(column)])) for name in names for column in [parameter(trials, name)]}
-    others = sorted((name for name in names if name not in balanced), key=lambda name: -values[name])
+    columns = {name: parameter(trials, name) for name in names}
+    values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
+    others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
     axes = [*balanced, *others][:2]
     few = [name for name in others if name not in axes and values[name] <= SLIDER_VALUES]
     return axes + few[:1] if len(axes) == 2 else axes
@@ -118,8 +124,7 @@ def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> li
     averages = []
     for average in averages_of(trials):
         if average == "separate" or None not in sizes:
-            weights = [balance.average_weights(average, int(size), per_class(trials)) if average != "separate" else (1.0, 1.0) for size in sizes]
-            averages.append({"name": average, "label": f"{average} average", "ratio": [entropy / positive for positive, entropy in weights]})
+            averages.append({"name": average, "label": f"{average} average", "ratio": [balance.ratio(average, size or np.nan, per_class(trials)) for size in sizes]})
     return averages
 
 
@@ -141,21 +146,23 @@ def _label(score: str, trials: pd.DataFrame) -> str:
 
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Best so far of every search: by validation, and the test score of what was best by then."""
-    curves = []
-    tested = curves_of(trials)
-    told = curves_of(trials, "val_score")
-    on_gpus = (trials["gpus"].astype(float) > 0).any()
+    """Best so far of every search: by validation, and the test score of what was best by then, where there is one."""
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
-    for best, test in zip(told, tested):
-        rows = means_over_seeds(trials[(trials["search"] == best.method) & (trials["search_seed"].fillna(0) == best.seed)]).sort_values(["ended_at", "trial_index"])
-        held = best_so_far(rows.assign(trial_index=range(len(rows)))).notna().to_numpy()
-        masked = {name: _numbers(np.where(held, curve.reached, np.nan)) for name, curve in (("best", best), ("test", test))}
+    on_gpus = (trials["gpus"].astype(float) > 0).any()
+    curves = []
+    tested = curves_of(trials) if trials["test_score"].notna().any() else [None] * len(trials)
+    for best, test in zip(curves_of(trials, "val_score"), tested):
         curves.append({
-            "search": best.method, "label": f"{best.method}, seed {best.seed}" if repeated else best.method, "seed": best.seed, "trials": list(range(1, len(best) + 1)),
-            **masked, "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else np.full(len(best), np.nan)),
+            "search": best.method, "label": f"{best.method}, seed {best.seed}" if repeated else best.method, "seed": best.seed,
+            "trials": list(range(1, len(best) + 1)), "best": _held(best), "test": _held(test) if test else [None] * len(best),
+            "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else np.full(len(best), np.nan)),
         })  # fmt: skip
     return curves
+
+
+def _held(curve: Curve) -> list:
+    """What a curve reached, nothing before the first score."""
+    return _numbers(np.where(np.arange(len(curve)) < curve.waiting, np.nan, curve.reached))
 
 
 def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
@@ -164,9 +171,10 @@ def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
         return []
     placed = np.isfinite([parameter(trials, axis) for axis in axes[:2]]).all(axis=0)
     first = trials[placed].drop_duplicates(["search", "search_seed", "trial_index"])
+    repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     return [
-        {"search": str(search), "direction": line.direction, "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials]}
-        for (search, _), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
+        {"search": f"{search}, seed {seed}" if repeated else str(search), "direction": line.direction, "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials]}
+        for (search, seed), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
         for line in search_lines(rows, (axes[0], axes[1]))
     ]
 
@@ -195,9 +203,6 @@ def _tables(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]
     trials = found.trials
     if whole is not None and averages_of(whole) and whole["batch_size"].notna().all():
         tables.append(_gain_table(whole))
-    if set(trials["search"]) >= {"S1", "S3"}:
-        modes = memory_modes(means_over_seeds(trials))
-        tables.append(_table("Cross-batch memory", modes.reset_index(names="balance"), "Best of each mode by validation; R@1 on the test split."))
     best = best_values(trials)
     if len(best):
         tables.append(_table("Best balance", best, ALIKE_NOTE))
@@ -207,18 +212,24 @@ def _tables(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]
         tables.append(_table("Searches", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), AUC_NOTE))
     terms = sublosses(trials)
     if len(terms) > 2:
-        tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score, and the mean rank of a term in the best tenth of trials (0: the lowest of all)."))
+        tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."))
     return tables
 
 
 def _comparison(trials: pd.DataFrame) -> list[dict[str, Any]]:
     """Several studies beside each other: their searches where they are on one landscape, and the best of each."""
     tables = []
+    for study, rows in trials.groupby("study"):
+        if set(rows["search"]) >= {"S1", "S3"}:
+            modes = memory_modes(rows).reset_index(names="balance")
+            tables.append(_table(f"Cross-batch memory, {study}", modes, "Best of each mode by validation; R@1 on the test split."))
     curves = curves_of(trials)
     for landscape, own in grouped(curves, "landscape").items():
         if len({curve.study for curve in own}) > 1:
-            table = compared(summary(own), ["AUC@10", "AUC@20", "n-95", "t-95"]).droplevel(0, axis=1)
-            tables.append(_table(f"Searches on {landscape}, all studies", table.reset_index(), f"{AUC_NOTE} t-95: seconds until then."))
+            reference = "cd" if any(curve.method == "cd" for curve in own) else own[0].method
+            columns = ["searches", "AUC@10", "AUC@20", "n-95", "t-95", "ΔAUC@20", "p@20"]
+            table = compared(summary(own, reference), columns).droplevel(0, axis=1)
+            tables.append(_table(f"Searches on {landscape}, all studies", table.reset_index(), f"{AUC_NOTE} t-95: seconds until then. Δ: less {reference}'s, in pairs of equal seeds; p: Wilcoxon's, uncorrected."))
     best = pd.concat([best_values(rows).assign(study=study) for study, rows in trials.groupby("study")])
     if len(best):
         columns = ["study", *(name for name in best if name != "study")]
@@ -235,7 +246,8 @@ def _gain_table(whole: pd.DataFrame) -> dict[str, Any]:
     averages = averages_of(whole)
     gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
-    mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in gain.filter(like="gain_").mean().items())
+    means = gain.filter(like="gain_").mean().dropna()
+    mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()) or "not known"
     return _table("What balancing gains at each batch size", gain[columns].reset_index(), f"Scores of the {'test' if score == 'test_score' else 'validation'} split, each cell chosen by validation. Mean over batch sizes: {mean}.")
 
 

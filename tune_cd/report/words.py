@@ -13,7 +13,9 @@ from tune_cd.redaction import redact
 from tune_cd.report.findings import Findings, Recipe, finite
 from tune_cd.tables import ALIKE
 
+BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
+TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
 LOST = "lost: "  # how the error of a trial begins that gave out through no fault of its own
 
 
@@ -77,7 +79,7 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     name = "test_score" if split == "test" else "val_score"
     sure = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
-    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {recipe.trials} trial{'s' * (recipe.trials != 1)} lie{'s' * (recipe.trials == 1)} on its line"
+    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {recipe.trials} setting{'s' * (recipe.trials != 1)} lie{'s' * (recipe.trials == 1)} on its line"
     head = f"Over the {recipe.average} average"
     if recipe.best["trial_id"] == found.best["trial_id"]:
         return Sentence(head, f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own}).", "result")
@@ -88,17 +90,20 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
 def _certainty(found: Findings) -> list[Sentence]:
     said = []
     if finite(found.noise):
-        said.append(f"Trainings of one setting with different seeds differ by {found.noise:.4f} (standard deviation); smaller differences between single trainings mean nothing.")
+        said.append(f"Two trainings of one setting with different seeds differ by less than {TWO_TRAININGS * found.noise:.4f} in 95 of 100 cases; so may any two single trainings by chance.")
     else:
         said.append("Every setting was trained once: how much of a difference is chance cannot be told from this table.")
     if finite(found.best["test_score"]):
-        said.append("The best was chosen by its validation score, so its test score is not flattered by the choice.")
+        luck = "" if found.seeds > 1 else ", but the luck of its one training is in both: with fresh seeds it may come out lower"
+        said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
         said.append("There is no test score: the best of many validation scores is flattered by the choice.")
     if found.alike > 1:
         ranges = ", ".join(f"{LETTERS.get(name, name)} {low:.3g} to {high:.3g}" if low < high else f"{LETTERS.get(name, name)} {low:.4g}" for name, (low, high) in found.alike_ranges.items())
         said.append(f"{found.alike} settings are within {ALIKE:.0%} of the best ({ranges}): there is little to choose between them.")
-    return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) else "caution")]
+    if found.unfinished:
+        said.append(f"Of the best setting's {found.seeds + found.unfinished} trainings only {found.seeds} completed: its score is of those alone.")
+    return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) and not found.unfinished else "caution")]
 
 
 def _shape(found: Findings) -> list[Sentence]:
@@ -114,7 +119,7 @@ def _shape(found: Findings) -> list[Sentence]:
     if set(shape.names) <= set(LETTERS) and {"Lambda_p", "Lambda_e"} <= set(shape.names):
         angle = alignment(shape, balance.A_O).query("direction == 0 and row == 'balance'").iloc[0]
         text += f" That is {angle['degrees']:.0f}° ({angle['low']:.0f}° to {angle['high']:.0f}°) from the balance direction."
-    text += f" From a quadratic through {shape.trials} settings near the best."
+    text += f" From a quadratic through {shape.trials} settings near the best; in brackets what the fit's own uncertainty allows."
     if not shape.peaked:
         text += " They do not show a fall on all sides, so the optimum may lie further on."
     return [Sentence("The shape around it", text, "note")]
@@ -123,30 +128,42 @@ def _shape(found: Findings) -> list[Sentence]:
 def _octaves(width: float, low: float, high: float) -> str:
     if not np.isfinite(high):
         return f"{low:.2g} octaves or more" if np.isfinite(low) else "no distance that these settings show"
-    return f"{width:.2g} octaves (95 % interval {low:.2g} to {high:.2g})"
+    return f"{width:.2g} octaves ({low:.2g} to {high:.2g})"
 
 
 def _failures(found: Findings, command: str | None) -> list[Sentence]:
-    unfinished = {status: number for status, number in found.status.items() if status != "completed"}
-    if not unfinished:
-        return []
-    text = ", ".join(f"{number} trial{'s' * (number > 1)} {status}" for status, number in unfinished.items()) + "."
-    reasons = found.trials.loc[found.trials["error"].notna() & (found.trials["status"] == "failed"), "error"].map(lambda error: redact(str(error)).splitlines()[0][:160])
-    common = reasons.value_counts()
-    text += "".join(f" {number} x: {reason}." for reason, number in common.head(2).items())
-    lost = int(reasons.str.startswith(LOST).sum())
-    if lost and command:
-        text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
-    return [Sentence("Trials without a score", text, "caution")]
+    sentences = []
+    unfinished = {status: number for status, number in found.status.items() if status in ("diverged", "failed")}
+    if unfinished:
+        text = ", ".join(f"{number} trial{'s' * (number > 1)} {status}" for status, number in unfinished.items()) + "."
+        failed = found.trials[found.trials["error"].notna() & (found.trials["status"] == "failed")]
+        reasons = failed["error"].map(lambda error: _reason(redact(str(error))))
+        text += "".join(f" {number} x: {reason.rstrip('.')}." for reason, number in reasons.value_counts().head(2).items())
+        lost = int(failed["error"].str.startswith(LOST).sum())
+        if lost and command:
+            text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
+        sentences.append(Sentence("Trials that did not complete", text, "caution"))
+    stopped = found.status.get("stopped", 0)
+    if stopped:
+        trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"
+        sentences.append(Sentence("Stopped early", f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings.", "note"))
+    return sentences
+
+
+def _reason(error: str) -> str:
+    """An error in a line: the first, or of a traceback the last."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()] or ["no reason given"]
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:160]
 
 
 def _next(found: Findings, command: str | None) -> list[Sentence]:
     ideas = []
     if found.edges:
         where = " and ".join(f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items())
-        ideas.append(f"{where[0].upper() + where[1:] if not where.startswith('Λ') else where}: search further on" + (" (`--range LO,HI` in a new study)." if command else "."))
-    if found.late:
-        more = len(found.trials[found.trials["search"] == found.best["search"]]) + 10
+        wider = " and ".join(["`--range LO,HI`"] * (set(found.edges) != {"batch_size"}) + ["`--batch-sizes`"] * ("batch_size" in found.edges))
+        ideas.append(f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else "."))
+    if found.late and found.best["search"] not in BASELINES:
+        more = found.trials[~found.trials["search"].isin(BASELINES)].groupby("search")["trial_index"].nunique().max() + 10
         ideas.append("The best was among the last trials: more may find better" + (f", `{command} --resume --num-samples {more}`." if command else "."))
     if not finite(found.noise):
         ideas.append("Train the best few settings with more seeds before relying on a small difference" + (" (`--replicates 3` in a new study begun at the best, `--start`)." if command else "."))

@@ -69,12 +69,16 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
 def read_file(path: str | Path) -> pd.DataFrame:
     """The trials in one Parquet file, wherever it lies, such as a measured landscape; as `read` gives them, in the file's order.
 
-    Raises FileNotFoundError, and ValueError for a file that cannot be read, has another schema or is of a newer format.
+    Raises FileNotFoundError, and ValueError for a file that cannot be read, has another schema, is of a newer format, or has a study
+    or trial whose name is not allowed.
     """
     try:
-        return frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
+        trials = frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
     except Unusable as reason:
         raise ValueError(str(reason)) from reason
+    for name in {*trials["study"], *trials["trial_id"]}:
+        check_name(name)
+    return trials
 
 
 def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:

@@ -142,11 +142,15 @@ def _said(study) -> bool:
 
     try:
         print(summarise(study), flush=True)  # it is there whatever becomes of the report
-        print(f"report:  {write_report(study.results, study.name)}")
-        return best_trial(results.read(study.results, study.name)) is not None
+        found = best_trial(results.read(study.results, study.name)) is not None
     except OSError as error:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
+    try:
+        print(f"report:  {write_report(study.results, study.name)}")
+    except Exception as error:  # whatever is wrong with the page, the study has ended as it has
+        print(redact(f"error: the report could not be written: {type(error).__name__}: {error}"), file=sys.stderr)
+    return found
 
 
 def _announce(study, resources) -> None:

@@ -242,7 +242,7 @@ def test_pointing_at_a_cell_gives_the_numbers_of_the_payload(running, page_of):
             x, y = ticks[0][cells["at"][c][0]], ticks[1][cells["at"][c][1]]
             _, lines = point_at(page, x, y)
             value = cells["values"]["val_score"][c]
-            score = ["validation r_map: no value", "1 diverged or failed"] if value is None else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
+            score = ["validation r_map: no value", "1 did not complete"] if value is None else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
             trial = f"trial {study['trials']['trial_id'][cells['trials'][c][0]]}"
             assert lines == [f"Λp = {as_shown(page, x)}", f"Λe = {as_shown(page, y)}", "b = 128", *score, trial]
 

@@ -6,11 +6,12 @@ from math import inf
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 from scipy.stats import wilcoxon
 from studies import empty, lost, search_study
 
 from tune_cd.analysis import Curve, curves_of, mean_curve, summary
-from tune_cd.analysis.comparison import BUDGETS
+from tune_cd.analysis.comparison import BUDGETS, FEWEST
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -28,7 +29,8 @@ def test_means_over_trials_continue_what_ended():
     mean = mean_curve([curve([0.2, 0.4, 0.6]), curve([0.4], 1)])
     assert mean.index.name == "trials" and mean.index.tolist() == [1, 2, 3] and mean["searches"].tolist() == [2, 2, 2]
     assert mean["mean"].tolist() == pytest.approx([0.3, 0.4, 0.5])
-    assert (mean["low"] <= mean["mean"]).all() and (mean["mean"] <= mean["high"]).all() and mean["low"].iloc[0] == pytest.approx(0.2)
+    eight = mean_curve([curve([0.2 + 0.1 * seed, 0.4 + 0.1 * seed], seed) for seed in range(8)])
+    assert (eight["low"] < eight["mean"]).all() and (eight["mean"] < eight["high"]).all() and eight["low"].iloc[0] >= 0.2 and eight["high"].iloc[0] <= 0.9
 
 
 @pytest.mark.parametrize("over", ["seconds", "gpu_seconds"])
@@ -42,9 +44,12 @@ def test_means_over_time_are_those_of_steps(over):
         assert value == pytest.approx(np.mean(steps))
 
 
-def test_a_single_search_has_no_interval():
-    mean = mean_curve([curve([0.2, 0.4])])
-    assert mean["mean"].tolist() == [0.2, 0.4] and mean[["low", "high"]].isna().all(axis=None)
+@pytest.mark.parametrize("over", ["trials", "seconds", "gpu_seconds"])
+@pytest.mark.parametrize("count", [1, 2, FEWEST - 1, FEWEST, FEWEST + 1])
+def test_less_than_eight_searches_have_no_interval(count, over):
+    mean = mean_curve([curve([0.2 + 0.01 * seed, 0.4], seed) for seed in range(count)], over)
+    assert FEWEST == 8 and (mean["searches"] == count).all() and mean["mean"].notna().all() and mean["mean"].iloc[-1] == pytest.approx(0.4)
+    assert (mean[["low", "high"]].notna() if count >= FEWEST else mean[["low", "high"]].isna()).all(axis=None)
 
 
 def test_bootstrap_intervals_hold_the_mean():
@@ -79,7 +84,7 @@ def test_the_numbers_of_a_table_by_hand():
     row = summary(curves).set_index("method").loc["a"]
     assert (row.trajectories, row.trials, row.best) == (2, 3, 1.0)
     aucs = np.array([[0.2, 1, 1, 1, 1], [0.4, 0.4, 0.9, 0.9, 0.9]]).mean(1)
-    assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(1.96 * aucs.std(ddof=1) / 2**0.5)
+    assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(student.ppf(0.975, 1) * aucs.std(ddof=1) / 2**0.5)
     assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.gpu95 == pytest.approx(6.0) and row.stuck == 0.5
     other = summary(curves).set_index("method").loc["b"]
     assert (other.n95, other.t95, other.gpu95, other.stuck, other.n95_low, other.n95_high) == (inf, inf, inf, 1.0, inf, inf)
@@ -106,7 +111,7 @@ def test_differences_and_p_are_those_of_the_pairs(count):
         at = np.minimum(np.arange(k), 5)
         gains = second[:, at].mean(1) - first[:, at].mean(1)
         assert table.loc["b", f"d{k}"] == pytest.approx(gains.mean()) and table.loc["b", f"d{k}_p"] == pytest.approx(wilcoxon(gains).pvalue)
-        assert table.loc["b", f"d{k}_ci"] == pytest.approx(1.96 * gains.std(ddof=1) / count**0.5)
+        assert table.loc["b", f"d{k}_ci"] == pytest.approx(student.ppf(0.975, count - 1) * gains.std(ddof=1) / count**0.5)
     assert table.loc["a", [f"d{k}{suffix}" for k in BUDGETS for suffix in ("", "_ci", "_p")]].isna().all()
 
 
@@ -124,14 +129,48 @@ def test_only_equal_seeds_are_pairs():
     assert summary([curve([0.5], 0), curve([0.6], 1, "b")], "a")["d5"].isna().all()
 
 
-def test_pairs_are_of_one_study_where_seeds_repeat_and_of_any_where_they_do_not():
+def test_pairs_are_by_seed_and_of_several_searches_with_one_seed_the_mean_counts():
     apart = [curve([0.5], 0, study="s"), curve([0.7], 0, "b", study="t")]
     assert summary(apart, "a").set_index("method").loc["b", "d5"] == pytest.approx(0.2)
     twice = [curve([0.5], 0, study="s"), curve([0.1], 0, study="t"), curve([0.6], 0, "b", study="s"), curve([0.4], 0, "b", study="t")]
     for curves in (twice, twice[::-1]):
-        assert summary(curves, "a").set_index("method").loc["b", "d5"] == pytest.approx((0.1 + 0.3) / 2)
-    assert summary(twice[:3], "a").set_index("method").loc["b", "d5"] == pytest.approx(0.1), "the reference alone has its seeds twice"
-    assert summary(twice[1:], "b").set_index("method").loc["a", "d5"] == pytest.approx(-0.3)
+        assert summary(curves, "a").set_index("method").loc["b", "d5"] == pytest.approx((0.6 + 0.4) / 2 - (0.5 + 0.1) / 2)
+    assert summary(twice[:3], "a").set_index("method").loc["b", "d5"] == pytest.approx(0.6 - (0.5 + 0.1) / 2), "the reference alone has its seeds twice"
+    assert summary(twice[1:], "b").set_index("method").loc["a", "d5"] == pytest.approx(0.1 - (0.6 + 0.4) / 2)
+    more = [*twice, curve([0.2, 0.4], 7), curve([0.9, 0.9], 7, "b")]
+    row, gains = summary(more, "a").set_index("method").loc["b"], np.array([0.2, 0.9 - (0.2 + 4 * 0.4) / 5])
+    assert row.d5 == pytest.approx(gains.mean()) and row.d5_ci == pytest.approx(student.ppf(0.975, 1) * gains.std(ddof=1) / 2**0.5), "two pairs, not three"
+    assert row.d5_p == pytest.approx(wilcoxon(gains).pvalue) and row.trajectories == 3
+
+
+@pytest.mark.parametrize("count", [3, 5, 20])
+def test_intervals_of_few_searches_hold_the_mean_as_often_as_they_say(count):
+    """Of normal scores Student's t is exact: 95 % of 400, to 4 standard errors; 1.96 standard errors would be 78 % of them for 3 and 88 % for 5."""
+    values = np.random.default_rng(count).normal(0.5, 0.1, (400, count))
+    rows = [summary([curve([value], seed) for seed, value in enumerate(repetition)]).iloc[0] for repetition in values]
+    assert rows[0].auc5_ci == pytest.approx(student.interval(0.95, count - 1, values[0].mean(), values[0].std(ddof=1) / count**0.5)[1] - values[0].mean())
+    held = np.mean([abs(row.auc5 - 0.5) <= row.auc5_ci for row in rows])
+    assert abs(held - 0.95) <= 4 * (0.95 * 0.05 / 400) ** 0.5, held
+
+
+def test_of_negative_scores_the_target_lies_below_the_best():
+    """The best is -1, five per cent of its size below it -1.05; 0.95 * -1 is better than what any search reached."""
+    curves = [curve([-4.0, -1.04, -1.0], 0), curve([-2.0, -1.2, -1.06], 1), curve([-3.0, -3.0], 0, "b")]
+    table = summary([replace(one, low=-4.0) for one in curves]).set_index("method")
+    assert (table.loc["a", "best"], table.loc["a", "n95"], table.loc["a", "stuck"]) == (-1.0, 3, 0.5) and table.loc["a", "t95"] == pytest.approx(3.0)
+    assert (table.loc["b", "n95"], table.loc["b", "t95"], table.loc["b", "stuck"]) == (inf, inf, 1.0)
+    zero = summary([curve([-1.0, 0.0], 0), curve([-1.0, -0.01], 1)]).iloc[0]
+    assert (zero.n95, zero.stuck) == (inf, 0.5), "five per cent of nothing is nothing"
+
+
+@pytest.mark.parametrize("shift", [-3.0, -1.0])
+def test_a_search_that_holds_the_best_is_not_stuck_whatever_the_sign(shift):
+    """0.95 times a best below zero would lie above it, and all would be stuck."""
+    curves = [curve(np.maximum.accumulate(values) + shift, seed) for seed, values in enumerate(np.random.default_rng(0).uniform(0, 1, (6, 12)))]
+    row = summary([replace(one, low=shift) for one in curves]).iloc[0]
+    best = max(one.reached.max() for one in curves)
+    expected = [one.reached[-1] < best - 0.05 * abs(best) for one in curves]
+    assert row.stuck == np.mean(expected) < 1 and row.best == best
 
 
 def test_the_interval_of_n95_is_that_of_resampling():
@@ -146,7 +185,7 @@ def test_unknown_times_are_never_whoever_comes_first():
     curves = [curve([1.0]), curve([1.0], 1, ended=[np.nan])]
     for order in (curves, curves[::-1]):
         row = summary(order).iloc[0]
-        assert (row.n95, row.t95, row.gpu95) == (1, inf, inf)
+        assert row.n95 == 1 and np.isnan([row.t95, row.gpu95]).all(), "not known is not never"
 
 
 def test_time_used_counts_the_running_up_to_then():
@@ -161,6 +200,6 @@ def test_what_is_not_there():
     with pytest.raises(ValueError, match=r"reference 'c': one of \['a'\]"):
         summary([curve([0.1])], "c")
     row = summary(curves_of(lost())).iloc[0]
-    assert np.isnan(row.auc20) and row.n95 == row.t95 == inf and row.stuck == 1.0
+    assert np.isnan(row.auc20) and row.n95 == inf and np.isnan(row.t95) and row.stuck == 1.0
     some = summary(curves_of(pd.concat([search_study([None, None], "b"), search_study([0.5, 0.7])])), "cd").set_index("method")
     assert some.loc["b", "auc5"] == pytest.approx(0.3) and some.loc["b", "stuck"] == 1.0, "what a search of failures has is the lowest there is"

@@ -59,6 +59,28 @@ def test_means_over_seeds_leave_out_what_did_not_complete():
     assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"test_x": 1.5}, {}] and np.isnan(means["val_score"][1])
 
 
+def test_means_over_other_fields_are_those_of_a_loop():
+    """Of two searches, by the balance: what was begun, what completed, and means of what each training measured."""
+    rng, rows = np.random.default_rng(1), []
+    for search in "ab":
+        for i, params in enumerate([{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]):
+            for seed in range(3):
+                status, measured = ("diverged", {}) if (search, seed) == ("a", i) else ("completed", {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {}))
+                rows.append(row(i, status, float(rng.uniform()), search=search, seed=seed, scores=measured, params=params))
+    trials = pd.concat([results_table(rows[:6]), results_table(rows[6:])])  # labels repeat
+    balance = ("Lambda_p", "Lambda_e", "batch_size")
+    for table in (trials, plain(trials), trials.sample(frac=1, random_state=0)):
+        means = means_over_seeds(table, by=balance)
+        assert means["trained"].tolist() == [6, 6] and means["seeds"].tolist() == [5, 5] and means["Lambda_e"].tolist() == [2, 4]
+        for mean in means.to_dict("records"):
+            of_setting = [one for one in rows if one["params"]["Lambda_e"] == mean["Lambda_e"] and one["status"] == "completed"]
+            assert mean["val_score"] == pytest.approx(np.mean([one["val_score"] for one in of_setting]))
+            expected = {name: np.mean([one["scores"][name] for one in of_setting if name in one["scores"]]) for name in "xy"}
+            assert mean["scores"] == pytest.approx(expected)
+        each = means_over_seeds(table)
+        assert each[["search", "trial_index", "trained", "seeds"]].values.tolist() == [["a", 0, 3, 2], ["a", 1, 3, 2], ["b", 0, 3, 3], ["b", 1, 3, 3]]
+
+
 # Results tables -----------------------------------------------------------------------------------------------
 
 PARALLEL = [  # two workers; trial 1 is slow and fails, 3 runs without a GPU: index, status, validation, test, began, ended, gpus
@@ -78,9 +100,9 @@ def test_curves_choose_by_what_was_told_and_give_what_is_reported_in_the_order_o
     assert curve.reached.tolist() == [0.6, 0.4, 0.4, 0.4, 0.4, 0.8] and curve.low == 0.4 and len(curve) == 6
     assert curve.gpus.tolist() == [1, 0.5, 0, 1, 1, 2] and (curve.landscape, curve.method, curve.seed, curve.study) == ("glyphs", "cd", 0, "s")
     assert curve.clock("trials").tolist() == [1, 2, 3, 4, 5, 6] and curve.clock("seconds").tolist() == curve.ended.tolist()
-    assert curve.clock("gpu_seconds").tolist() == [10, 15, 15, 16, 51, 89]
+    assert curve.clock("gpu_seconds").tolist() == [20, 35, 45, 47, 59, 89]
     assert curve.at(np.array([0, 9.9, 10, 49, 50, 99]), "seconds").tolist() == [0.4, 0.4, 0.6, 0.4, 0.8, 0.8]
-    assert curve.at(np.array([9, 10, 15, 88, 89]), "gpu_seconds").tolist() == [0.4, 0.6, 0.4, 0.4, 0.8]
+    assert curve.at(np.array([19, 20, 35, 88, 89]), "gpu_seconds").tolist() == [0.4, 0.6, 0.4, 0.4, 0.8]
     assert (curve.used(25.0), curve.used(100.0)) == (10 + 25 + 5, 89)
 
 
@@ -121,7 +143,62 @@ def test_other_scores_can_be_told_and_reported():
 def test_trials_without_a_gpu_take_the_seconds_of_their_processes():
     for gpus in (None, 0.0):
         (curve,) = curves_of(search_study([0.1, 0.2, 0.3], workers=2, gpus=gpus))
-        assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [10, 20, 30] and curve.clock("seconds").tolist() == [10, 10, 20]
+        assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [20, 20, 30] and curve.clock("seconds").tolist() == [10, 10, 20]
+
+
+@pytest.mark.parametrize("gpus", [0.125, 1.0, None])
+def test_gpu_time_of_eight_parallel_trials_is_that_of_all_of_them(gpus):
+    """Against adding up, second by second, what runs: the first value is there when its seven companions have nearly run as long."""
+    ends = {i: (0.0, 10.0 + i) for i in range(8)} | {8: (10.0, 40.0), 9: (11.0, 30.0)}
+    rows = [row(i, val=i / 10, test_score=i / 10, search="cd", times=span, gpus=gpus) for i, span in ends.items()]
+    (curve,) = curves_of(results_table(rows).sample(frac=1, random_state=0))
+    each = gpus or 1.0
+    running = [sum(began <= second < ended for began, ended in ends.values()) * each for second in range(40)]
+    assert curve.clock("gpu_seconds").tolist() == pytest.approx([sum(running[: int(ended)]) for ended in curve.ended])
+    assert curve.clock("gpu_seconds")[[0, -1]].tolist() == pytest.approx([80 * each, (8 * 10 + 28 + 30 + 19) * each])
+    assert curve.at(np.array([79.9, 80]) * each, "gpu_seconds").tolist() == [0.0, 0.0] and curve.at(np.array([90.0]) * each, "gpu_seconds").tolist() == [0.1]
+    assert [curve.used(until) for until in curve.ended] == curve.clock("gpu_seconds").tolist()
+    assert best_so_far(results_table(rows), over="gpu_seconds").index.tolist() == pytest.approx(curve.clock("gpu_seconds").tolist())
+
+
+def test_a_search_waits_until_it_has_a_score():
+    waits = {"a": [None, None, 0.4, None], "b": [0.3], "c": [None, None], "d": [None, 0.9]}
+    curves = curves_of(pd.concat([search_study(scores, search, test=scores) for search, scores in waits.items()]))
+    assert {curve.method: curve.waiting for curve in curves} == {"a": 2, "b": 0, "c": 2, "d": 1}
+    for curve in curves:
+        held = [score for score in waits[curve.method] if score is not None]
+        assert curve.reached.tolist() == [curve.low] * curve.waiting + held[:1] * (len(curve) - curve.waiting) and curve.low == 0.3
+    (one,) = curves_of(search_study([0.3, 0.6, 0.5], test=[None, 0.2, 0.7]))
+    assert one.waiting == 1 and one.reached.tolist() == [0.2, 0.2, 0.2], "its first trial has no reported score, and counts for nothing"
+    assert Curve("l", "m", 0, np.ones(1), 0.0, np.ones(1), np.ones(1), np.ones(1)).waiting == 0
+
+
+def test_where_only_some_trials_have_the_reported_score_the_others_count_for_nothing():
+    """The best by validation was not tested, so that another is held; a landscape without any is reported by what was told."""
+    some, none = search_study([0.3, 0.9, 0.5], test=[0.8, None, 0.6]), search_study([0.3, 0.9], study="t", test=[None, None], dataset="own")
+    own, tested = sorted(curves_of(pd.concat([some, none])), key=len)
+    assert tested.reached.tolist() == [0.8, 0.8, 0.6] and tested.low == 0.6 and (own.reached.tolist(), own.low) == ([0.3, 0.9], 0.3)
+    first, second = curves_of(pd.concat([some, search_study([0.7, 0.1], "x", test=[None, None])]))
+    assert first.reached.tolist() == [0.8, 0.8, 0.6] and (second.reached.tolist(), second.waiting) == ([0.6, 0.6], 2), "of one landscape, it has nothing"
+
+
+MEMORY = ("none", "variable", "fixed")
+
+
+def memories(**fields):
+    """One setting and training seed without memory and with two of its modes, by a search each."""
+    return [row(0, val=0.2 + 0.2 * i, test_score=0.1 + 0.2 * i, search="cd", study=f"xbm-{mode}", config={"memory": mode, "k": 2, "Lambda_p": 1.0}, **fields)
+            for i, mode in enumerate(MEMORY)]  # fmt: skip
+
+
+def test_set_ups_are_landscapes_of_their_own():
+    curves = curves_of(results_table(memories()).sample(frac=1, random_state=1))
+    assert {curve.landscape: curve.reached.tolist() for curve in curves} == {f"glyphs memory={mode}": [0.1 + 0.2 * i] for i, mode in enumerate(MEMORY)}
+    other = row(0, val=0.9, search="cd", study="own", dataset="other", config={"memory": "none", "k": 9})
+    names = [curve.landscape for curve in curves_of(results_table([*memories(), other]))]
+    assert names == [*(f"glyphs memory={mode}" for mode in sorted(MEMORY)), "other"], "what tells the set-ups of one problem apart, and no more"
+    metric = [row(0, val=0.3, search="cd"), row(0, val=0.4, search="cd", study="t", metric_name="recall")]
+    assert [curve.landscape for curve in curves_of(results_table(metric))] == ["glyphs r_map", "glyphs recall"]
 
 
 def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
@@ -148,7 +225,7 @@ def test_a_landscape_is_a_dataset_with_its_task_and_loss_where_there_are_several
     assert [curve.landscape for curve in curves_of(search_study([0.1]))] == ["glyphs"]
     several = pd.concat([search_study([0.1]), search_study([0.2], study="t", loss="infonce"), search_study([0.3], study="u", task="ssl", dataset="x")])
     assert [curve.landscape for curve in curves_of(several)] == ["glyphs dml infonce", "glyphs dml margin", "x ssl margin"]
-    assert curves_of(search_study([0.1], dataset=None))[0].landscape == "?"
+    assert curves_of(search_study([0.1], dataset=None))[0].landscape == "s", "the study's name"
 
 
 def test_unknown_seeds_of_search_and_training_are_no_reason_to_lose_a_row():
@@ -162,7 +239,7 @@ def test_best_so_far_over_time_by_hand():
     assert best_so_far(trials).tolist() == [0.3, 0.3, 0.5, 0.5, 0.5, 0.7]
     assert best_so_far(trials, over="seconds").to_dict() == {10: 0.3, 20: 0.5, 30: 0.5, 31: 0.5, 35: 0.5, 50: 0.7}
     used = best_so_far(trials, "test_score", "gpu_seconds")
-    assert used.index.tolist() == [10, 15, 15, 16, 51, 89] and used.tolist() == [0.6, 0.6, 0.9, 0.9, 0.9, 0.9] and used.index.name == "gpu_seconds"
+    assert used.index.tolist() == [20, 35, 45, 47, 59, 89] and used.tolist() == [0.6, 0.6, 0.9, 0.9, 0.9, 0.9] and used.index.name == "gpu_seconds"
     with pytest.raises(ValueError, match="over 'hours': one of"):
         best_so_far(trials, over="hours")
     with pytest.raises(ValueError, match="more than one study"):

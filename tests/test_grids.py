@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
 
+from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import grid
+from tune_cd.analysis.grids import LARGEST
+from tune_cd.analysis.scores import SET_UP, parts_of, require_one, set_ups
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -211,3 +214,132 @@ def test_without_a_score_a_grid_has_holes_alone(trials, cell):
 def test_one_trial_is_a_grid_of_one_cell():
     landscape = grid(table([row(val=0.7)]))
     assert landscape.values.tolist() == [[[0.7]]] and np.isnan(landscape.steps).all() and landscape.holes.empty and np.isnan(landscape.spread).all()
+
+
+# Set-ups ------------------------------------------------------------------------------------------------------
+
+MEMORY = ("fixed", "none", "variable")
+
+
+def with_memory(**fields):
+    """One setting and seed in three set-ups, with a value each."""
+    return [row(0, val=0.1 + 0.1 * i, study=f"xbm-{mode}", config={"memory": mode, "learning_rate": 0.01, "k": 2}, **fields) for i, mode in enumerate(MEMORY)]
+
+
+def test_set_ups_are_refused_together_and_have_a_grid_each():
+    trials = table(with_memory())
+    for refused in (grid, cells_of, require_one):
+        with pytest.raises(ValueError, match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; select one, as `parts_of` does$"):
+            refused(trials)
+    parts = list(parts_of(trials.sample(frac=1, random_state=0)))
+    assert [words for words, _ in parts] == [f"memory={mode}" for mode in MEMORY]
+    assert [grid(rows).values.item() for _, rows in parts] == pytest.approx([0.1, 0.2, 0.3]) and [grid(rows).counts.item() for _, rows in parts] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("field", SET_UP)
+def test_each_field_of_a_set_up_tells_landscapes_apart_and_no_other_does(field):
+    several = table([row(0, config={"k": 2, field: 3}), row(1, config={"k": 2, field: 5}, study="t")])
+    with pytest.raises(ValueError, match=rf"set-up: {field} \['3', '5'\]"):
+        require_one(several)
+    assert [words for words, _ in parts_of(several)] == [f"{field}=3", f"{field}=5"]
+    same_but = table([row(i, config={field: 3, "Lambda_p": 0.1 * i, "batch_size": 2**i, "seed": i, "data": str(i)}) for i in range(3)])
+    require_one(same_but)
+    ((words, rows),) = parts_of(same_but)
+    assert words == "" and rows.equals(same_but)
+
+
+def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
+    said = [row(i, val=0.5, config={"memory": "none"}) for i in range(3)] + [row(i, val=0.5, study="t", config={"memory": "fixed"}) for i in range(2)]
+    trials = table([*said, row(7, "failed"), row(8, "failed", study="t")])
+    assert {words: sorted(rows["trial_index"]) for words, rows in parts_of(trials)} == {"memory=fixed": [0, 1], "memory=none": [0, 1, 2, 7, 8]}
+    require_one(table([*said[:3], row(7, "failed")]))
+    ((words, rows),) = parts_of(table([row(7), row(8)]))
+    assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
+
+
+def test_what_is_most_frequent_is_asked_of_each_problem():
+    """A lost training on a small data set is not counted with the set-up of a large one."""
+    rows = [row(i, config={"memory": "none"}) for i in range(5)] + [row(0, dataset="small", config={"memory": "fixed"}), row(1, "failed", dataset="small")]
+    assert {words: len(part) for words, part in parts_of(table(rows))} == {"glyphs": 5, "small": 2}
+
+
+def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
+    rng, rows = np.random.default_rng(0), []
+    for i in range(80):
+        dataset, loss, memory = (str(rng.choice(names)) for names in (["x", "y"], ["margin", "infonce"], MEMORY))
+        rows.append(row(i, val=0.1, dataset=dataset, loss=loss, config={"memory": memory, "k": 2} if rng.random() < 0.9 else {}))
+    trials = pd.concat([table(rows[:40]), table(rows[40:])])  # labels repeat
+    parts = list(parts_of(trials))
+    assert sorted(index for _, part in parts for index in part["trial_index"]) == list(range(80)) and len(parts) == 2 * 2 * 3
+    assert len({words for words, _ in parts}) == len(parts)
+    for words, part in parts:
+        require_one(part)
+        memory = words.split("memory=")[1]
+        assert words == f"{part['dataset'].iloc[0]} {part['loss'].iloc[0]} memory={memory}" and set(set_ups(part)) <= {"{}", f'{{"k": 2, "memory": "{memory}"}}'}
+
+
+def test_a_users_own_configuration_may_differ_in_every_trial():
+    own = table(row(i, val=0.1 * i, params={"lr": 2.0**i}, config={"lr": 2.0**i, "layers": i, "model": {"memory": i}, "name": f"run {i}"}) for i in range(3))
+    assert grid(own).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [words for words, _ in parts_of(own)] == [""]
+
+
+@pytest.mark.parametrize("name, config", [("learning_rate", lambda value: {"learning_rate": value}), ("optimizer/lr", lambda value: {"optimizer": {"lr": value}})])
+def test_what_was_searched_is_no_set_up(name, config):
+    """A user's own search may have a parameter of a name that a built-in training has for a part of its set-up."""
+    trials = table(row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3))
+    for some in (trials, plain(trials)):
+        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [len(rows) for _, rows in parts_of(some)] == [3]
+    with pytest.raises(ValueError, match=r"set-up: memory \['none', 'own'\]"):
+        require_one(pd.concat([trials, table([row(3, params={name: 9.0}, config=config(9.0) | {"memory": "own"})])]))
+
+
+# Cells --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score, axes, cell", [("val_score", None, None), ("test_score", None, 1.5), ("test_precision_at_1", ["Lambda_p", "Lambda_e"], None)])
+def test_cells_are_those_of_the_grid_that_were_tried(score, axes, cell):
+    trials = pd.concat([GRID, GRID.iloc[::3].assign(study="t", seed=7)], ignore_index=True).sample(frac=1, random_state=0)
+    dense, sparse = grid(trials, score, axes, cell), cells_of(trials, score, axes, cell)
+    expected = dense.frame()
+    expected = expected[expected["count"] + expected["lost"] > 0].reset_index(drop=True)
+    pd.testing.assert_frame_equal(sparse.drop(columns="trials"), expected, check_dtype=False, check_exact=True)
+    assert list(sparse.columns) == [*dense.names, "value", "count", "spread", "lost", "trials"] and sparse.index.equals(expected.index)
+    assert len(sparse) == (dense.counts + dense.lost > 0).sum() < (dense.values.size if axes is None and cell is None else math.inf)
+
+
+def test_members_are_the_rows_of_a_cell():
+    again = GRID.iloc[:30].assign(study="t")  # the same trainings, asked for once more: they count once, and are members all the same
+    trials = pd.concat([GRID, again], ignore_index=True).sample(frac=1, random_state=0)
+    sparse = cells_of(trials)
+    assert sorted(label for members in sparse["trials"] for label in members) == sorted(trials.index)
+    for cell in sparse.to_dict("records"):
+        members = trials.loc[list(cell["trials"])]
+        assert all((members[name] == cell[name]).all() for name in NAMES)
+        assert set(cell["trials"]) == set(trials.index[(trials[list(NAMES)] == [cell[name] for name in NAMES]).all(axis=1)])
+        assert cell["count"] + cell["lost"] == members["seed"].nunique()
+    wide = cells_of(trials, cell=2.0)
+    for cell in wide.to_dict("records"):
+        members = np.log2(trials.loc[list(cell["trials"]), list(NAMES)].astype(float).to_numpy())
+        assert np.abs(members - np.log2([cell[name] for name in NAMES])).max() <= 1 + 1e-9
+
+
+def test_thousands_of_scattered_trials_have_cells_and_no_dense_grid():
+    x = np.random.default_rng(0).uniform(-15, 15, (5000, 2))
+    trials = measured(lambda place: -float(place @ place), x, ["Lambda_p", "Lambda_e"])
+    assert len(trials) ** 2 > LARGEST
+    with pytest.raises(ValueError, match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`, or wider ones with cell=octaves$"):
+        grid(trials)
+    found = cells_of(trials)
+    assert len(found) == 5000 and (found["count"] == 1).all() and (found["lost"] == 0).all() and found["Lambda_p"].is_monotonic_increasing
+    order = np.argsort(x[:, 0])
+    assert found["value"].to_numpy() == pytest.approx(trials["val_score"].to_numpy()[order]) and found["trials"].tolist() == [(label,) for label in order.tolist()]
+    assert grid(trials, cell=1.0).counts.sum() == cells_of(trials, cell=1.0)["count"].sum() == 5000
+
+
+@pytest.mark.parametrize("trials", [empty(), lost()], ids=["empty", "lost"])
+def test_cells_without_a_score(trials):
+    found = cells_of(trials)
+    assert len(found) == len(trials) and found["value"].isna().all() and (found["count"] == 0).all() and found["lost"].sum() == len(trials)
+    assert list(found.columns) == [*NAMES, "value", "count", "spread", "lost", "trials"]
+    with pytest.raises(ValueError, match="cell = 0"):
+        cells_of(trials, cell=0)

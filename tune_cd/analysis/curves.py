@@ -20,9 +20,9 @@ class Curve:
     """The best so far of one search, a value a trial in the order they ended; vizier's ConvergenceCurve, with a clock.
 
     landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported score of
-    what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting` trials. started, ended [n]: seconds (in replays
-    durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]: reserved for each trial; 1
-    where trials ran without any, so that GPU-seconds are the seconds of their processes then.
+    what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting` trials. started,
+    ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]:
+    reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds of their processes then.
     Raises ValueError for arrays of different lengths or without a trial.
     """
 
@@ -113,7 +113,7 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
 
     by: fields that tell settings apart; those of SETTING, of one search each, or `analysis.scores.settings`' for all searches.
     """
-    trials = trials.assign(scores=maps_of(trials, "scores"))
+    trials = trials.assign(scores=maps_of(trials, "scores")).reset_index(drop=True)
     setting = [name for name in by if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
     means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
@@ -141,7 +141,7 @@ def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
 def n_to_reach(target: float, curves: Sequence[Sequence[float]]) -> int | None:
     """The first number of trials at which the mean best-so-far curve reaches `target`; None if it never does.
 
-    n-95 is `n_to_reach(0.95 * best, curves)`, best being the best value any compared method reached.
+    n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
     """
     mean = padded(max(map(len, curves), default=0), curves).mean(0)
     reached = np.flatnonzero(mean >= target)
@@ -174,9 +174,10 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """What each trial's search was on: the dataset, or the study where there is none, and what else of problem and set-up the table
     has several of."""
     trials = trials.assign(dataset=trials["dataset"].fillna(trials["study"]))
-    names = pd.Series(trials["dataset"].iloc[0], index=trials.index, dtype=object)
+    only = trials["dataset"].iloc[0] if trials["dataset"].nunique() == 1 else ""  # else the words of a part begin with it
+    names = pd.Series("", index=trials.index, dtype=object)
     for words, rows in parts_of(trials):
-        names[rows.index] = words if trials["dataset"].nunique() > 1 else f"{names.iloc[0]} {words}".strip()
+        names[rows.index] = f"{only} {words}".strip()
     return names
 
 

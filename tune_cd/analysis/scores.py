@@ -20,7 +20,7 @@ SET_UP = (
     "optimizer", "learning_rate", "schedule", "precision", "memory", "memory_size", "memory_start", "test", "test_image_size",
 )  # fmt: skip
 """Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
-are of different landscapes. A user's own configuration may have any fields; only these are compared."""
+are of different landscapes. A user's own configuration may have any fields; only these are compared, where they were not searched."""
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
@@ -111,28 +111,30 @@ def require_one(trials: pd.DataFrame, fields: Sequence[str] = PROBLEM) -> None:
 
 def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows of every problem and set-up that a table mixes, with what tells each from the others; the whole table with "" where
-    there is one. Rows that do not say their set-up, as of trainings that were lost, count with the most frequent one."""
-    keys = trials.assign(set_up=set_ups(trials) if "config" in trials else "{}")
-    known = keys["set_up"][keys["set_up"] != "{}"]
-    if len(known):
-        keys["set_up"] = keys["set_up"].where(keys["set_up"] != "{}", known.mode()[0])
-    fields = [name for name in PROBLEM if name in trials and trials[name].nunique(dropna=False) > 1]
-    said = {text: json.loads(text) for text in keys["set_up"].unique()}
-    differing = [name for name in SET_UP if len({json.dumps(fields.get(name)) for fields in said.values()}) > 1]
-    for key, rows in keys.groupby([*fields, "set_up"], dropna=False, sort=True):
-        words = [str(value) for value in key[:-1] if pd.notna(value)] + [f"{name}={said[key[-1]].get(name)}" for name in differing]
-        yield " ".join(words), trials.loc[rows.index]
+    there is one. Rows that do not say their set-up, as of trainings that were lost, count with the most frequent one of their problem."""
+    keys = trials.reset_index(drop=True)  # labels of tables that were put together repeat
+    keys = keys.assign(set_up=set_ups(keys) if "config" in keys else "{}")
+    fields = [name for name in PROBLEM if name in keys and keys[name].nunique(dropna=False) > 1]
+    for problem, rows in keys.groupby(fields, dropna=False) if fields else [((), keys)]:
+        known = rows["set_up"][rows["set_up"] != "{}"]
+        said = rows["set_up"].where(rows["set_up"] != "{}", known.mode()[0]) if len(known) else rows["set_up"]
+        maps = {text: json.loads(text) for text in said.unique()}
+        differing = [name for name in SET_UP if len({json.dumps(one.get(name)) for one in maps.values()}) > 1]
+        for text, part in rows.groupby(said):
+            words = [str(value) for value in problem if pd.notna(value)] + [f"{name}={maps[text].get(name)}" for name in differing]
+            yield " ".join(words), trials.iloc[part.index]
 
 
 def set_ups(trials: pd.DataFrame) -> pd.Series:
-    """The SET_UP fields that each trial's configuration has, as JSON; "{}" for none."""
-    return trials["config"].map(_set_up).astype(object)
+    """The SET_UP fields that each trial's configuration has, but for those that were searched, as JSON; "{}" for none."""
+    searched = [tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")]
+    return pd.Series(list(map(_set_up, trials["config"], searched)), index=trials.index, dtype=object)
 
 
 @lru_cache(maxsize=1 << 17)
-def _set_up(config: str) -> str:
+def _set_up(config: str, searched: tuple[str, ...]) -> str:
     said = json.loads(config)
-    return json.dumps({name: said[name] for name in SET_UP if said.get(name) is not None})
+    return json.dumps({name: said[name] for name in SET_UP if said.get(name) is not None and name not in searched})
 
 
 def completed(trials: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an unknown score.
     """
     require_one(trials)
-    rows = completed(trials)
+    rows = completed(trials).reset_index(drop=True)  # labels of tables that were put together repeat
     scores = score_column(rows, score) if len(rows) else np.nan
     table = rows.assign(score=scores)[[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]]
     table = table[np.isfinite(table[[*TERMS, "score"]].astype(float)).all(axis=1)]
@@ -33,7 +33,8 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     """Of a table of `sublosses`, one row a term: Spearman's rank correlation with the score (NaN below three
     settings), and how low the term lies in the best tenth of settings: its mean rank there, 0 the lowest of all, 1 the highest.
 
-    No p-value: settings that a search asked for are no random sample of anything. "Good retrieval requires both terms to be low" shows as a best tenth with both ranks below 0.5.
+    No p-value: settings that a search asked for are no random sample of anything. "Good retrieval requires both terms to be
+    low" shows as a best tenth with both ranks below 0.5.
     """
     rows = []
     best = table["score"].rank(pct=True, method="first") > 0.9 if len(table) else []

@@ -36,7 +36,7 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
     for panel, (problem, methods) in zip(panels.flat, problems.items()):
         _draw_curves(panel, methods, styles)
         if best and problem in best:
-            panel.axhline(0.95 * best[problem], color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best")
+            panel.axhline(best[problem] - 0.05 * abs(best[problem]), color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best")
         panel.set_title(problem, fontsize=NORMAL)
         panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
         panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)

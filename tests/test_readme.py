@@ -41,6 +41,27 @@ def test_train_commands_are_understood(argv):
     _parser().parse_args(argv)
 
 
+@pytest.mark.parametrize("argv", arguments("tune_cd.report"))
+def test_report_commands_are_understood(argv):
+    from tune_cd.report.__main__ import parser
+
+    parser().parse_args(argv)
+
+
+def test_every_picture_is_there():
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
+    assert len(pictures) >= 3 and all((Path(__file__).parent.parent / picture).is_file() for picture in pictures)
+
+
+def test_what_makes_the_papers_figures_exists():
+    """The names in the table of figures and in the example."""
+    from tune_cd import analysis, plots, tables
+
+    named = set(re.findall(r"\b(analysis|plots|tables)\.(\w+)\(?", README))
+    modules = {"analysis": analysis, "plots": plots, "tables": tables}
+    assert len(named) > 20 and [name for module, name in named if not hasattr(modules[module], name)] == []
+
+
 def test_every_python_example_compiles():
     for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
         compile(block, "README.md", "exec")

@@ -102,9 +102,9 @@ def test_reachable_trials_against_brute_force():
 def test_sentences_say_the_numbers():
     said = {sentence.head: sentence.text for sentence in summarise(findings(search_study(), BOX), "python -m tune_cd.run --study s")}
     assert said["Best setting"] == "Λp = 1, Λe = 16, b = 64" and "Validation r_map 0.9000, test 0.8000. Found by cd as trial cd-0-4-0; 14 trials completed." == said["Its score"]
-    assert "+0.1000 on the test split, +14.3%" in said["Over the separate average"] and "0.7000, at a learning rate of 0.4, b = 64" in said["Over the separate average"]
+    assert "+0.1000 on the test split, +14.3 %" in said["Over the separate average"] and "0.7000, at a learning rate of 0.4, b = 64" in said["Over the separate average"]
     assert "+0.0500" in said["Over the global average"]
-    assert "once" in said["How sure"] and "2 settings are within 1% of the best" in said["How sure"]
+    assert "once" in said["How sure"] and "2 settings are within 1 % of the best" in said["How sure"]
     assert "Λe is at the upper end of its range" in said["What to try next"] and "--tune-batch-size" in said["What to try next"]
 
 

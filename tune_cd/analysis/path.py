@@ -19,7 +19,11 @@ MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line search, seen in a plane of two parameters. points [n, 2]: their values where it began, where that is known, and of its trials in the order of asking. trials: the trials' index in the table."""
+    """One line search, seen in a plane of two parameters.
+
+    points [n, 2]: their values where it began, where that is known, then of its trials in the order of asking. trials: the
+    trials' index in the table.
+    """
 
     direction: str
     points: np.ndarray

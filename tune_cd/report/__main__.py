@@ -35,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("results", metavar="RESULTS", help="a results folder, or s3://BUCKET/PREFIX or gs://BUCKET/PREFIX")
     top.add_argument("--study", nargs="+", metavar="NAME", help="default: every study there is")
     top.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s")
-    top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given")
+    watch = f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given"
+    top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
     top.add_argument("--figures", type=Path, metavar="DIR", help="also write figures and tables of each study there")
     return top
 

@@ -193,15 +193,13 @@ function diagonalTraces(study, view, layout, theme) {
   });
 }
 
-/** A star in the best cell of all, or above the best point, whose colour it would hide. */
+/** A star in the setting that is best by validation, whichever score is shown: that is the one to choose. */
 function bestTrace(study, view, cells, theme) {
   const best = cells.find((cell) => cell.c === bestCell(study, study.scores[0].name));
   if (!best) return [];
-  const star = { type: "scatter", name: "best", x: [best.x], y: [best.y], hoverinfo: "skip", cliponaxis: false };
-  if (!study.grid.full || study.axes.length < 2) {
-    return [{ ...star, mode: "text", text: ["★"], textposition: "top center", textfont: { size: 20, color: theme.ink } }];
-  }
-  return [{ ...star, mode: "markers", marker: { symbol: "star", size: 17, color: "#ffffff", line: { color: DARK, width: 1.5 } } }];
+  const y = study.axes.length < 2 ? best.value : best.y;
+  const marker = { symbol: "star", size: 17, color: "#ffffff", line: { color: DARK, width: 1.5 } };
+  return y === null ? [] : [{ type: "scatter", name: "best", mode: "markers", x: [best.x], y: [y], hoverinfo: "skip", cliponaxis: false, marker }];
 }
 
 /** The line searches of the search view.path in order, each [[x, y], ...]: where it began, then its trials; all slices in one. */

@@ -133,10 +133,15 @@ function drawHeader() {
   $("live-text").textContent = `Live: read again every ${duration(payload.refresh ?? 0)}`;
 }
 
+/** A sentence with what stands between backticks as code. */
+function prose(text) {
+  return text.split("`").map((part, n) => (n % 2 ? make("code", {}, part) : part));
+}
+
 function drawSummary(one) {
   const lead = one.words.findIndex(({ kind }) => kind === "result");
   $("words").replaceChildren(...one.words.map(({ head, text, kind }, n) => make("article", { class: `word ${kind}${n === lead ? " lead" : ""}` },
-    ...(KINDS[kind] ? [make("span", { class: "kind" }, KINDS[kind])] : []), make("h3", {}, head), make("p", {}, text))));
+    ...(KINDS[kind] ? [make("span", { class: "kind" }, KINDS[kind])] : []), make("h3", {}, head), make("p", {}, ...prose(text)))));
   const counts = Object.entries(one.status).filter(([, count]) => count);
   $("statuses").replaceChildren(...counts.map(([status, count]) => make("li", {}, statusSign(status), `${count.toLocaleString("en-GB")} ${status}`)));
   $("statuses").hidden = !counts.length;
@@ -218,7 +223,7 @@ function drawKey(one, now) {
     const outline = full ? ["rect", { ...ink, x: 7, y: 2, width: 14, height: 14 }] : ["circle", { ...ink, cx: 14, cy: 9, r: 6.5 }];
     if (outlined(one, now.score)) items.push([[outline], `the best ${one.top}${one.axes.length > 2 ? " of this slice" : ""}`]);
     const star = ["path", { d: STAR, fill: full ? "var(--paper)" : "currentColor", stroke: "currentColor", "stroke-width": 1.3 }];
-    if (cells.some((cell) => cell.c === bestCell(one, now.score))) items.push([[star], "the best of all"]);
+    if (cells.some((cell) => cell.c === bestCell(one, one.scores[0].name))) items.push([[star], "the best by validation"]);
   }
   if (cells.some((cell) => cell.value === null)) {
     items.push([full ? [square("var(--lost)", "none"), cross(DARK)] : [cross(STATUSES.failed.colour)], "run, but without a value"]);

@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import Curve, balance_gain, cells, curves_of, grid, search_lines, subloss_statistics, sublosses, summary
-from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis import Curve, cells, curves_of, search_lines
 from tune_cd.analysis.scores import BALANCE, parameter, parts_of, present, score_column, score_names, with_scores
 from tune_cd.redaction import redact
-from tune_cd.report.findings import Findings, Ranges, averages_of, findings, is_grid, per_class
+from tune_cd.report.findings import Ranges, averages_of, findings, is_grid, per_class
+from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import LETTERS, summarise
-from tune_cd.tables import best_values, cell_text, compared, memory_modes
 
 DIGITS = 6  # significant ones of every number in the page
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
@@ -40,7 +39,7 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
     return {
         "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": [redact(note) for note in notes],
-        "tables": _comparison(trials) if len(studies) > 1 else [], "studies": studies,
+        "tables": compared_studies(trials) if len(studies) > 1 else [], "studies": studies,
     }  # fmt: skip
 
 
@@ -73,7 +72,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "top": TOP,
         "curves": _curves(trials),
         "lines": _lines(trials, axes),
-        "tables": _tables(found, whole if full else None),
+        "tables": of_study(found, whole if full else None),
         "provenance": _provenance(trials),
     }
 
@@ -173,7 +172,10 @@ def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
     first = trials[placed].drop_duplicates(["search", "search_seed", "trial_index"])
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     return [
-        {"search": f"{search}, seed {seed}" if repeated else str(search), "direction": line.direction, "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials]}
+        {
+            "search": f"{search}, seed {seed}" if repeated else str(search), "direction": line.direction,
+            "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials],
+        }  # fmt: skip
         for (search, seed), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
         for line in search_lines(rows, (axes[0], axes[1]))
     ]
@@ -189,7 +191,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
         gpu = float((busy * trials["gpus"].astype(float).fillna(0.0)).sum())
         facts += [["wall clock", _duration((ended - begun).total_seconds())], ["time of all trials", _duration(float(busy.sum()))]]
         facts += [["GPU time", _duration(gpu)]] if gpu else []
-    facts.append(["machines", ", ".join(sorted({str(device) for device in trials["device"].dropna()} | {str(host) for host in trials["hostname"].dropna()}))])
+    facts.append(["machines", ", ".join(sorted({*map(str, trials["device"].dropna()), *map(str, trials["hostname"].dropna())}))])
     return [[label, str(text)] for label, text in facts if text is not None and text == text and text != ""]
 
 
@@ -197,76 +199,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _tables(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """What is small enough to read as a table."""
-    tables = []
-    trials = found.trials
-    if whole is not None and averages_of(whole) and whole["batch_size"].notna().all():
-        tables.append(_gain_table(whole))
-    best = best_values(trials)
-    if len(best):
-        tables.append(_table("Best balance", best, ALIKE_NOTE))
-    curves = curves_of(trials)
-    if len(curves) > 1:
-        numbers = summary(curves)
-        tables.append(_table("Searches", compared(numbers, ["AUC@5", "AUC@10", "AUC@20", "n-95"], across="landscape").droplevel(0, axis=1).reset_index(), AUC_NOTE))
-    terms = sublosses(trials)
-    if len(terms) > 2:
-        tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."))
-    return tables
-
-
-def _comparison(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Several studies beside each other: their searches where they are on one landscape, and the best of each."""
-    tables = []
-    for study, rows in trials.groupby("study"):
-        if set(rows["search"]) >= {"S1", "S3"}:
-            modes = memory_modes(rows).reset_index(names="balance")
-            tables.append(_table(f"Cross-batch memory, {study}", modes, "Best of each mode by validation; R@1 on the test split."))
-    curves = curves_of(trials)
-    for landscape, own in grouped(curves, "landscape").items():
-        if len({curve.study for curve in own}) > 1:
-            reference = "cd" if any(curve.method == "cd" for curve in own) else own[0].method
-            columns = ["searches", "AUC@10", "AUC@20", "n-95", "t-95", "ΔAUC@20", "p@20"]
-            table = compared(summary(own, reference), columns).droplevel(0, axis=1)
-            tables.append(_table(f"Searches on {landscape}, all studies", table.reset_index(), f"{AUC_NOTE} t-95: seconds until then. Δ: less {reference}'s, in pairs of equal seeds; p: Wilcoxon's, uncorrected."))
-    best = pd.concat([best_values(rows).assign(study=study) for study, rows in trials.groupby("study")])
-    if len(best):
-        columns = ["study", *(name for name in best if name != "study")]
-        tables.append(_table("Best balances", best[columns], ALIKE_NOTE))
-    return tables
-
-
-AUC_NOTE = "AUC@k: mean over the first k trials of the test score of the best so far; n-95: trials to 95 % of the best any search reached."
-ALIKE_NOTE = "alike: settings within 1 % of the best validation score, and the range of their weights."
-
-
-def _gain_table(whole: pd.DataFrame) -> dict[str, Any]:
-    score = "test_score" if whole["test_score"].notna().any() else "val_score"
-    averages = averages_of(whole)
-    gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
-    columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
-    means = gain.filter(like="gain_").mean().dropna()
-    mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()) or "not known"
-    return _table("What balancing gains at each batch size", gain[columns].reset_index(), f"Scores of the {'test' if score == 'test_score' else 'validation'} split, each cell chosen by validation. Mean over batch sizes: {mean}.")
-
-
-HEADS = LETTERS | {
-    "val_score": "validation", "test_score": "test", "best_Lambda_p": "its Λp", "best_Lambda_e": "its Λe", "gain_separate": "gain over separate",
-    "gain_global": "gain over global", "alike_Lambda_p": "their Λp", "alike_Lambda_e": "their Λe", "positive_term": "positive", "entropy_term": "entropy",
-    "recall_at_1": "R@1", "rank_of_best": "rank in the best tenth",
-}  # fmt: skip
-"""Columns of the small tables -> what stands above them."""
-
-
-def _table(title: str, frame: pd.DataFrame, note: str = "") -> dict[str, Any]:
-    return {"title": title, "columns": [HEADS.get(str(name), str(name)) for name in frame.columns], "rows": [[cell_text(value) for value in row] for row in frame.itertuples(index=False)], "note": note}
-
-
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:
     """What all trials had in common: versions, commits, and the configuration."""
     said = [["commits", ", ".join(sorted(map(str, trials["git_commit"].dropna().unique())))]]
-    said += [["software", ", ".join(sorted({f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()}))]]
+    versions = {f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()}
+    said += [["software", ", ".join(sorted(versions))]]
     configs = [json.loads(text) for text in trials["config"].unique()]
     shared = {name: value for name, value in configs[0].items() if all(name in config and config[name] == value for config in configs)}
     said += [[str(name), redact(json.dumps(value, ensure_ascii=False))] for name, value in sorted(shared.items()) if value is not None]
@@ -289,4 +226,5 @@ def _numbers(values: Sequence[float] | np.ndarray | pd.Series) -> list:
     power = 10.0 ** places
     rounded = np.where(finite, np.round(np.where(finite, array, 0.0) * power) / power, np.nan)
     whole = finite & (rounded == np.round(rounded)) & (np.abs(rounded) < 2**53)
-    return [int(value) if is_whole else value if is_finite else None for value, is_whole, is_finite in zip(rounded.tolist(), whole.tolist(), finite.tolist())]
+    kinds = zip(rounded.tolist(), whole.tolist(), finite.tolist())
+    return [int(value) if is_whole else value if is_finite else None for value, is_whole, is_finite in kinds]

@@ -70,7 +70,8 @@ def _gains(found: Findings) -> list[Sentence]:
     sentences = [_gain(found, recipe) for recipe in found.recipes]
     if found.missing:
         which = " or ".join(found.missing)
-        sentences.append(Sentence("Without balancing", f"No completed trial lies where the {which} average can reach, so what tuning the balance gains over it is not known.", "note"))
+        text = f"No completed trial lies where the {which} average can reach, so what tuning the balance gains over it is not known."
+        sentences.append(Sentence("Without balancing", text, "note"))
     return sentences
 
 
@@ -79,18 +80,22 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     name = "test_score" if split == "test" else "val_score"
     sure = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
-    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {recipe.trials} setting{'s' * (recipe.trials != 1)} lie{'s' * (recipe.trials == 1)} on its line"
+    on_line = "1 setting lies on its line" if recipe.trials == 1 else f"{recipe.trials} settings lie on its line"
+    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {on_line}"
     head = f"Over the {recipe.average} average"
     if recipe.best["trial_id"] == found.best["trial_id"]:
-        return Sentence(head, f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own}).", "result")
-    relative = f", {recipe.gain / abs(recipe.best[name]):+.1%}" if recipe.best[name] else ""
-    return Sentence(head, f"{recipe.gain:+.4f} on the {split} split{relative}{sure}. Tuning the learning rate alone, the {recipe.average} average reached {own}.", "result")
+        text = f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own})."
+        return Sentence(head, text, "result")
+    relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
+    text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}. Tuning the learning rate alone, the {recipe.average} average reached {own}."
+    return Sentence(head, text, "result")
 
 
 def _certainty(found: Findings) -> list[Sentence]:
     said = []
     if finite(found.noise):
-        said.append(f"Two trainings of one setting with different seeds differ by less than {TWO_TRAININGS * found.noise:.4f} in 95 of 100 cases; so may any two single trainings by chance.")
+        most = TWO_TRAININGS * found.noise
+        said.append(f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; so may any two by chance.")
     else:
         said.append("Every setting was trained once: how much of a difference is chance cannot be told from this table.")
     if finite(found.best["test_score"]):
@@ -99,8 +104,9 @@ def _certainty(found: Findings) -> list[Sentence]:
     else:
         said.append("There is no test score: the best of many validation scores is flattered by the choice.")
     if found.alike > 1:
-        ranges = ", ".join(f"{LETTERS.get(name, name)} {low:.3g} to {high:.3g}" if low < high else f"{LETTERS.get(name, name)} {low:.4g}" for name, (low, high) in found.alike_ranges.items())
-        said.append(f"{found.alike} settings are within {ALIKE:.0%} of the best ({ranges}): there is little to choose between them.")
+        spans = {name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}" for name, (low, high) in found.alike_ranges.items()}
+        ranges = ", ".join(f"{LETTERS.get(name, name)} {span}" for name, span in spans.items())
+        said.append(f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): there is little to choose between them.")
     if found.unfinished:
         said.append(f"Of the best setting's {found.seeds + found.unfinished} trainings only {found.seeds} completed: its score is of those alone.")
     return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) and not found.unfinished else "caution")]
@@ -166,7 +172,8 @@ def _next(found: Findings, command: str | None) -> list[Sentence]:
         more = found.trials[~found.trials["search"].isin(BASELINES)].groupby("search")["trial_index"].nunique().max() + 10
         ideas.append("The best was among the last trials: more may find better" + (f", `{command} --resume --num-samples {more}`." if command else "."))
     if not finite(found.noise):
-        ideas.append("Train the best few settings with more seeds before relying on a small difference" + (" (`--replicates 3` in a new study begun at the best, `--start`)." if command else "."))
+        how = " (`--replicates 3` in a new study begun at the best, `--start`)." if command else "."
+        ideas.append(f"Train the best few settings with more seeds before relying on a small difference{how}")
     if command and "batch_size" not in found.names and found.trials["batch_size"].notna().any():
         ideas.append("The batch size was fixed: `--tune-batch-size` searches it as well.")
     if not ideas:

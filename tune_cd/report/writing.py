@@ -21,8 +21,9 @@ SILENCE = 60.0
 
 
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
-    """Their trials, from a results folder, an object store or one Parquet file; of all studies for None. Raises ValueError naming the studies there are for one without a row, FileNotFoundError
-    where there are no results."""
+    """Their trials, from a results folder, an object store or one Parquet file; of all studies for None.
+
+    Raises ValueError naming the studies there are for one without a row, FileNotFoundError where there are no results."""
     if is_file(place):
         trials = results.read_file(place)
         unknown = set(studies or ()).difference(trials["study"])
@@ -84,7 +85,8 @@ class Watch:
         if is_file(self._place):
             return False
         store = store_of(self._place)
-        names = self._studies or sorted({name.split("/")[1] for name in store.listing("trials", depth=2)} | {name.split("/")[1] for name in store.listing("studies", depth=2)})
+        listed = [*store.listing("trials", depth=2), *store.listing("studies", depth=2)]
+        names = self._studies or sorted({name.split("/")[1] for name in listed})
         return any([self._lives(store, name) for name in names]) or not names  # every one is looked at
 
     def _lives(self, store, name: str) -> bool:

@@ -276,6 +276,17 @@ def test_a_click_on_a_setting_leaves_its_trials_in_the_table_until_it_is_undone(
 
 
 @slow
+def test_a_window_made_narrow_shows_what_a_narrow_one_shows(running, page_of):
+    inside = "document.getElementById('landscape')._fullLayout._size"
+    with opened(running, page_of("grid"), width=400, height=800) as page:
+        expected = page.evaluate(f"[{inside}.w, {inside}.h]")
+        for width in (1280, 400):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.wait_for_timeout(2500)
+        assert page.evaluate(f"[{inside}.w, {inside}.h]") == expected
+
+
+@slow
 def test_the_path_is_drawn_line_by_line_when_it_is_asked_for(running, page_of):
     study = search_study()
     with opened(running, page_of("search")) as page:

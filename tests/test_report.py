@@ -301,6 +301,8 @@ def test_a_watched_page_is_written_until_the_driver_has_ended(tmp_path, monkeypa
     assert main([str(tmp_path), "--study", "s", "-o", str(page), "--watch", "7"]) == 0
     pages.append(shown(page))
     assert [(content["refresh"], len(content["studies"][0]["trials"]["trial_id"])) for content in pages] == [(7.0, 5), (7.0, 14), (None, 14)]
+    heads = [{sentence["head"] for sentence in content["studies"][0]["words"]} for content in pages]
+    assert [("Under way" in said, "What to try next" in said) for said in heads] == [(True, False), (True, False), (False, True)]
 
 
 def shown(page) -> dict:

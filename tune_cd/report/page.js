@@ -97,6 +97,7 @@ function either(name, sentence) {
 
 function draw(name, { data, layout }) {
   const chart = $(name);
+  if (chart.layout && chart.layout.width !== layout.width) Plotly.purge(chart); // or the margins of the old colour bar stay
   Plotly.react(chart, data, layout, CONFIG);
   for (const event of ["plotly_hover", "plotly_unhover", "plotly_click"]) chart.removeAllListeners(event);
   chart.on("plotly_hover", ({ points: [point], event }) => showTip(point.customdata?.[0], event));

@@ -28,6 +28,9 @@ COLUMNS = ("trial_id", "search", "search_seed", "seed", "trial_index", "attempt"
            "images_seen", "train_seconds", "hostname", "device", "gpus")  # fmt: skip
 
 
+UNDER_WAY = {"head": "Under way", "text": "This is what is known so far; the page is written again until the search has ended.", "kind": "note"}
+
+
 def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), ranges: Mapping[str, Ranges] | None = None,
             commands: Mapping[str, str] | None = None, refresh: float | None = None) -> dict[str, Any]:  # fmt: skip
     """The page's content: a study after the other, by name.
@@ -37,6 +40,8 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     which the page looks for a newer one of itself; None: never.
     """
     studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
+    for study in studies if refresh is not None else ():  # what to try next is said when it has ended
+        study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
         "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": [redact(note) for note in notes],
         "tables": compared_studies(trials) if len(studies) > 1 else [], "studies": studies,

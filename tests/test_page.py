@@ -329,6 +329,17 @@ def test_curves_are_the_payloads_against_trials_and_time(running, page_of):
 
 
 @slow
+def test_seeds_of_one_search_look_alike_and_are_told_once(running, tmp_path):
+    study, path = search_study(), tmp_path / "seeds.html"
+    study["curves"] = [curve | {"search": "cd", "label": f"cd, seed {seed}", "seed": seed} for seed, curve in enumerate(study["curves"])]
+    path.write_text(render(payload(study)), encoding="utf-8")
+    with opened(running, path) as page:
+        drawn = traces(page, "curves")
+        assert len(drawn) == 3 and len({(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in drawn}) == 1
+        assert [one["showlegend"] for one in drawn] == [True, False, False]
+
+
+@slow
 @pytest.mark.parametrize("name", ["search", "grid"])
 def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of, name):
     trials = EXAMPLES[name]()["studies"][0]["trials"]

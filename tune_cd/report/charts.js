@@ -101,11 +101,11 @@ function hasCurves(study) {
 
 /** Best so far (`fig:hpo_curves`), a curve for each search and search seed. view: {split: "best" | "test", clock: of CLOCKS}. */
 function curvesFigure(study, view, theme, width) {
-  const searches = [...new Set(study.curves.map((curve) => curve.label))];
+  const searches = [...new Set(study.curves.map((curve) => curve.search))];
   const most = extent(study.curves.flatMap((curve) => curve[view.clock]))?.[1] ?? 0;
   const [unit, seconds] = view.clock === "trials" ? ["", 1] : timeUnit(most);
   const drawn = new Set();
-  const data = study.curves.map((curve) => curveTrace(curve, view, searches.indexOf(curve.label), seconds, drawn, theme));
+  const data = study.curves.map((curve) => curveTrace(curve, view, searches.indexOf(curve.search), seconds, drawn, theme));
   const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 16, b: 56 });
   const score = scoreLabel(study, view.split === "test" ? "test_score" : study.scores[0]?.name ?? "score");
   layout.xaxis = { ...baseAxis(theme, CLOCKS[view.clock] + (unit && `, ${unit}`)), rangemode: "tozero" };
@@ -119,8 +119,8 @@ function curvesFigure(study, view, theme, width) {
 
 function curveTrace(curve, view, place, seconds, drawn, theme) {
   const { colour, dash, symbol } = searchStyle(place, theme);
-  const first = !drawn.has(curve.label);
-  drawn.add(curve.label);
+  const first = !drawn.has(curve.search); // one look and one entry of the legend for all seeds of a search
+  drawn.add(curve.search);
   const xs = curve[view.clock];
   const text = curve[view.split].map((score, n) => [[
     [`${curve.label}, search seed ${show(curve.seed)}`], `after ${show(curve.trials[n])} trials: ${show(score)}`,
@@ -128,7 +128,7 @@ function curveTrace(curve, view, place, seconds, drawn, theme) {
   ]]);
   return {
     type: "scatter", mode: curve.trials.length > 80 ? "lines" : "lines+markers", x: xs.map((x) => (x === null ? null : x / seconds)), y: curve[view.split],
-    name: plain(curve.label), legendgroup: curve.label, showlegend: first, line: { shape: "hv", color: colour, dash, width: 2.2 },
+    name: plain(curve.search), legendgroup: curve.search, showlegend: first, line: { shape: "hv", color: colour, dash, width: 2.2 },
     marker: { symbol, size: 7, color: colour }, customdata: text, hoverinfo: "none",
   };
 }

@@ -11,7 +11,7 @@ from tune_cd import balance, plots, tables
 from tune_cd.analysis import balance_gain, curves_of, grid, mean_curve, sublosses, summary
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.scores import BALANCE, parts_of
-from tune_cd.report.findings import averages_of, is_grid, per_class
+from tune_cd.report.findings import averages_of, grid_rows, is_grid, per_class
 from tune_cd.results import check_name, publish
 
 Made = Iterator[tuple[str, Figure]]
@@ -44,7 +44,7 @@ def figures_of(trials: pd.DataFrame) -> Made:
     """The figures of one study, by name; those for which it lacks what they show are left out."""
     score = "test_score" if trials["test_score"].notna().any() else "val_score"
     balanced = trials[list(BALANCE[:2])].notna().all(axis=1).any()
-    cells = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
+    cells = grid_rows(trials)
     if balanced and is_grid(cells, BALANCE[:2]):
         averages, k, landscape = averages_of(cells), per_class(cells), grid(cells, score)
         yield "landscape", plots.grid_slices(landscape, averages, k)  # fig:hp_omniglot

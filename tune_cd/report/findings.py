@@ -135,6 +135,12 @@ def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
     return means_over_seeds(rows, by=("setting",))
 
 
+def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that may make up a grid: those of the search `grid` where it was run, beside whatever else, or all."""
+    asked = trials["search"] == "grid"
+    return trials[asked] if asked.any() else trials
+
+
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
     """Whether the trials fill at least half of the product of the values of two parameters or more."""
     columns = [parameter(trials, name) for name in names]
@@ -147,10 +153,10 @@ def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
 
 def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average: str) -> Recipe | None:
     k = per_class(trials)
-    of_grid = means["search"] == "grid" if (means["search"] == "grid").any() else pd.Series(True, index=means.index)
+    whole = grid_rows(means)
     within = pd.Series(ON_DIAGONAL, index=means.index)
-    if is_grid(means[of_grid], BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
-        within[of_grid] = float(np.median(np.diff(np.unique(np.round(np.log2(means.loc[of_grid, "Lambda_e"].dropna()), 9))))) / 2
+    if is_grid(whole, BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
+        within[whole.index] = float(np.median(np.diff(np.unique(np.round(np.log2(whole["Lambda_e"].dropna()), 9))))) / 2
     reached, number = best_reachable(means, average, k, within)
     if reached is None:
         return None

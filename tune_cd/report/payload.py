@@ -16,7 +16,7 @@ from tune_cd import balance
 from tune_cd.analysis import Curve, cells, curves_of, search_lines
 from tune_cd.analysis.scores import BALANCE, parameter, parts_of, present, score_column, score_names, with_scores
 from tune_cd.redaction import redact
-from tune_cd.report.findings import Ranges, averages_of, findings, is_grid, per_class
+from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import LETTERS, summarise
 
@@ -60,7 +60,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     wide = with_scores(trials)
     found = findings(trials, ranges)
     axes = _axes(trials, found.names)
-    whole = trials[trials["search"] == "grid"] if (trials["search"] == "grid").any() else trials
+    whole = grid_rows(trials)
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     scores = _scores(trials)
     content = _grid(wide.loc[(whole if full else trials).index], axes, scores, full) if axes else None

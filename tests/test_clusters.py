@@ -87,17 +87,35 @@ def test_the_dashboard_is_not_the_world_s(cluster):
     assert not any("0.0.0.0" in text for text in strings(cluster))
 
 
-def test_nothing_floats(cluster):
-    assert not [text for text in strings(cluster) if "latest" in text or "nightly" in text]
+def test_nothing_floats_but_the_image_that_ec2_looks_up(cluster):
+    floating = {text for text in strings(cluster) if "latest" in text or "nightly" in text}
+    assert floating == {cluster["metadata"]["image"]} and cluster["metadata"]["image"].startswith("resolve:ssm:/aws/service/")
 
 
-def test_what_must_be_edited_is_in_one_place_and_occurs_once(cluster):
-    data = "\n".join(line.split("#")[0] for line in FILE.read_text().splitlines())
-    block = re.search(r"^metadata:.*?^\S", data, re.DOTALL | re.MULTILINE).group()
-    assert data.count("EDIT-ME") == block.count("EDIT-ME") == 4
-    for kind in cluster["available_node_types"].values():
-        assert kind["node_config"]["ImageId"] == cluster["metadata"]["image"] == "ami-EDIT-ME"
-        assert "EDIT-ME" in kind["node_config"]["IamInstanceProfile"]["Name"], "workers get none by default"
+def test_nothing_must_be_edited_where_the_account_is_prepared(cluster):
+    """clusters/aws.yaml makes what the file names."""
+    assert not [text for text in strings(cluster) if "EDIT-ME" in text]
+    kinds = cluster["available_node_types"]
+    assert {kind["node_config"]["ImageId"] for kind in kinds.values()} == {cluster["metadata"]["image"]}
+    made = (ROOT / "clusters/aws.yaml").read_text()
+    profiles = {kind["node_config"]["IamInstanceProfile"]["Name"] for kind in kinds.values()}
+    assert profiles == set(re.findall(r"InstanceProfileName: ([\w-]+)", made)), "workers get none by default"
+    assert [cluster["provider"]["security_group"]["GroupName"]] == re.findall(r"GroupName: ([\w-]+)", made)
+
+
+def test_onprem_has_few_things_to_edit_and_keeps_to_the_first_autoscaler():
+    text = (ROOT / "clusters/onprem.yaml").read_text()
+    onprem = yaml.safe_load(text)
+    assert [text for text in strings(onprem) if "EDIT-ME" in text] == ["EDIT-ME"] * 3
+    (start,) = [command for command in onprem["head_start_ray_commands"] if "--head" in command]
+    assert "RAY_enable_autoscaler_v2=0" in start, "the second has no provider local, and says nothing"
+
+
+def test_gpu_and_onprem_prepare_nodes_alike(cluster):
+    onprem = yaml.safe_load((ROOT / "clusters/onprem.yaml").read_text())
+    for name in ("file_mounts", "rsync_exclude", "cluster_synced_files"):
+        assert onprem[name] == cluster[name]
+    assert set(onprem["setup_commands"]) <= set(cluster["setup_commands"])
 
 
 def test_every_node_gets_one_version_of_ray_that_the_package_allows(cluster):
@@ -146,16 +164,18 @@ def test_workers_wait_for_their_gpu_and_give_up(cluster):
 
 def test_commands_are_valid_shell(cluster):
     for command in commands(cluster):
-        subprocess.run(["bash", "-n", "-c", command], check=True)
+        subprocess.run(["bash", "-n", "-c", f"true && ({command})"], check=True)
+        assert not command.startswith("("), "Ray puts one more parenthesis before it, and (( is arithmetic"
 
 
 def test_the_shell_is_prepared_once_however_often_it_is_set_up(cluster, tmp_path):
     (prepare,) = [command for command in cluster["setup_commands"] if ".bashrc" in command]
     home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    (tmp_path / ".bashrc").write_text("cd /somewhere/tune_cd\n")
     for _ in range(2):
         subprocess.run(["bash", "-c", prepare], env=home, check=True)
-    assert len((tmp_path / ".bashrc").read_text().splitlines()) == 1
-    shown = subprocess.run(["bash", "-c", ". ~/.bashrc; env"], env=home, check=True, capture_output=True, text=True).stdout
+    assert len((tmp_path / ".bashrc").read_text().splitlines()) == 2
+    shown = subprocess.run(["bash", "-c", ". ~/.bashrc 2> /dev/null; env"], env=home, check=True, capture_output=True, text=True).stdout
     assert f"PATH={tmp_path}/venv/bin:/usr/bin:/bin\n" in shown and "RAY_AUTH_MODE=token\n" in shown
 
 
@@ -165,7 +185,7 @@ def test_the_head_comment_says_how_to_use_it():
     for command in ("ray up clusters/gpu.yaml", "ray exec clusters/gpu.yaml --tmux 'python -m tune_cd.run", "ray down clusters/gpu.yaml"):
         assert command in comment
     (main,) = re.findall(r"python -m tune_cd\.run (.*)'", comment)
-    assert "--address auto --dataset tinyimagenet" in main and "--results /shared/" in main, "a folder that all nodes mount"
+    assert "--address auto --dataset tinyimagenet" in main and "--results s3://BUCKET/" in main
 
 
 def test_ec2_knows_every_field_of_the_nodes(cluster):
@@ -177,3 +197,38 @@ def test_ec2_knows_every_field_of_the_nodes(cluster):
         asked = kind["node_config"] | {"MinCount": 1, "MaxCount": 1}
         report = validate.ParamValidator().validate(asked, shape)
         assert not report.has_errors(), report.generate_report()
+
+
+def test_the_account_s_stack_is_what_cloudformation_takes():
+    """Aliases, for one, are YAML and not allowed in templates."""
+    lint = pytest.importorskip("cfnlint.api", reason="cfn-lint has the schemas of AWS's resources")
+    from cfnlint.config import ManualArgs
+
+    text = (ROOT / "clusters/aws.yaml").read_text()
+    assert not lint.lint(text, config=ManualArgs(regions=["us-west-2"]))
+    assert not re.search(r"[:\[{,] *[&*]\w", "\n".join(line.split("#")[0] for line in text.splitlines())), "no anchors, no aliases"
+    assert lint.lint(text.replace("GroupDescription", "GroupDescripton"), config=ManualArgs(regions=["us-west-2"]))
+
+
+@pytest.mark.slow
+def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatch):
+    moto = pytest.importorskip("moto", reason="moto is an AWS to try it on")
+    boto3 = pytest.importorskip("boto3")
+    for name, value in {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
+        monkeypatch.setenv(name, value)
+    with moto.mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+        client = {name: boto3.client(name, region_name="us-west-2") for name in ("cloudformation", "ec2", "iam")}
+        client["cloudformation"].create_stack(
+            StackName="tune-cd", TemplateBody=(ROOT / "clusters/aws.yaml").read_text(), Capabilities=["CAPABILITY_NAMED_IAM"],
+            Parameters=[{"ParameterKey": "SshFrom", "ParameterValue": "203.0.113.7/32"}],
+        )  # fmt: skip
+        (group,) = client["ec2"].describe_security_groups(GroupNames=["tune-cd"])["SecurityGroups"]
+        rules = {(rule["IpProtocol"], rule.get("FromPort")): rule for rule in group["IpPermissions"]}
+        assert [net["CidrIp"] for net in rules.pop(("tcp", 22))["IpRanges"]] == ["203.0.113.7/32"]
+        (((protocol, _), between),) = rules.items()
+        assert protocol == "-1" and not between["IpRanges"] and [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
+        head = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-head")["InstanceProfile"]["Roles"][0]
+        worker = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-worker")["InstanceProfile"]["Roles"][0]
+        policy = str(client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"])
+        assert "iam:PassRole" in policy and worker["Arn"] in policy
+        assert not client["iam"].list_role_policies(RoleName=worker["RoleName"])["PolicyNames"], "workers start nothing"

@@ -26,6 +26,7 @@ from ray import tune
 from trainables import checkpoint
 from trainables.data import DeviceData
 from trainables.faults import described, is_of_the_machine
+from trainables.notice import noticed
 from trainables.outcome import Evaluation, Outcome, failure
 from trainables.pack import Pack
 from trainables.tasks import Setup
@@ -202,9 +203,9 @@ class TrainTrial(tune.Trainable):
         return {"started_at": self._started_at, "device": device_name(self._device), "share": share}
 
     def _save(self, index: int) -> None:
-        """Keep the state, at a pace that costs little."""
+        """Keep the state, at a pace that costs little; at every look once the machine is about to be taken away."""
         began = time.monotonic()
-        if began < self._due[index]:
+        if began < self._due[index] and not noticed():
             return
         training = self._pack.running[index]
         try:

@@ -1,0 +1,33 @@
+"""`python -m tune_cd.cluster COMMAND ...`.
+
+A command is a module with `HELP` (a line), `add_arguments(parser)` and `run(args) -> exit status`; to add one is one entry
+of `COMMANDS`. What a command imports beyond the standard library it imports inside its functions: each starts on a
+machine that has only what that command needs.
+"""
+
+import argparse
+import sys
+
+from . import preemption
+
+COMMANDS = {"watch": preemption}
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tune_cd.cluster", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        own = commands.add_parser(
+            name, help=module.HELP, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module.add_arguments(own)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parse(arguments)
+    return COMMANDS[args.command].run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

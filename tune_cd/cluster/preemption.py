@@ -1,0 +1,144 @@
+"""A cloud's notice that this machine will be taken away, told to the cluster and to the trainings on it.
+
+Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); nothing in Ray itself asks for it. The node is drained:
+no new trial comes to it, the autoscaler looks for another, and the trials that end with it are begun again without
+counting as failures (`--max-failures`). The trainings on it save their states at their next look (`trainables.notice`).
+"""
+
+import argparse
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainables.notice import notice_file
+
+METADATA = "http://169.254.169.254"
+TIMEOUT = 2.0  # seconds; the service is on the machine itself
+EVERY = 5.0  # seconds between two looks, as EC2 recommends
+PATIENCE = 60.0  # seconds until a machine counts as none of a cloud's
+EC2_SECONDS, GCE_SECONDS = 120, 30  # of notice
+TOKEN_SECONDS = 21600  # that a token of EC2's service may be used: as long as it allows
+ATTEMPTS = 6  # at draining the node
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """This machine will be taken away, in so many seconds."""
+
+    reason: str
+    seconds: int
+
+
+def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
+    """EC2's notice of two minutes (`spot/instance-action`), through version 2 of its service. Raises OSError without it."""
+    token = ask("/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)})
+    if token is None:
+        raise ConnectionError("no token: not a machine of EC2's")
+    text = ask("/latest/meta-data/spot/instance-action", headers={"X-aws-ec2-metadata-token": token})
+    if text is None:
+        return None
+    action = json.loads(text)
+    left = datetime.fromisoformat(action["time"]) - datetime.now(UTC)
+    return Notice(f"EC2 will {action['action']} this spot instance at {action['time']}", max(0, int(left.total_seconds())))
+
+
+def gce_notice(ask: Callable[..., str | None]) -> Notice | None:
+    """Compute Engine's notice of half a minute (`instance/preempted`). Raises OSError without its service."""
+    text = ask("/computeMetadata/v1/instance/preempted", headers={"Metadata-Flavor": "Google"})
+    if text is None:
+        raise ConnectionError("not a machine of Compute Engine's")
+    return Notice("Compute Engine preempts this machine", GCE_SECONDS) if text.strip() == "TRUE" else None
+
+
+CLOUDS = {"ec2": ec2_notice, "gce": gce_notice}
+
+
+def ask_metadata(path: str, *, method: str = "GET", headers: dict[str, str]) -> str | None:
+    """An answer of the machine's metadata service; None for one that says there is no such thing. Raises OSError."""
+    request = urllib.request.Request(METADATA + path, method=method, headers=headers)
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=TIMEOUT) as response:
+            return response.read().decode()
+    except urllib.error.HTTPError as error:
+        if error.code in (403, 404, 405):
+            return None
+        raise
+
+
+def cloud_of(ask: Callable[..., str | None] = ask_metadata, patience: float = PATIENCE) -> str | None:
+    """Which cloud this machine belongs to, by whose service answers; None if none has within so many seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        for name, notice in CLOUDS.items():
+            try:
+                notice(ask)
+                return name
+            except (OSError, ValueError):
+                continue
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(min(EVERY, patience))
+
+
+def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, every: float = EVERY) -> Notice:
+    """The notice, when it comes. A service that does not answer for a while is asked again."""
+    while True:
+        try:
+            notice = CLOUDS[cloud](ask)
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("the metadata service of %s: %s", cloud, error)
+            notice = None
+        if notice is not None:
+            return notice
+        time.sleep(every)
+
+
+def drain(address: str, notice: Notice) -> None:
+    """Tell Ray at the address (HOST:PORT) that this node goes. Raises CalledProcessError when it will not hear."""
+    command = [
+        str(Path(sys.executable).with_name("ray")), "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
+        "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
+    ]  # fmt: skip
+    environment = os.environ | {"RAY_ADDRESS": address}  # of this node is known by a connection
+    for attempt in range(ATTEMPTS):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        log.warning("attempt %d to drain this node: %s", attempt + 1, (done.stdout + done.stderr).strip()[-500:])
+    done.check_returncode()
+
+
+HELP = "beside Ray on a cloud's worker: waits for the notice that the machine will be taken away, and drains the node"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of the cluster that this machine is a node of")
+    parser.add_argument("--cloud", choices=sorted(CLOUDS), help="default: the one whose metadata service answers; where none does it ends")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Wait for the notice and tell of it; returns the exit status. Ends at once where there is nobody to give one."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    cloud = arguments.cloud or cloud_of()
+    if cloud is None:
+        log.info("no metadata service answers at %s: nobody gives notice on this machine", METADATA)
+        return 0
+    log.info("watching for a notice of %s", cloud)
+    notice = wait_for_notice(cloud)
+    log.info("%s, in %d s", notice.reason, notice.seconds)
+    notice_file().touch(mode=0o644)
+    drain(arguments.address, notice)
+    log.info("this node is drained")
+    return 0

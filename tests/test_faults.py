@@ -70,7 +70,7 @@ def resume(folder: Path) -> list[str]:
     return ["--resume"] if (folder / "studies/s/study.json").exists() else []
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.faults)])
 def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
     """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then."""
     pick, samples, kept = random.Random(kills), 6, 0
@@ -113,6 +113,7 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     assert driver.said.count("its process was lost and is begun again") == kills
 
 
+@pytest.mark.faults
 def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
     """What was running is begun again first; no place in the order of asking is left out."""
     argv = ["--num-samples", "8", "--workers", "2", "--search", "cd"]

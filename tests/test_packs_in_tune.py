@@ -31,6 +31,7 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
     assert packed[told].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"
 
 
+@pytest.mark.faults
 def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):  # noqa: F811
     argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline", "--address", cluster.address]
     with subprocess.Popen([*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

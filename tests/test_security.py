@@ -462,7 +462,7 @@ URIS = [f"s3://AKIAEXAMPLE:{SECRET}@bucket/data", f"https://user:{SECRET}@host/d
 
 @pytest.mark.parametrize("uri", URIS)
 def test_a_uri_where_a_path_belongs_is_refused_and_not_repeated(tmp_path, uri, capsys, monkeypatch):
-    """It may hold a secret, which would stand in study.json and in messages."""
+    """It may hold a secret, which would stand in study.json and in messages. Of data, a URI without one is allowed."""
 
     def connect(address):
         raise ConnectionError("the study was not refused")

@@ -16,6 +16,7 @@ import torch
 from trainables import checkpoint
 from trainables.checks import check_training
 from trainables.data import DeviceData
+from trainables.datasets import pin_source
 from trainables.pack import Pack
 from trainables.tasks import LOSSES, SETUPS, TASKS, find_setup, override
 
@@ -29,14 +30,15 @@ def main(argv: list[str] | None = None) -> int:
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
-        check_training(setup, options.batch_size, options.data_root, options.download)
+        data_root = pin_source(setup.dataset, options.data_root, options.download)  # a server is asked once
+        check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
         names = ("Lambda_p", "Lambda_e", "batch_size", "seed")
         configurations = [dict(zip(names, values)) for values in product(*(getattr(options, name) for name in names))]
         if options.checkpoint and len(configurations) > 1:
             raise ValueError(f"--checkpoint holds one training; {len(configurations)} are asked for")
-        data = DeviceData.load(setup, options.data_root, device)
+        data = DeviceData.load(setup, data_root, device)
         pack = Pack(setup, data, device, at_once=options.at_once)
         pack.begin(configurations)
         if options.checkpoint:
@@ -70,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m trainables.train", description="Train and test one configuration, or all combinations of several values.")
     parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
     parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
-    parser.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    parser.add_argument("--data-root", metavar="PATH_OR_URI", help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     parser.add_argument("--download", action="store_true", help="fetch data that are absent, where there is a public archive")
     parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
     parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop, tinyimagenet
+from trainables.datasets.remote import materialise, pinned
 from trainables.datasets.structure import Dataset, Recipe, Split, local_path
+from trainables.datasets.uri import Address, is_uri, parse
 from trainables.tasks import IMAGE_SIZES
 
-__all__ = ["DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset"]
+__all__ = ["DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset", "pin_source", "source_sha256"]
 
 DATASETS = {
     "glyphs": glyphs.recipe,
@@ -26,6 +28,7 @@ DOWNLOADS = {  # root -> None; of the datasets that are published on the web
     "landmarks": landmarks.download,
     "tinyimagenet": tinyimagenet.download,
 }
+DRAWN = ("glyphs",)  # made on the spot, so that no data root is looked at
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +59,9 @@ def load_dataset(
     name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for what is usual with the dataset.
     download: fetch what is not there, into the first of the data roots; see DOWNLOADS.
     Raises FileNotFoundError where there is no data (it says what was looked for), ConnectionError where it cannot be
-    fetched, and ValueError for an unknown name, a task that the dataset does not allow, a size outside of IMAGE_SIZES, a
-    wrong layout, damaged data, and for a download of a dataset that has none.
+    fetched, OSError where it does not fit the disk, and ValueError for an unknown name, a task that the dataset does not
+    allow, a size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another digest
+    than the URI says, and for a download of a dataset that has none.
     """
     if isinstance(image_size, bool) or image_size not in IMAGE_SIZES:
         raise ValueError(
@@ -69,7 +73,8 @@ def load_dataset(
 def check_source(
     name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False
 ) -> SourceSummary:
-    """Check that the data is there and laid out as expected; no image is decoded. Raises as `load_dataset` does."""
+    """Check that the data is there (behind a URI: fetched) and laid out as expected; no image is decoded. Raises as
+    `load_dataset` does."""
     recipe = _recipe(name, data_root, task, download)
     plan = recipe.plan()
     train = plan.splits["train"]
@@ -77,13 +82,47 @@ def check_source(
     return SourceSummary(plan.name, len(train.class_names), len(train.items), recipe.location, plan.channels, len(test.items) if test else 0)
 
 
-def data_roots(data_root: str | os.PathLike | None = None) -> list[Path]:
+def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
     """Where data is looked for, in order: data_root alone if given (a directory, or the archive itself), else
-    $TUNE_CD_DATA (where set) and ~/.cache/tune_cd. Raises ValueError for a URI."""
+    $TUNE_CD_DATA (where set) and ~/.cache/tune_cd. Of a URI, in either (see `uri.parse`), it is the local copy alone,
+    which is fetched unless this machine has it.
+
+    download: whether data may be fetched into the first of them, which must then be no copy. Raises ValueError for that,
+    and as `materialise`.
+    """
+    address = _address(data_root, download)
+    if address is not None:
+        return [materialise(address)]
     if data_root is not None:
         return [local_path(data_root, "the data root")]
     shelf = os.environ.get("TUNE_CD_DATA")
     return [local_path(place, "TUNE_CD_DATA") for place in (shelf, "~/.cache/tune_cd") if place]
+
+
+def pin_source(name: str, data_root: str | os.PathLike | None, download: bool = False) -> str | None:
+    """What to give every node as data root so that all use the same bytes. What a URI (in $TUNE_CD_DATA, where there is no
+    data_root) stands for is fetched here, once, and the URI gets its digest: a node that finds something else raises
+    ValueError. Anything else is returned as it is. Raises as `data_roots`."""
+    address = _address(data_root, download)
+    if address is None or name in DRAWN:
+        return data_root if data_root is None else os.fspath(data_root)
+    return pinned(address)
+
+
+def source_sha256(data_root: str | os.PathLike | None) -> str | None:
+    """The digest that a pinned data root has, 64 hexadecimal digits. Raises ValueError as `uri.parse`."""
+    return parse(data_root).sha256 if data_root is not None and is_uri(data_root) else None
+
+
+def _address(data_root: str | os.PathLike | None, download: bool) -> Address | None:
+    """The URI that `data_roots` goes by, checked; None where it goes by paths."""
+    place, what = (data_root, "the data root") if data_root is not None else (os.environ.get("TUNE_CD_DATA"), "TUNE_CD_DATA")
+    if not place or not is_uri(place):
+        return None
+    address = parse(place, what)
+    if download:
+        raise ValueError(f"data at {address.uri} and a download of published data exclude each other: leave out --download, or name a folder")
+    return address
 
 
 def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, download: bool) -> Recipe:
@@ -92,7 +131,7 @@ def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, do
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:
         raise ValueError(f"there is no public archive of dataset {name!r} to download, only of {', '.join(DOWNLOADS)}")
-    roots = data_roots(data_root)
+    roots = [] if name in DRAWN and _address(data_root, download) else data_roots(data_root, download)
     try:
         recipe = DATASETS[name](roots, task)
         missing = recipe.incomplete

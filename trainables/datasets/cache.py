@@ -3,6 +3,9 @@
 <cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
 the source, so an entry never goes stale. Shapes, types and file lengths are checked at every load, the pixels are not.
+
+The cache belongs on a local disk of each machine: that is what arrays are mapped from, and on a shared file system processes of
+two machines are kept apart by that file system's locks alone, which some do not have.
 """
 
 import json

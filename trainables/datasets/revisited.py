@@ -22,6 +22,7 @@ from PIL import Image
 from trainables.datasets.cache import cache_root
 from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
+from trainables.datasets.remote import content
 from trainables.datasets.source import MAX_PIXELS, missing_data
 from trainables.datasets.structure import preview, published_name
 from trainables.datasets.untar import check_complete, extract
@@ -173,7 +174,7 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
     from trainables.datasets import data_roots  # here because that package may import this module
 
     published = _known(name)
-    roots = data_roots(data_root)
+    roots = data_roots(data_root, fetch_it)
     truth_file = f"gnd_{name}.pkl"
     places = [place for root in roots for place in (root / name, root)]
     # Ground truth without a folder of images is a download that was cut off.
@@ -196,9 +197,10 @@ def _files(folder: Path, truth: GroundTruth) -> list[Path]:
 
 
 def _identity(folder: Path, name: str, files: list[Path], image_size: int) -> str:
-    """Digest of the ground truth, of the images' names, sizes and times of change, and of the image size."""
+    """Digest of the ground truth, of the images' names, sizes and times of change (or of all the data, where they came from
+    a URI), and of the image size."""
     digest = blake2b((folder / f"gnd_{name}.pkl").read_bytes(), digest_size=12)
-    status = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    status = content(folder) or [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest.update(json.dumps([FORMAT, name, image_size, status]).encode())
     return digest.hexdigest()
 

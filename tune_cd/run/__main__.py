@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from tune_cd.redaction import redact
-from tune_cd.run.options import parse
+from tune_cd.run.options import URI, parse
 
 FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
@@ -68,7 +68,7 @@ def _connect(address: str | None) -> None:
     """Join the cluster, or start one here. Raises ConnectionError where there is none at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # a Ray started here hands them to trials, which run in folders of their own
-        if os.environ.get(name):
+        if os.environ.get(name) and not URI.match(os.environ[name]):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
     os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # a line of ours says where they are

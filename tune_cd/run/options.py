@@ -1,6 +1,7 @@
 """The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
 
 import argparse
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from tune_cd.space import Space
 from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
 
 EXPERIMENTS = ("balance", "xbm")
+
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How one begins; a single letter would be a drive of Windows."""
 
 ORIGIN = "origin"
 """The config key under which a trial finds where the search took it from."""
@@ -43,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--weights", type=_weights, metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
     what.add_argument("--experiment", choices=EXPERIMENTS, default="balance", help="balance: the set-up as it is (the default); xbm: with and without cross-batch memory in its balance modes S1, S2 and S3")
     what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
-    what.add_argument("--data-root", type=_path, metavar="PATH", help="the dataset's directory or zip; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
+    what.add_argument("--data-root", type=_root, metavar="PATH_OR_URI", help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
     how = top.add_argument_group("how it is searched")
     how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
@@ -121,6 +125,11 @@ def space_of(options: argparse.Namespace) -> Space:
 def _path(text: str) -> str:
     """As it stays valid in a trial's folder, and when the study is resumed from another one."""
     return str(Path(text).expanduser().resolve())
+
+
+def _root(text: str) -> str:
+    """A URI as it is; it is checked with the study, as an error here would repeat it."""
+    return text if URI.match(text) and not Path(text).exists() else _path(text)
 
 
 def _weights(text: str) -> str:

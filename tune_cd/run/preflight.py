@@ -11,27 +11,49 @@ from tune_cd.run.options import space_of, study_name, with_stored
 from tune_cd.run.searches import searches_of, with_start_batch
 from tune_cd.run.study import Study, stored_study
 from trainables.checks import check_training
-from trainables.datasets import SourceSummary
+from trainables.datasets import SourceSummary, pin_source, source_sha256
 from trainables.tasks import XBM, Setup, find_setup, override
+
+DATA_SHA256 = "data_sha256"
+"""The field of the options that has the digest of data behind a URI."""
 
 
 def check_study(options: argparse.Namespace, explicit: dict) -> Study:
-    """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed."""
+    """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed.
+
+    Data behind a URI are fetched here, after what can be checked without them; trials get the URI with their digest.
+    """
     place = results.check_writable(options.results)
     place = place.resolve() if isinstance(place, Path) else place
     stored = stored_study(place, options)
     if stored is not None:
         options = with_stored(options, explicit, stored[0])
     options = with_start_batch(options, explicit)
-    setup, source = _checked_setup(options)
+    space = space_of(options)
+    if options.workers is not None:
+        check_workers(options.workers)
+    options, data_root = _pinned(options)
+    setup, source = _checked_setup(options, data_root)
     if stored is not None:
         _check_same(setup, stored[1])
     name = study_name(options, setup)
-    space = space_of(options)
     searches = searches_of(options, setup, space)
-    if options.workers is not None:
-        check_workers(options.workers)
-    return Study(name, place, options, setup, source.name, options.data_root, space, searches)
+    return Study(name, place, options, setup, source.name, data_root, space, searches)
+
+
+def _pinned(options: argparse.Namespace) -> tuple[argparse.Namespace, str | None]:
+    """(the options with the digest of the data behind a URI, to be stored with them; the data root for trials).
+
+    Raises ValueError where a study is continued and the data are not what they were, and as `pin_source`.
+    """
+    data_root = pin_source(options.dataset, options.data_root, options.download)
+    before, now = getattr(options, DATA_SHA256, None), source_sha256(data_root)
+    if before and now and before != now:
+        raise ValueError(
+            f"study {options.study!r} was started with data of SHA-256 {before}, and at {data_root.partition('#')[0]} there is now {now}; "
+            "put the old ones back, or name a new --study"
+        )
+    return argparse.Namespace(**{**vars(options), **({DATA_SHA256: now} if now else {})}), data_root
 
 
 def _check_same(setup: Setup, stored: dict) -> None:
@@ -52,7 +74,7 @@ def setup_of(options: argparse.Namespace, form: str) -> Setup:
     return replace(setup, **given)
 
 
-def _checked_setup(options: argparse.Namespace) -> tuple[Setup, SourceSummary]:
+def _checked_setup(options: argparse.Namespace, data_root: str | None) -> tuple[Setup, SourceSummary]:
     """The set-up that passes; where its form depends on the cluster, which is not known yet, either may.
 
     Raises ValueError or OSError, of the small form where neither passes.
@@ -62,7 +84,7 @@ def _checked_setup(options: argparse.Namespace) -> tuple[Setup, SourceSummary]:
     for form in forms:
         try:
             setup = setup_of(options, form)
-            return setup, check_training(setup, batch_sizes_of(options), options.data_root, options.download)
+            return setup, check_training(setup, batch_sizes_of(options), data_root, options.download)
         except (ValueError, OSError) as error:
             errors.append(error)
     raise errors[0]

@@ -1,0 +1,562 @@
+"""Data behind a URI: fetched once a machine, verified, the same bytes everywhere. Servers on this machine, web and S3."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datafiles import load_omniglot, omniglot_files, splits, write_folder, write_zip
+from pyarrow import fs
+from s3 import place, proxy, server  # noqa: F401
+from test_revisited import root as benchmark  # noqa: F401
+from webserver import Page, serve
+
+from trainables.datasets import cache, check_source, data_roots, download, load_dataset, pin_source, remote, servers, source_sha256
+from trainables.datasets.revisited import load_benchmark
+from trainables.datasets.uri import parse
+from tune_cd.run import preflight
+from tune_cd.run.options import parse as parse_options
+from tune_cd.run.study import store_options
+
+DIGEST = "0123456789abcdef" * 4
+FILES = omniglot_files()
+FEW = omniglot_files({"Balinese": 1, "Greek": 1}, {"Tengwar": 1}, images=2)
+
+
+@pytest.fixture(autouse=True)
+def alone(own_cache, monkeypatch):
+    monkeypatch.setattr(servers, "BACKOFF", 0.001)
+
+
+@pytest.fixture
+def web():
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return write_zip(tmp_path / "made" / "omniglot.zip", FILES)
+
+
+@pytest.fixture
+def store(place):
+    return Store(place)
+
+
+class Store:
+    """A prefix of a bucket on this machine's S3 server."""
+
+    def __init__(self, place: str):
+        base, self.query = place.split("?")
+        self.prefix = base.removeprefix("s3://")
+        endpoint = self.query.split("=")[1].split("&")[0]
+        self.endpoint, self.files = endpoint, fs.S3FileSystem(endpoint_override=endpoint, region="us-east-1")
+
+    def put(self, name: str, data: bytes) -> None:
+        with self.files.open_output_stream(f"{self.prefix}/{name}") as file:
+            file.write(data)
+
+    def uri(self, name: str) -> str:
+        return f"s3://{self.prefix}/{name}?{self.query}"
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def zipped(files: dict[str, bytes], folder: Path) -> bytes:
+    return write_zip(folder / "some.zip", files).read_bytes()
+
+
+def copies() -> list[str]:
+    """What lies beside each other for all URIs, but locks."""
+    return sorted(path.name for path in (cache.cache_root() / "sources").glob("*") if path.suffix != ".lock")
+
+
+def other_machine(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "another"))
+
+
+def noted(proxy) -> list[tuple[str, str]]:
+    """(method, path) of every request from now on."""
+    asked = []
+    proxy.fault = lambda method, path: asked.append((method, path))
+    return asked
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    "uri, name",
+    [
+        ("s3://bucket/a/photos.zip", "photos.zip"), ("s3://bucket/a/photos/", "photos"), ("s3://bucket/", "bucket"),
+        ("gs://anonymous@bucket/x.ZIP", "x.ZIP"), ("gs://bucket/a b/c (1)/?project_id=p", "c_1_"),
+        ("https://host:8443/a/my%20photos.zip", "my_photos.zip"), ("http://[::1]:80/..zip", "zip"), ("http://127.0.0.1/%2e%2e%2fx.zip", "_x.zip"),
+        ("s3://bucket/x.zip?endpoint_override=http://127.0.0.1:9000&region=eu-central-1&scheme=http", "x.zip"),
+    ],
+)  # fmt: skip
+def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
+    address = parse(uri)
+    assert address.name == name and parse(address.uri) == address
+    assert parse(address.pinned(DIGEST)).sha256 == DIGEST and parse(f"{uri}#sha256={DIGEST.upper()}").pinned(DIGEST) == address.pinned(DIGEST)
+
+
+@pytest.mark.parametrize(
+    "uri, named",
+    [
+        ("ftp://host/x.zip", "ftp://, which is not allowed; a local path, s3://BUCKET/KEY.zip, gs"),
+        ("file:///data/x.zip", "file://, which is not allowed"), ("s3:/bucket/x.zip", "with two, pathlib"),
+        ("s3://bucket/x.tar", "neither an archive .* nor a prefix, which ends in /"), ("s3://bucket", "then /"), ("s3://Bucket/x.zip", "a bucket's name has"),
+        ("s3:///x.zip", "a bucket's name has"), ("s3://bucket/a//x.zip", "'' is not allowed in a path"), ("s3://bucket/../x.zip", r"'\.\.' is not allowed"),
+        ("s3://bucket/a\\x.zip", "is not allowed"), ("s3://bucket/x.zip?regoin=eu", "region, endpoint_override, scheme are"),
+        ("gs://bucket/x.zip?region=eu", "project_id, retry_limit_seconds are"), ("s3://bucket/x.zip?scheme=ftp", "scheme is http or https"),
+        ("https://host/folder/", "cannot be asked for all files"), ("https://host/x.tgz", "neither an archive"), ("http://host/a\n.zip", "is not allowed"),
+        ("s3://bucket/x.zip#sha256=12", "64 hexadecimal digits"), ("s3://bucket/x.zip#md5=" + DIGEST, "64 hexadecimal digits"),
+    ],
+)  # fmt: skip
+def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri, named):
+    for use in (data_roots, lambda uri: pin_source("omniglot", uri), lambda uri: check_source("glyphs", uri)):
+        with pytest.raises(ValueError, match=named):
+            use(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://KEY:SECRET@bucket/x.zip", "s3://KEY:SEC/RET@bucket/x.zip", "s3://SECRET:x/x.zip", "s3://bucket/x.zip?secret_key=SECRET", "s3://bucket/x.zip?SECRET",
+        "s3://bucket/x.zip#SECRET", "s3://bucket/x.zip#sha256=SECRET", "s3://bucket/x.zip?endpoint_override=http://a:SECRET@host", "gs://SECRET@bucket/x.zip",
+        "s3://bucket/x.zip?region=eu%26sig%3DSECRET", "https://user:SECRET@host/x.zip", "https://user:SEC/RET@host/x.zip", "https://SECRET:pass/x.zip",
+        "https://host/x.zip?X-Amz-Signature=SECRET", "http://SECRET@host/x.zip", "ftp://user:SECRET@host/x.zip", "s3:/KEY:SECRET@bucket/x.zip",
+    ],
+)  # fmt: skip
+def test_what_may_be_a_secret_is_refused_and_not_repeated(uri, monkeypatch, tmp_path, caplog):
+    refused = []
+    for use in (data_roots, lambda uri: load_dataset("omniglot", uri, image_size=28), lambda uri: preflight.check_study(*study_options(tmp_path, uri))):
+        with pytest.raises(ValueError, match="the data root") as error:
+            use(uri)
+        refused.append(str(error.value))
+    monkeypatch.setenv("TUNE_CD_DATA", uri)
+    with pytest.raises(ValueError, match="TUNE_CD_DATA") as error:
+        data_roots()
+    assert not any("SEC" in said or "RET" in said for said in (*refused, str(error.value), caplog.text)) and copies() == []
+
+
+# --- a web server
+
+
+def test_an_archive_is_fetched_once_and_a_pinned_one_asks_nobody(web, archive):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    uri = f"{web.url}/omniglot.zip"
+    expected = load_omniglot(archive)
+    for found, wanted in zip(splits(load_omniglot(uri)), splits(expected), strict=True):
+        assert np.array_equal(found.images, wanted.images) and found.class_names == wanted.class_names
+    digest = sha256(archive.read_bytes())
+    assert copies() == [f"omniglot-{digest[:24]}"], "nothing but the copy is left"
+    before = len(web.asked)
+    pinned = pin_source("omniglot", uri)
+    assert pinned == f"{uri}#sha256={digest}" == pin_source("omniglot", pinned) and source_sha256(pinned) == digest
+    assert len(web.asked) == before + 1, "whether it has changed"
+    (root,) = data_roots(pinned)
+    assert root.read_bytes() == archive.read_bytes() and check_source("omniglot", pinned).location == str(root)
+    assert len(web.asked) == before + 1
+
+
+FETCH = "import sys; from trainables.datasets import data_roots; print(data_roots(sys.argv[1])[0])"
+
+
+def test_processes_at_once_fetch_once(web, archive):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes(), hang=1.0)  # s, in which the others come to the lock
+    uri = f"{web.url}/omniglot.zip#sha256={sha256(archive.read_bytes())}"
+    both = [subprocess.Popen([sys.executable, "-c", FETCH, uri], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = {process.communicate(timeout=60)[0] for process in both}
+    assert [process.returncode for process in both] == [0, 0] and len(said) == 1
+    assert len(web.asked) == 3, "what it is, its bytes, and whether it is still the same"
+
+
+def damage(kind: str, path: Path) -> None:
+    data = path.read_bytes()
+    if kind == "changed":
+        path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+    elif kind == "cut":
+        path.write_bytes(data[:-1])
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize("kind", ["changed", "cut", "removed", "unrecorded"])
+def test_a_damaged_copy_is_fetched_again(web, archive, kind, caplog):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    pinned = pin_source("omniglot", f"{web.url}/omniglot.zip")
+    for uri in (pinned, pinned.partition("#")[0]):
+        (path,) = data_roots(uri)
+        damage(kind, path.with_name("source.json") if kind == "unrecorded" else path)
+        assert data_roots(uri) == [path] and path.read_bytes() == archive.read_bytes()
+    assert len(copies()) == 1 and ("is damaged" in caplog.text) == (kind != "unrecorded")
+
+
+def test_a_copy_that_was_only_moved_about_is_not_fetched_again(web, archive, monkeypatch, tmp_path):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    pinned = pin_source("omniglot", f"{web.url}/omniglot.zip")
+    shutil.copytree(cache.cache_root(), tmp_path / "another", copy_function=shutil.copyfile)
+    other_machine(monkeypatch, tmp_path)
+    asked, hashed = len(web.asked), []
+    monkeypatch.setattr(remote, "_hashed", lambda path, usual=remote._hashed: hashed.append(path) or usual(path))
+    for _ in range(2):
+        assert data_roots(pinned)[0].read_bytes() == archive.read_bytes()
+    assert len(web.asked) == asked and len(hashed) == 1
+
+
+@pytest.mark.parametrize("stamps", [("etag", '"two"'), ("modified", "Wed, 21 Oct 2015 07:28:00 GMT")])
+def test_a_changed_file_is_another_copy_and_the_old_one_stays(web, archive, tmp_path, stamps, monkeypatch):
+    page = web.pages["/omniglot.zip"] = Page(archive.read_bytes(), etag='"one"', modified="Tue, 20 Oct 2015 07:28:00 GMT")
+    uri = f"{web.url}/omniglot.zip"
+    old = pin_source("omniglot", uri)
+    page.data = zipped(omniglot_files(images=3), tmp_path)
+    setattr(page, *stamps)
+    new = pin_source("omniglot", uri)
+    assert source_sha256(new) == sha256(page.data) and len(copies()) == 2
+    assert data_roots(old)[0].read_bytes() == archive.read_bytes() and data_roots(new) == data_roots(uri)
+    assert len(load_omniglot(old).train.images) > len(load_omniglot(new).train.images)
+    other_machine(monkeypatch, tmp_path)
+    with pytest.raises(ValueError, match=f"SHA-256 {source_sha256(new)}, but {source_sha256(old)} is asked for"):
+        load_omniglot(old)
+    assert copies() == []
+
+
+def test_a_file_that_changes_while_it_is_fetched_is_fetched_again(web, archive, tmp_path, monkeypatch, caplog):
+    """What was fetched, and what is known of it, are of one version."""
+    page = web.pages["/omniglot.zip"] = Page(b"", etag='"one"')
+    later = archive.read_bytes()
+    page.data = zipped(omniglot_files(images=3), tmp_path)
+
+    def change_once(*arguments, usual=servers.fetch, **options):
+        path = usual(*arguments, **options)
+        page.data, page.etag = later, '"two"'
+        return path
+
+    monkeypatch.setattr(servers, "fetch", change_once)
+    assert data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == later
+    assert "changed while it was fetched" in caplog.text and len(copies()) == 1
+
+
+def test_without_a_stamp_nothing_is_trusted_but_a_digest(web, archive, tmp_path, caplog):
+    page = web.pages["/omniglot.zip"] = Page(archive.read_bytes(), etag=None)
+    uri = f"{web.url}/omniglot.zip"
+    data_roots(uri)
+    page.data = zipped(omniglot_files(images=3), tmp_path)
+    (path,) = data_roots(uri)
+    assert path.read_bytes() == page.data and "neither ETag nor Last-Modified" in caplog.text
+    asked = len(web.asked)
+    assert data_roots(pinned := f"{uri}#sha256={sha256(page.data)}") == data_roots(pinned) == [path] and len(web.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "page, kind, named",
+    [
+        (None, FileNotFoundError, "HTTP 404"), (Page(codes=[403]), ConnectionError, "HTTP 403"), (Page(codes=[503] * 99), ConnectionError, "HTTP 503"),
+        (Page(b"<html>please log in</html>"), ValueError, r"\(26 bytes\) is no zip archive; it was deleted"),
+    ],
+)  # fmt: skip
+def test_an_archive_that_cannot_be_had_is_an_error_that_names_it(web, page, kind, named):
+    web.pages |= {"/omniglot.zip": page} if page else {}
+    uri = f"{web.url}/omniglot.zip"
+    with pytest.raises(kind, match=f"{uri}.*{named}"):
+        check_source("omniglot", uri)
+    assert copies() == []
+
+
+def test_a_passing_failure_is_waited_for_and_a_broken_connection_continued(web, archive):
+    data = archive.read_bytes()
+    page = web.pages["/omniglot.zip"] = Page(data, codes=[503, 429], cut=len(data) // 3, cuts=3)
+    assert data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
+    begun = [wanted for _, wanted in web.asked if wanted]
+    assert page.cuts == 0 and len(begun) == 1, "the first cut was of an answer whose headers alone were wanted"
+
+
+def test_what_had_arrived_is_continued_by_the_next_call(web, archive, monkeypatch):
+    data = archive.read_bytes()
+    web.pages["/omniglot.zip"] = page = Page(data, cut=len(data) // 2, cuts=3)  # twice what it is, and its bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "fetch", lambda *arguments, usual=servers.fetch, **options: usual(*arguments, attempts=1, **options))
+        with pytest.raises(ConnectionError, match="are kept in .* continued next time"):
+            data_roots(f"{web.url}/omniglot.zip")
+    assert page.cuts == 0 and data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
+    assert f"bytes={len(data) // 2}-" in [wanted for _, wanted in web.asked] and len(copies()) == 1
+
+
+def test_a_full_disk_is_named_before_and_while_it_is_filled(web, archive, monkeypatch):
+    data = archive.read_bytes()
+    web.pages["/omniglot.zip"] = Page(data)
+    uri = f"{web.url}/omniglot.zip"
+
+    def full(response, part, url):
+        part.write_bytes(response.read(1000))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 1000, 1000))
+        with pytest.raises(OSError, match=f"{uri} does not fit the disk of .*{len(data):,} bytes are needed, 1,000 are left.*TUNE_CD_CACHE"):
+            data_roots(uri)
+        assert not [path for path in cache.cache_root().rglob("*.zip*")]
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "_append", full)
+        with pytest.raises(OSError, match=f"{uri} does not fit the disk .*No space left on device") as error:
+            data_roots(uri)
+        assert error.value.errno == errno.ENOSPC
+    assert data_roots(uri)[0].read_bytes() == data and web.asked[-2][1] == "bytes=1000-", "the part was continued"
+
+
+def test_an_archive_above_the_limit_of_downloads_is_not_begun(web, archive, monkeypatch):
+    monkeypatch.setattr(download, "MAX_BYTES", 1000)
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    with pytest.raises(ValueError, match="at most 1,000 are fetched"):
+        data_roots(f"{web.url}/omniglot.zip")
+    assert len(web.asked) == 2, "what it is, and no more"
+
+
+# --- an object store
+
+
+def test_an_object_is_fetched_once_and_again_when_it_changed(store, archive, tmp_path, proxy):
+    store.put("omniglot.zip", archive.read_bytes())
+    asked = noted(proxy)
+    uri = store.uri("omniglot.zip")
+    assert load_omniglot(uri).train.images.shape == load_omniglot(archive).train.images.shape
+    assert len([method for method, _ in asked if method == "GET"]) == 1
+    pinned = pin_source("omniglot", uri)
+    asked.clear()
+    assert data_roots(pinned)[0].read_bytes() == archive.read_bytes() and not asked
+    store.put("omniglot.zip", zipped(omniglot_files(images=3), tmp_path))
+    assert pin_source("omniglot", uri) != pinned and len(copies()) == 2
+
+
+def test_endpoint_and_region_come_from_the_environment_as_well(store, archive, monkeypatch):
+    store.put("omniglot.zip", archive.read_bytes())
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", store.endpoint)
+    assert data_roots(f"s3://{store.prefix}/omniglot.zip")[0].read_bytes() == archive.read_bytes()
+
+
+def test_a_broken_read_is_continued(store, archive, proxy, monkeypatch, caplog):
+    data = archive.read_bytes()
+    store.put("omniglot.zip", data)
+    monkeypatch.setattr(servers, "BLOCK", 1000)
+    states = []
+
+    def fault(method, path):
+        if method == "GET" and path.endswith("omniglot.zip"):
+            states.append(403 if len(states) >= 3 and "again in" not in caplog.text else None)  # as long as the store's own client tries
+            return states[-1]
+
+    proxy.fault = fault
+    assert data_roots(store.uri("omniglot.zip"))[0].read_bytes() == data
+    assert states.count(None) == -(-len(data) // 1000) < len(states), "no block was read twice"
+
+
+@pytest.mark.parametrize("name", ["none.zip", "none/"])
+def test_an_absent_bucket_or_object_is_named(store, name):
+    with pytest.raises(FileNotFoundError, match=f"s3://{store.prefix}/{name}.*there is no object"):
+        check_source("omniglot", store.uri(name))
+    with pytest.raises(FileNotFoundError, match="there is no bucket no-such-bucket"):
+        check_source("omniglot", f"s3://no-such-bucket/{name}?{store.query}")
+
+
+@pytest.mark.parametrize("name", ["omniglot.zip", "omniglot/"])
+def test_a_forbidden_object_is_named(store, proxy, name):
+    proxy.fault = lambda method, path: 403
+    with pytest.raises(ConnectionError, match=f"s3://{store.prefix}/{name}.*AWS Error"):
+        check_source("omniglot", store.uri(name))
+    assert copies() == []
+
+
+def test_all_objects_below_a_prefix_are_a_folder(store, proxy, tmp_path):
+    files = omniglot_files(images=2)
+    for name, data in files.items():
+        store.put(f"omni/{name}", data)
+    store.put("omni-other/x.png", b"another prefix")
+    asked = noted(proxy)
+    uri = store.uri("omni/")
+    (folder,) = data_roots(uri)
+    assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
+    assert len([path for method, path in asked if method == "GET" and path.partition("?")[0].endswith(".png")]) == len(files)
+    expected = load_omniglot(write_folder(tmp_path / "made", files))
+    assert all(np.array_equal(found.images, wanted.images) for found, wanted in zip(splits(load_omniglot(uri)), splits(expected), strict=True))
+    said = subprocess.run("find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum", shell=True, cwd=folder, capture_output=True, text=True).stdout
+    assert source_sha256(pin_source("omniglot", uri)) == said.split()[0]
+    assert len(copies()) == 1
+
+
+@pytest.mark.parametrize("kind", ["changed", "cut", "removed", "added"])
+def test_a_damaged_folder_is_fetched_again(store, kind):
+    files = {f"{label}/{k}.png": bytes([k]) * 100 for label in "ab" for k in range(3)}
+    for name, data in files.items():
+        store.put(f"photos/{name}", data)
+    pinned = pin_source("folder", store.uri("photos/"))
+    (folder,) = data_roots(pinned)
+    (folder / "a" / "9.png").write_bytes(b"9") if kind == "added" else damage(kind, folder / "a" / "1.png")
+    assert data_roots(pinned) == [folder]
+    assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.png")} == files
+
+
+def test_a_changed_prefix_is_another_copy_and_what_was_begun_is_continued(store, proxy, monkeypatch):
+    for k in range(6):
+        store.put(f"photos/{k}.png", bytes([k]) * 100)
+    uri, asked, broken = store.uri("photos/"), [], {"3.png"}
+    monkeypatch.setattr(servers, "ATTEMPTS", 1)
+    monkeypatch.setattr(servers, "THREADS", 1)
+
+    def fault(method, path):
+        if method == "GET" and path.partition("?")[0].endswith(".png"):
+            asked.append(path.rpartition("/")[2])
+            return 403 if asked[-1] in broken else None
+
+    proxy.fault = fault
+    with pytest.raises(ConnectionError, match="photos/3.png could not be fetched"):
+        data_roots(uri)
+    begun = set(asked)
+    asked.clear()
+    broken.clear()
+    first = pin_source("folder", uri)
+    assert set(asked) == {"3.png"} | {f"{k}.png" for k in range(6)} - begun and {"0.png", "3.png"} <= begun, "whole files are kept"
+    store.put("photos/6.png", b"6")
+    assert pin_source("folder", uri) != first and len(copies()) == 2
+
+
+@pytest.mark.parametrize("name", ["../evil.png", "a/../../evil.png", "a//b.png", "a\\b.png", "a\nb.png"])
+def test_names_that_lead_elsewhere_are_refused(store, name, monkeypatch):
+    """As a listing may have them: a store takes any."""
+    store.put("photos/a.png", b"a")
+    listed = [fs.FileInfo(f"{store.prefix}/photos/{found}", fs.FileType.File, size=1, mtime=0.0) for found in ("a.png", name)]
+
+    class Listing:
+        def get_file_info(self, selector):
+            return listed
+
+    monkeypatch.setattr(servers, "_connect", lambda address: Listing())
+    with pytest.raises(ValueError, match="name .* is refused; allowed are relative names without"):
+        data_roots(store.uri("photos/"))
+    assert copies() == []
+
+
+def test_an_object_that_is_a_folder_as_well_is_refused(store):
+    store.put("photos/a", b"a")
+    store.put("photos/a/b.png", b"b")
+    with pytest.raises(ValueError, match="'a/b.png' lies below an object"):
+        data_roots(store.uri("photos/"))
+
+
+# --- several machines
+
+
+@pytest.mark.parametrize("name", ["omniglot.zip", "omniglot/"])
+def test_every_machine_has_the_same_cache_key(store, archive, name, monkeypatch, tmp_path):
+    for path, data in FEW.items() if name.endswith("/") else [(".zip", archive.read_bytes())]:
+        store.put(f"omniglot{'/' * name.endswith('/')}{path}", data)
+    pinned, entries = pin_source("omniglot", store.uri(name)), []
+    for _ in range(2):
+        load_omniglot(pinned)
+        entries.append([path.name for path in (cache.cache_root() / "arrays").iterdir() if path.is_dir()])
+        other_machine(monkeypatch, tmp_path)
+    assert entries[0] == entries[1] and len(entries[0]) == 1
+
+
+def test_benchmarks_have_the_same_cache_key_too(store, benchmark, monkeypatch, tmp_path):
+    for path in (path for path in benchmark.rglob("*") if path.is_file()):
+        store.put(f"data/{path.relative_to(benchmark).as_posix()}", path.read_bytes())
+    pinned, entries = pin_source("landmarks", store.uri("data/")), []
+    for _ in range(2):
+        found = load_benchmark("roxford5k", pinned, image_size=64)
+        assert np.array_equal(found.queries[0], load_benchmark("roxford5k", benchmark, image_size=64).queries[0])
+        entries.append({path.name for path in (cache.cache_root() / "benchmarks").iterdir() if path.is_dir()})
+        other_machine(monkeypatch, tmp_path)
+    assert len(entries[0]) == 2 and len(entries[0] & entries[1]) == 2
+
+
+def test_a_folder_of_ones_own_keeps_its_name(store, tmp_path):
+    from PIL import Image
+
+    for label in range(6):
+        for k in range(2):
+            file = BytesIO()
+            Image.fromarray(np.full((8, 8, 3), 20 * label + k, dtype=np.uint8)).save(file, "PNG")
+            store.put(f"my photos/{label}/{k}.png", file.getvalue())
+    assert check_source("folder", store.uri("my photos/")).name == "folder-my_photos"
+
+
+def test_what_is_drawn_needs_no_data(web, monkeypatch):
+    uri = f"{web.url}/none.zip"
+    assert check_source("glyphs", uri).training_classes == 736 and pin_source("glyphs", uri) == uri
+    monkeypatch.setenv("TUNE_CD_DATA", uri)
+    assert pin_source("glyphs", None) is None and not web.asked
+
+
+def test_the_environment_may_name_a_uri(web, archive, monkeypatch):
+    web.pages["/omniglot.zip"] = Page(archive.read_bytes())
+    monkeypatch.setenv("TUNE_CD_DATA", f"{web.url}/omniglot.zip")
+    assert pin_source("omniglot", None) == f"{web.url}/omniglot.zip#sha256={sha256(archive.read_bytes())}"
+    assert check_source("omniglot").location == str(data_roots()[0])
+
+
+def test_paths_are_no_uris(tmp_path, archive):
+    assert pin_source("omniglot", archive) == str(archive) and pin_source("omniglot", None) is None and source_sha256(archive) is None
+    folder = write_folder(tmp_path / "s3:" / "data", FILES)
+    assert data_roots(folder) == [folder] and pin_source("omniglot", folder) == str(folder)
+
+
+def test_a_download_into_a_uri_is_refused(web):
+    with pytest.raises(ValueError, match="exclude each other"):
+        check_source("omniglot", f"{web.url}/omniglot.zip", download=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        load_benchmark("roxford5k", f"{web.url}/omniglot.zip", download=True)
+    assert not web.asked
+
+
+# --- studies
+
+
+def study_options(tmp_path, uri, *more):
+    return parse_options(["--dataset", "omniglot", "--data-root", uri, "--setup", "small", "--batch-size", "4", "--results", str(tmp_path / "results"), "--study", "mine", *more])
+
+
+def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_path):
+    web.pages["/omniglot.zip"] = page = Page(archive.read_bytes())
+    uri, digest = f"{web.url}/omniglot.zip", sha256(archive.read_bytes())
+    study = preflight.check_study(*study_options(tmp_path, uri, "--weights", "none"))
+    assert (study.data_root, study.options.data_root) == (f"{uri}#sha256={digest}", uri)
+    fetching = len(web.asked)
+    preflight.with_form(study, "paper")  # another set-up, checked against the data once more
+    assert len(web.asked) == fetching == 4, "twice what it is, its bytes, and whether it is still the same"
+    store_options(study)
+    stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
+    assert (stored["data_root"], stored["data_sha256"]) == (uri, digest)
+
+    again = preflight.check_study(*parse_options(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"]))
+    assert again.data_root == study.data_root and len(web.asked) == fetching + 1
+    page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
+    with pytest.raises(ValueError, match=f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; put the old"):
+        preflight.check_study(*study_options(tmp_path, uri, "--resume"))
+
+
+def test_the_cheap_checks_come_before_the_data(web, tmp_path):
+    for wrong, named in ((["--range", "2,1"], "2"), (["--workers", "0"], "workers")):
+        with pytest.raises(ValueError, match=named):
+            preflight.check_study(*study_options(tmp_path, f"{web.url}/none.zip", *wrong))
+    assert not web.asked
+
+
+@pytest.mark.slow
+def test_training_from_a_uri_end_to_end(web, test_data, monkeypatch):
+    web.pages["/omniglot-small.zip"] = Page((test_data / "omniglot-small.zip").read_bytes())
+    command = ["--dataset", "omniglot", "--data-root", f"{web.url}/omniglot-small.zip", "--setup", "small", "--device", "cpu", "--set", "images_seen=64", "evaluations=1"]
+    ran = subprocess.run([sys.executable, "-m", "trainables.train", *command], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0 and '"status": "completed"' in ran.stdout, ran.stderr
+    assert len(web.asked) == 4 and len(copies()) == 1

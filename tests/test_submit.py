@@ -1,0 +1,563 @@
+"""`python -m tune_cd.submit` without a cluster: what is sent, what is refused, what is said. The job server is a double."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from studies import row
+from tune_cd import results
+from tune_cd.run.options import ORIGIN, parse
+from tune_cd.run.resources import Resources
+from tune_cd.submit import __main__ as command
+from tune_cd.submit import connection, jobs, standing
+from tune_cd.submit.request import ENDED, STOP_SECONDS, check_request
+
+ENOUGH = ["--results", "/shared/results", "--workers", "2"]
+
+
+@dataclass
+class Server:
+    """What Ray's job server does, at once and in memory. delay: how often a job is seen running after it was asked to stop."""
+
+    jobs: dict = field(default_factory=dict)
+    logs: dict = field(default_factory=dict)
+    hidden: int = 0  # listings that do not show what there is yet
+    delay: int = 0
+    clock: int = 1_760_000_000_000  # ms
+
+    def list_jobs(self) -> list:
+        self.hidden -= 1
+        return [] if self.hidden >= 0 else list(self.jobs.values())
+
+    def submit_job(self, *, entrypoint, submission_id, runtime_env, metadata, entrypoint_num_cpus) -> str:
+        if submission_id in self.jobs:
+            raise RuntimeError(f"Request failed with status code 500: Job with submission_id {submission_id} already exists.")
+        self.clock += 1000
+        self.jobs[submission_id] = SimpleNamespace(
+            submission_id=submission_id, status="PENDING", start_time=self.clock, end_time=None, driver_exit_code=None, message="",
+            metadata=metadata, entrypoint=entrypoint, runtime_env=runtime_env, num_cpus=entrypoint_num_cpus,
+        )  # fmt: skip
+        return submission_id
+
+    def get_job_info(self, name: str):
+        job = self.jobs[name]
+        if job.status == "STOPPING":
+            self.delay -= 1
+            if self.delay < 0:
+                self.end(name, "STOPPED", said=f"{ENDED} 143\n")
+        return SimpleNamespace(**{**vars(job), "status": "RUNNING" if job.status == "STOPPING" else job.status})
+
+    def stop_job(self, name: str) -> bool:
+        self.jobs[name].status = "STOPPING"
+        return True
+
+    def get_job_logs(self, name: str) -> str:
+        if name not in self.logs:
+            raise RuntimeError(f"Request failed with status code 500: no log of {name}")
+        return self.logs[name]
+
+    async def tail_job_logs(self, name: str):
+        text = self.get_job_logs(name)
+        for begin in range(0, len(text), 7):
+            yield text[begin : begin + 7]
+
+    def end(self, name: str, status: str, code: int | None = None, said: str = "") -> None:
+        self.clock += 1000
+        job = self.jobs[name]
+        job.status, job.end_time, job.driver_exit_code = status, self.clock, code
+        self.logs[name] = self.logs.get(name, "") + said
+
+
+@pytest.fixture
+def server(monkeypatch) -> Server:
+    """The double, where every command looks for a cluster."""
+    made = Server()
+    monkeypatch.setattr(command, "connect", lambda address: made)
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.0)
+    return made
+
+
+def request(*argv: str, **others):
+    return check_request([*ENOUGH, *argv], **others)
+
+
+def inner(entrypoint: str) -> list[str]:
+    """The options of `tune_cd.run` in an entrypoint."""
+    words = shlex.split(entrypoint.split("; ")[1])
+    assert words[1:3] == ["-m", "tune_cd.run"]
+    return words[3:]
+
+
+# What is sent
+
+
+@pytest.mark.parametrize("argv", [
+    [], ["--study", "mine"], ["--study", "mine", "--resume"], ["--set", "k=4", "margin=0.3", "--range", "0.001,1"],
+    ["--start", "lr=0.1,average=global,b=128"], ["--data-root", "/data/with space;rm -rf $HOME"], ["--weights", "imagenet", "--dry-run"],
+])  # fmt: skip
+def test_the_cluster_reads_the_options_that_were_typed(argv):
+    made = request(*argv)
+    here, there = parse([*ENOUGH, *argv])[0], parse(inner(made.entrypoint))[0]
+    assert there.address == "auto" and there.study == made.study == (here.study or made.study)
+    assert {**vars(there), "address": None, "study": None} == {**vars(here), "study": None}
+
+
+def test_a_study_without_a_name_gets_one_and_it_is_sent():
+    made = request("--dataset", "omniglot")
+    assert made.study.startswith("omniglot-margin-") and parse(inner(made.entrypoint))[0].study == made.study
+
+
+@pytest.mark.parametrize("argv, said", [
+    (["--workers", "2"], "--results is missing"),
+    (["--results", "/r"], "--workers is missing"),
+    (["--results", "/r", "--workers", "0"], "workers 0"),
+    (["--results", "results", "--workers", "2"], "--results 'results': paths are those of the cluster"),
+    (["--results", "ftp://x/y", "--workers", "2"], "results at ftp"),
+    (["--results", "s3://key:secret@bucket/x", "--workers", "2"], "credentials in a results URI"),
+    ([*ENOUGH, "--data-root", "photos"], "--data-root 'photos'"),
+    ([*ENOUGH, "--weights", "./w.pt"], "--weights './w.pt'"),
+    ([*ENOUGH, "--set", "k=4", "weights=w.pt"], "--set weights= 'w.pt'"),
+    ([*ENOUGH, "--tune-dir", "../logs"], "--tune-dir"),
+    ([*ENOUGH, "--set", "margn=3"], "margn=3"),
+    ([*ENOUGH, "--study", ".hidden"], "name '.hidden' is not allowed"),
+    ([*ENOUGH, "--resume"], "--resume needs the --study"),
+    ([*ENOUGH, "--num-samples", "0"], "at least 1"),
+    ([*ENOUGH, "--start", "Lambda_p=100,Lambda_e=1"], "Lambda_p"),
+    ([*ENOUGH, "--addr", "local"], "written in full"),
+])  # fmt: skip
+def test_what_is_wrong_is_said_before_anything_is_sent(argv, said):
+    with pytest.raises(ValueError, match=said):
+        check_request(argv)
+
+
+def test_typos_end_as_in_tune_cd_run(capsys):
+    with pytest.raises(SystemExit) as ended:
+        request("--nun-samples", "3")
+    assert ended.value.code == 2 and "--nun-samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [
+    ["--data-root", "/data/omniglot.zip"], ["--data-root", "s3://bucket/omniglot.zip"],
+    ["--weights", "none"], ["--weights", "/w.pt"], ["--set", "weights=imagenet"],
+])  # fmt: skip
+def test_places_of_the_cluster_may_be_named(argv):
+    assert list(request(*argv).argv)[: len(ENOUGH) + len(argv)] == [*ENOUGH, *argv]
+
+
+def test_a_method_that_is_not_installed_here_may_be_there(monkeypatch):
+    def absent(*_):
+        raise ImportError("optuna")
+
+    monkeypatch.setattr("tune_cd.submit.request.searches_of", absent)
+    assert request("--search", "tpe", "--study", "x").study == "x"
+
+
+def test_a_working_directory_is_sent_only_where_asked_for(tmp_path):
+    (tmp_path / "file").touch()
+    assert "working_dir" not in request().runtime_env
+    assert request(working_dir=str(tmp_path)).runtime_env["working_dir"] == str(tmp_path)
+    for wrong in (tmp_path / "absent", tmp_path / "file"):
+        with pytest.raises(ValueError, match="no folder"):
+            request(working_dir=str(wrong))
+
+
+def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
+    """It repeats what was asked, and asks for its continuation; that one's is itself."""
+    made = request("--study", "mine", "--set", "k=4", "--dry-run", working_dir=str(tmp_path), python="/opt/venv/bin/python")
+    words = shlex.split(made.metadata(1)["again"])
+    assert words[:4] == ["python", "-m", "tune_cd.submit", "start"]
+    options, argv = command.parser().parse_known_args(words[3:])
+    again = check_request(argv, options.python, options.working_dir)
+    assert (again.study, again.results, again.workers, again.python, again.working_dir) == ("mine", made.results, 2, made.python, made.working_dir)
+    assert "--resume" in again.argv and not again.dry_run and again.metadata(2)["again"] == made.metadata(1)["again"]
+
+
+def test_examples_of_the_help_are_understood():
+    for line in command.EPILOG.splitlines():
+        if "tune_cd.submit " in line:
+            options, argv = command.parser().parse_known_args(shlex.split(line)[3:])
+            assert options.command is not command._start or check_request(argv).study == "mine"
+
+
+# The shell around the study
+
+
+def shell(tmp_path: Path, program: str) -> subprocess.Popen:
+    """The entrypoint, with a program in its Python's place."""
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n{program}")
+    (tmp_path / "python").chmod(0o755)
+    entrypoint = request(python=str(tmp_path / "python")).entrypoint
+    return subprocess.Popen(entrypoint, shell=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 130])
+def test_the_exit_status_of_a_study_is_its_jobs_and_in_its_log(tmp_path, code):
+    process = shell(tmp_path, f"raise SystemExit({code})")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == code and said == f"{ENDED} {code}\n"
+
+
+def test_a_stopped_study_says_its_last_words_and_then_its_exit_status(tmp_path):
+    """Ray sends SIGTERM to the shell and to what runs in it."""
+    ends = "def end(*_):\n    time.sleep(1)\n    print('last words', flush=True)\n    sys.exit(143)\n"
+    process = shell(tmp_path, f"import signal, sys, time\n{ends}signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)")
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    assert said == f"last words\n{ENDED} 143\n" and process.returncode == 143
+
+
+# Names, attempts, doubles
+
+
+def test_a_study_is_one_job_and_keeps_its_name(server):
+    made = request("--study", "a.2-b")
+    job = jobs.start(server, made)
+    sent = server.jobs[job.id]
+    assert (job.study, job.attempt, job.status) == ("a.2-b", 1, "PENDING")
+    assert sent.num_cpus == 0, "it takes no trial's place"
+    assert int(sent.runtime_env["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) == STOP_SECONDS
+    assert set(sent.metadata) >= {"study", "options", "user", "submitted_at"} and all(isinstance(text, str) for text in sent.metadata.values())
+    assert json.loads(sent.metadata["options"]) == list(made.argv)
+
+
+def test_names_of_attempts_are_never_those_of_other_studies():
+    names = {jobs.submission_id(study, attempt) for study in ("a", "a.1", "a-1", "a_1", "a1") for attempt in (1, 11)}
+    assert len(names) == 10
+
+
+def test_a_study_under_way_is_refused_with_who_runs_it(server):
+    jobs.start(server, request("--study", "mine"))
+    with pytest.raises(ValueError, match="'mine' is under way.*2 workers, PENDING"):
+        jobs.start(server, request("--study", "mine", "--resume"))
+    jobs.start(server, request("--study", "other"))
+    assert sorted(server.jobs) == ["tune_cd~mine~1", "tune_cd~other~1"]
+
+
+def test_of_two_that_start_a_study_at_the_same_moment_one_gets_it(server):
+    jobs.start(server, request("--study", "mine"))
+    server.hidden = 1
+    with pytest.raises(ValueError, match="'mine' is under way"):
+        jobs.start(server, request("--study", "mine"))
+    assert len(server.jobs) == 1
+
+
+def test_what_else_the_cluster_refuses_is_said_as_it_is(server):
+    def full(**_):
+        raise RuntimeError("no room")
+
+    server.submit_job = full
+    with pytest.raises(RuntimeError, match="no room"):
+        jobs.start(server, request())
+
+
+def test_an_ended_study_goes_on_as_its_next_attempt(server):
+    for attempt in (1, 2, 3):
+        job = jobs.start(server, request("--study", "mine", "--resume"))
+        assert job.attempt == attempt
+        server.end(job.id, "STOPPED")
+    jobs.start(server, request("--study", "other"))
+    assert [job.attempt for job in jobs.attempts(server, "mine")] == [3, 2, 1]
+    assert [(job.study, job.attempt) for job in jobs.latest_of_each(jobs.all_jobs(server))] == [("other", 1), ("mine", 3)]
+    with pytest.raises(ValueError, match="no study 'nobody'.*other, mine"):
+        jobs.attempts(server, "nobody")
+
+
+def test_jobs_of_others_are_no_studies(server):
+    for name in (None, "raysubmit_4Lam", "tune_cd", "tune_cd~x", "tune_cd~x~y", "other~x~1"):
+        server.jobs[name] = SimpleNamespace(submission_id=name)
+    assert jobs.all_jobs(server) == []
+
+
+def test_waiting_has_an_end(server):
+    job = jobs.start(server, request("--study", "mine"))
+    with pytest.raises(TimeoutError, match="'mine' has not ended within 0 s"):
+        jobs.wait(server, job, 0.0)
+    slept = []
+    assert jobs.wait(server, job, 1e6, sleep=lambda seconds: (slept.append(seconds), server.end(job.id, "SUCCEEDED", 0))).code == 0
+    assert len(slept) == 1
+
+
+# How far, and how it ended
+
+
+class Announced:
+    """What `tune_cd.run` prints of a study, printed by its own code."""
+
+    def __init__(self, capsys, tmp_path, replicates=1):
+        from tune_cd.run.__main__ import _announce
+        from tune_cd.run.preflight import check_study
+        from tune_cd.run.progress import Progress
+        from studies import empty
+
+        options, explicit = parse(["--study", "s", "--results", str(tmp_path / "r"), "--replicates", str(replicates), "--setup", "small"])
+        study = check_study(options, explicit)
+        _announce(study, Resources(1, 0, 2, 1, replicates))
+        self.progress = Progress({"cd": 20, "separate": 5, "global": 5}, empty(), "r_map", replicates)
+        self.capsys, self.log, self.trials = capsys, "2026 INFO worker.py\n" + capsys.readouterr().out, 0
+
+    def trial(self, search: str, **result) -> None:
+        self.trials += 1
+        origin = {"search": search, "direction": "start", "trial_index": self.trials, "line_position": 0.0}
+        config = {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 0}
+        self.progress.on_trial_result(0, [], SimpleNamespace(config=config, trial_id=str(self.trials)), {"done": True, **result})
+        self.log += self.capsys.readouterr().out
+
+
+def test_a_log_tells_how_far_a_study_is(capsys, tmp_path):
+    said = Announced(capsys, tmp_path)
+    assert standing.from_log(said.log) == standing.Standing(0, 30, None, None)
+    for search, score in [("cd", 0.5), ("separate", 0.75), ("cd", 0.25)]:
+        said.trial(search, val_score=score)
+    said.trial("global", status="diverged")
+    assert standing.from_log(said.log) == standing.Standing(4, 30, "r_map", 0.75)
+    assert (standing.from_log(said.log).trials, standing.from_log(said.log).score) == ("4/30", "r_map 0.7500")
+
+
+def test_every_seed_counts(capsys, tmp_path):
+    assert standing.from_log(Announced(capsys, tmp_path, replicates=3).log).total == 90
+
+
+def test_of_a_log_without_a_study_nothing_is_claimed():
+    assert standing.from_log("error: no such dataset\n20 trials of patience\n") == standing.Standing()
+    assert (standing.Standing().trials, standing.Standing().score) == ("-", "-")
+
+
+def job_at(place="", status="RUNNING", code=None, message="", **metadata) -> jobs.Job:
+    return jobs.Job("tune_cd~s~1", "s", 1, status, 0.0, None if status in jobs.ALIVE else 60.0, code, message, {"results": str(place), **metadata})
+
+
+def test_the_table_is_believed_where_it_can_be_reached(capsys, tmp_path):
+    said = Announced(capsys, tmp_path)
+    said.trial("cd", val_score=0.5)
+    log = said.log
+    place = tmp_path / "results"
+    assert standing.standing_of(job_at(place), log, set()) == standing.from_log(log), "there is none yet"
+    for index, score in enumerate([0.25, 0.875, None]):
+        results.write_trial(place, row(index, "completed" if score else "failed", score))
+    assert standing.standing_of(job_at(place), log, set()) == standing.Standing(3, 30, "r_map", 0.875)
+    assert standing.standing_of(job_at(place), "", set()).trials == "3/?"
+    assert standing.standing_of(job_at(place, dry_run="True"), log, set()) == standing.from_log(log), "a dry run trains nothing"
+    assert standing.standing_of(job_at("ftp://no/where"), log, set()) == standing.from_log(log)
+
+
+def test_a_store_that_does_not_answer_is_asked_once(monkeypatch):
+    asked = []
+
+    def away(place, study):
+        asked.append(place)
+        raise OSError("timed out")
+
+    monkeypatch.setattr(results, "read", away)
+    lines = standing.rows_of([(job_at("s3://one/x"), ""), (job_at("s3://one/x"), ""), (job_at("s3://two/x"), "")])
+    assert asked == ["s3://one/x", "s3://two/x"] and [line[4] for line in lines[1:]] == ["-"] * 3
+
+
+@pytest.mark.parametrize("job, log, said", [
+    (job_at(), "", ""),
+    (job_at(status="SUCCEEDED", code=0), "", "0: finished"),
+    (job_at(status="SUCCEEDED", code=0, dry_run="True"), "", "0: dry run"),
+    (job_at(status="FAILED", code=2), "error: no such data\n", "2: refused before the first trial: no such data"),
+    (job_at(status="FAILED", code=2), "python -m tune_cd.run: error: unrecognized arguments: --x\n", "2: .*: unrecognized arguments: --x"),
+    (job_at(status="FAILED", code=1), "5 cd trials of 512 images\nno trial has completed\n", "1: broke off, or no trial completed$"),
+    (job_at(status="FAILED", code=1), f"python: No module named tune_cd\n{ENDED} 1\n", "1: .*: python: No module named tune_cd$"),
+    (job_at(status="FAILED", code=127), "sh: 1: python: not found\n", "127: no such Python"),
+    (job_at(status="FAILED", code=126), "", "126: no exit status of tune_cd.run"),
+    (job_at(status="FAILED", code=130), "", "130: interrupted"),
+    (job_at(status="FAILED", code=137), "", "137: ended by signal 9"),
+    (job_at(status="STOPPED"), f"{ENDED} 143\n", "143: stopped in good order"),
+    (job_at(status="STOPPED"), "5 cd trials of 512 images, one at a time\n", "killed, it did not end in time"),
+    (job_at(status="STOPPED"), "trap : TERM; python\n", "stopped before its first trial"),
+    (job_at(status="FAILED", message="\nruntime_env setup failed: x\nmore"), "", "runtime_env setup failed: x$"),
+    (job_at(status="FAILED"), "", "lost: "),
+])  # fmt: skip
+def test_how_a_study_ended_is_explained(job, log, said):
+    assert re.match(said or "$", standing.ending(job, log))
+
+
+def test_a_status_in_the_middle_of_a_line_is_none():
+    assert jobs.exit_status(job_at(status="STOPPED"), f"the command: echo {ENDED} 0\n") is None
+    assert jobs.exit_status(job_at(status="STOPPED"), f"{ENDED} 1\n{ENDED} 143\n") == 143
+
+
+def test_columns_are_as_wide_as_their_widest_text():
+    assert standing.aligned([("a", "b"), ("long", "c")]).splitlines() == ["a     b", "long  c"]
+
+
+# The commands
+
+
+def test_start_list_logs_and_stop(server, capsys, tmp_path):
+    assert command.main(["start", "--study", "mine", *ENOUGH]) == 0
+    assert "queued as tune_cd~mine~1, 2 settings at a time" in capsys.readouterr().out
+    assert command.main(["start", "--study", "other", *ENOUGH]) == 0
+    assert "beside it: mine (" in capsys.readouterr().out
+    server.logs["tune_cd~mine~1"] = "5 cd trials of 512 images, one at a time\n[cd  1/5]  start  x  r_map 0.5000  best 0.5000 *\n"
+    assert command.main(["list"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["other", "mine"] and "1/5" in lines[1] and "r_map 0.5000" in lines[1]
+    assert command.main(["status", "mine"]) == 0 and "attempts   1 PENDING" in capsys.readouterr().out
+    assert command.main(["logs", "mine", "--tail", "1"]) == 0 and capsys.readouterr().out.startswith("[cd  1/5]")
+    server.delay = 3
+    assert command.main(["stop", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert said.index(f"{ENDED} 143") < said.index("STOPPED, 143: stopped in good order") < said.index("continue with: ")
+    assert command.main(["stop", "mine"]) == 0, "it has ended already"
+    assert server.jobs["tune_cd~other~1"].status == "PENDING"
+
+
+def test_a_study_that_had_to_be_killed_is_no_good_order(server, capsys):
+    command.main(["start", "--study", "mine", *ENOUGH])
+    server.stop_job = lambda name: server.end(name, "STOPPED", said="5 cd trials of 512 images\n")
+    assert command.main(["stop", "mine"]) == 1 and "killed" in capsys.readouterr().out
+
+
+def test_a_study_that_had_not_begun_is_stopped_without_loss(server, capsys):
+    command.main(["start", "--study", "mine", *ENOUGH])
+    server.stop_job = lambda name: server.end(name, "STOPPED")
+    assert command.main(["stop", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "STOPPED, stopped before its first trial" in said and "continue with" not in said
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_who_waits_gets_the_studys_exit_status(server, code, capsys):
+    def at_once(*_):
+        server.end("tune_cd~mine~1", "FAILED" if code else "SUCCEEDED", code, "one line\nanother\n")
+
+    server.get_job_info = lambda name, plain=server.get_job_info: (at_once(), plain(name))[1]
+    assert command.main(["start", "--wait", "--study", "mine", *ENOUGH]) == code
+    assert f"{code}: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tail", [[], ["--tail", "1"], ["--tail", "0"]])
+def test_following_repeats_nothing(server, capsys, tail):
+    pytest.importorskip("aiohttp", reason="ray[default] is not installed")
+    command.main(["start", "--study", "mine", *ENOUGH])
+    capsys.readouterr()
+    server.logs["tune_cd~mine~1"] = "first line\nsecond line\n"
+    plain = server.get_job_logs
+
+    def grows(name):
+        server.get_job_logs = lambda name: plain(name) + "a later line\n"
+        return plain(name)
+
+    server.get_job_logs = grows
+    assert command.main(["logs", "mine", "-f", *tail]) == 0
+    seen = "first line\nsecond line\n".splitlines(keepends=True)
+    assert capsys.readouterr().out == "".join(seen if not tail else seen[2 - int(tail[1]) :]) + "a later line\n"
+
+
+@pytest.mark.parametrize("argv", [["status", "nobody"], ["logs", "nobody"], ["stop", "nobody"], ["start", "--study", "x"]])
+def test_what_cannot_be_done_is_an_error(server, capsys, argv):
+    assert command.main(argv) == 2 and capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("argv", [["list", "--nun"], ["logs"], ["stop"], ["logs", "x", "--tail", "-1"], ["start", "--wait", "--follow"], []])
+def test_a_line_that_cannot_be_read_ends_with_2(server, argv, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(argv)
+    assert ended.value.code == 2
+
+
+def test_nothing_submitted_is_said(server, capsys):
+    assert command.main(["list"]) == 0 and capsys.readouterr().out == "no study was submitted to this cluster\n"
+
+
+# The way there
+
+
+def test_the_address_given_comes_first_then_the_environments(monkeypatch):
+    for name in connection.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert connection.address_of(None) == "http://127.0.0.1:8265"
+    monkeypatch.setenv("RAY_ADDRESS", "http://b:1")
+    assert connection.address_of(None) == "http://b:1"
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://c:1")
+    assert (connection.address_of(None), connection.address_of("http://d:1")) == ("http://c:1", "http://d:1")
+
+
+@pytest.fixture
+def web():
+    """A web server whose every answer is (state, text), set by the test; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            state, text = made.answer
+            self.send_response(state)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{made.server_address[1]}"
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+RAY = json.dumps({"version": "4", "ray_version": "2.60.0"})
+
+
+@pytest.mark.parametrize("answer", [(200, RAY), (401, "Unauthorized"), (403, "Forbidden")])
+def test_a_ray_is_one_with_or_without_a_token(web, answer):
+    web.answer = answer
+    connection.probe(web.url)
+
+
+@pytest.mark.parametrize("answer", [(200, "hello"), (404, RAY), (502, "")])
+def test_what_is_no_ray_is_said(web, answer):
+    web.answer = answer
+    with pytest.raises(ConnectionError, match=f"{web.url} is no Ray: .ray dashboard"):
+        connection.probe(web.url)
+
+
+def test_where_nothing_answers_it_is_said_what_opens_the_way(web):
+    web.shutdown()
+    web.server_close()
+    began = time.monotonic()
+    with pytest.raises(ConnectionError, match="nothing answers.*ray dashboard clusters/gpu.yaml"):
+        connection.probe(web.url)
+    assert time.monotonic() - began < connection.PROBE_SECONDS
+
+
+def test_a_missing_token_is_fetched_by_a_command_that_is_named(web, monkeypatch):
+    pytest.importorskip("aiohttp", reason="ray[default] is not installed")
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://another:1")
+    web.answer = (401, "Unauthorized: Missing authentication token")
+    with pytest.raises(ConnectionError, match=f"{web.url} wants its token: .ray rsync-down"):
+        connection.connect(web.url)
+
+
+def test_a_ray_too_old_for_jobs_and_one_of_another_version(web, monkeypatch):
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("aiohttp", reason="ray[default] is not installed")
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
+    web.answer = (200, json.dumps({"version": "4", "ray_version": "1.8.0"}))
+    with pytest.raises(ConnectionError, match="Ray version 1.8.0 is running on the cluster"):
+        connection.connect(web.url)
+    web.answer = (200, json.dumps({"version": "4", "ray_version": "2.41.0"}))
+    assert "runs Ray 2.41.0" in connection.version_note(connection.connect(web.url))
+    web.answer = (200, json.dumps({"version": "4", "ray_version": ray.__version__}))
+    assert connection.version_note(connection.connect(web.url)) is None
+
+
+def test_without_rays_job_client_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(connection, "find_spec", lambda name: None if name == "aiohttp" else object())
+    with pytest.raises(ImportError, match=r"aiohttp not installed: pip install \"ray\[default\]\""):
+        connection.connect(None)

@@ -1,0 +1,193 @@
+"""`python -m tune_cd.submit` on a real Ray head with its job server and a token: studies side by side, ended and gone on with."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tune_cd import results
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytest.importorskip("aiohttp", reason="ray[default] is not installed")
+
+TINY = ["--setup", "small", "--set", "images_seen=512", "evaluations=2", "--no-baseline", "--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
+STARTING = 120.0  # s that a head may take on a busy machine
+CPUS = 4
+NETWORK = """
+from torch import nn
+
+def build(channels, image_size):
+    return nn.Sequential(nn.Conv2d(channels, 4, 3, stride=2), nn.AdaptiveAvgPool2d(4), nn.Flatten())
+"""
+
+
+class Head:
+    """A Ray head of its own, and commands that know its address and token."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.results = folder, folder / "results"
+        token = folder / "token"
+        token.write_text(uuid4().hex)
+        self.environ = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_TOKEN"):
+            self.environ.pop(name, None)
+        ports = free_ports("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port", "metrics-export-port")
+        self.url = f"http://127.0.0.1:{ports['dashboard-port']}"
+        options = [f"--{name}={port}" for name, port in ports.items()]
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"]
+        ray += [f"--num-cpus={CPUS}", f"--temp-dir={folder}/t"]
+        self.log = open(folder / "head.log", "wb")
+        self.process = subprocess.Popen([*ray, *options], env=self.environ, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + STARTING
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.url}/api/version", timeout=5)
+            except urllib.error.HTTPError as error:
+                assert error.code == 401, "it wants its token"
+                return
+            except OSError:
+                assert time.monotonic() < deadline and self.process.poll() is None, (self.folder / "head.log").read_text()
+                time.sleep(0.5)
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)  # ends what it has started
+        try:
+            self.process.wait(60)
+        finally:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.log.close()
+
+    def begin(self, *argv: str, **environ) -> subprocess.Popen:
+        """A command under way."""
+        command = [sys.executable, "-m", "tune_cd.submit", argv[0], "--address", self.url, *argv[1:]]
+        return subprocess.Popen(command, env=self.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def run(self, *argv: str, expected=0, **environ) -> str:
+        """What a command has printed; its exit status is the expected one."""
+        return said(self.begin(*argv, **environ), expected)
+
+    def study(self, name: str, *argv: str) -> list[str]:
+        return ["--python", sys.executable, "--study", name, "--results", str(self.results), *TINY, *argv]
+
+    def rows(self, name: str) -> int:
+        return len(list(self.results.glob(f"trials/{name}/*.parquet")))
+
+
+def said(process: subprocess.Popen, expected=0) -> str:
+    printed, _ = process.communicate(timeout=500)
+    assert process.returncode == expected, printed
+    return printed
+
+
+def free_ports(*names: str) -> dict[str, int]:
+    """Ports that nobody had a moment ago."""
+    with ExitStack() as stack:
+        found = {}
+        for name in names:
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            found[name] = probe.getsockname()[1]
+        return found
+
+
+@pytest.fixture(scope="module")
+def head():
+    folder = Path(tempfile.mkdtemp(prefix="head-"))  # short: Ray's sockets lie below it
+    made = None
+    try:
+        made = Head(folder)
+        yield made
+    finally:
+        if made is not None:
+            made.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def at_once(table) -> int:
+    """The most trials that ran at one moment."""
+    events = sorted([(at, 1) for at in table["started_at"]] + [(at, -1) for at in table["ended_at"]])
+    now, most = 0, 0
+    for _, change in events:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def same(table, other) -> bool:
+    columns = ["trial_index", "params", "status", "val_score", "test_score"]
+    one, two = (frame.sort_values("trial_index").reset_index(drop=True)[columns] for frame in (table, other))
+    return one.equals(two)
+
+
+@pytest.fixture(scope="module")
+def side_by_side(head):
+    """Two studies, of one worker and of two with a network of its own, submitted together and waited for; what their commands printed."""
+    one = head.begin("start", "--follow", *head.study("one", "--num-samples", "6", "--workers", "1"))
+    code = head.folder / "code"
+    code.mkdir()
+    (code / "own_network.py").write_text(NETWORK)
+    random = ["--num-samples", "10", "--workers", "2", "--search", "random", "--set", "network=own_network:build"]
+    two = head.begin("start", "--wait", "--working-dir", str(code), *head.study("two", *random))
+    return {"one": said(one), "two": said(two)}
+
+
+def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side_by_side):
+    one, two = (results.read(head.results, name) for name in ("one", "two"))
+    assert (len(one), len(two)) == (6, 10) and {*one["status"], *two["status"]} == {"completed"}
+    assert (at_once(one), at_once(two)) == (1, 2)
+    assert max(one["started_at"].min(), two["started_at"].min()) < min(one["ended_at"].max(), two["ended_at"].max()), "they overlapped"
+
+
+def test_what_was_followed_and_waited_for_has_been_said(side_by_side):
+    assert "[cd  6/6]" in side_by_side["one"] and side_by_side["one"].endswith("study one: SUCCEEDED, 0: finished\n")
+    assert "[random" not in side_by_side["two"] and side_by_side["two"].endswith("study two: SUCCEEDED, 0: finished\n")
+
+
+def test_list_has_every_study_with_its_trials_and_its_end(head, side_by_side):
+    lines = {line.split()[0]: line for line in head.run("list").splitlines()}
+    assert set(lines) >= {"study", "one", "two"}
+    assert all(word in lines["one"] for word in ("SUCCEEDED", "6/6", "r_map 0.", "0: finished")) and "10/10" in lines["two"]
+
+
+def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, side_by_side):
+    assert results.read(head.results, "two")["config"].str.contains("own_network:build").all()
+    assert ", own_network:build at 28 px" in head.run("logs", "two")
+
+
+def test_without_the_token_nothing_is_told(head):
+    printed = head.run("list", expected=2, RAY_AUTH_MODE="disabled")
+    assert "wants its token: `ray rsync-down clusters/gpu.yaml" in printed
+
+
+def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):
+    study = head.study("stopped", "--num-samples", "6", "--workers", "1")
+    head.run("start", *study)
+    deadline = time.monotonic() + 300
+    while not head.rows("stopped"):
+        assert time.monotonic() < deadline, head.run("logs", "stopped")
+        time.sleep(0.1)
+    printed = head.run("stop", "stopped")
+    assert "interrupted: every finished trial is in the table" in printed
+    assert "study stopped: STOPPED, 143: stopped in good order\ncontinue with: python -m tune_cd.submit start" in printed
+    assert 1 <= head.rows("stopped") < 6
+    head.run("start", *study, "--resume")
+    assert "'stopped' is under way" in head.run("start", *study, "--resume", expected=2)
+    assert "[cd  6/6]" in head.run("logs", "stopped", "-f")
+    assert same(results.read(head.results, "stopped"), results.read(head.results, "one"))
+    card = head.run("status", "stopped")
+    assert "1 STOPPED, 2 SUCCEEDED" in card and "6/6" in card

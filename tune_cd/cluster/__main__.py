@@ -9,8 +9,9 @@ import argparse
 import sys
 
 from . import preemption
+from .check import command as check
 
-COMMANDS = {"watch": preemption}
+COMMANDS = {"check": check, "watch": preemption}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

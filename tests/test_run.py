@@ -12,7 +12,8 @@ from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_study
 from tune_cd.run.study import store_options
-from tune_cd.run.resources import check_resources, node_resources
+from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
+from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import searches_of
 from trainables.models import build_network
 from trainables.tasks import find_setup
@@ -116,7 +117,8 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     def gone(*arguments):
         raise FileNotFoundError("no weights here")
 
-    monkeypatch.setattr("tune_cd.run.resources.node_resources", lambda: ([{"CPU": 4.0}], []))
+    monkeypatch.setattr("tune_cd.cluster.growth.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
+    monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
     monkeypatch.setattr(preflight, "with_form", gone)
     made = study(tmp_path)
     assert _on_cluster(made, None) == 2 and "no weights here" in capsys.readouterr().err
@@ -221,11 +223,11 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
         (["--replicates", "3"], [LAPTOP], [], 1, 0, 4, 1, 4),
         (["--replicates", "3"], [GPU_NODE], [], 1, 1, 4, 1, 4),
         (["--pack", "5", "--replicates", "3", "--workers", "4"], [LAPTOP], [], 1, 0, 4, 5, 4),
-        (["--gpus-per-trial", "auto", "--search", "grid"], [LAPTOP], [GPU_NODE], 1, 1, 50, 50, 1),
+        (["--gpus-per-trial", "auto", "--search", "grid"], [LAPTOP], [GPU_NODE], 1, 1, 50, 13, 4),
         (["--pack", "3", "--workers", "6"], [LAPTOP], [], 2, 0, 6, 3, 2),
         (["--gpus-per-trial", "auto"], [LAPTOP], [], 1, 0, 4, 1, 4),
         ([], [LAPTOP, GPU_NODE], [], 1, 1, 4, 1, 4),
-        ([], [LAPTOP], [GPU_NODE], 1, 1, 1, 1, 1),
+        ([], [LAPTOP], [GPU_NODE], 1, 1, 4, 1, 4),
         (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7, 1, 7),
         (["--gpus-per-trial", "0"], [GPU_NODE], [], 1, 0, 10, 1, 10),
         (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.75, 10, 3, 4),
@@ -237,7 +239,8 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
     ],
 )  # fmt: skip
 def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
-    resources = check_resources(parse(argv)[0], alive, to_come, trials=50)
+    growth = Growth(tuple(NodeType("worker", resources, 1) for resources in to_come))
+    resources = check_resources(parse(argv)[0], alive, growth, trials=50)
     assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (cpus, gpus, workers, pack, processes)
     assert resources.processes * resources.gpus <= sum(node.get("GPU", 0) for node in alive + to_come) or "--workers" in argv
 
@@ -252,17 +255,17 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
                                         (["--replicates", "0"], "--replicates 0"), (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
-        check_resources(parse(argv)[0], [LAPTOP], [], trials=20)
+        check_resources(parse(argv)[0], [LAPTOP], Growth(), trials=20)
 
 
 def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
-    import ray
-
     bootstrap = tmp_path / "ray_bootstrap_config.yaml"
     bootstrap.write_text("available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n")
-    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"GPU": 8.0}}])
-    assert check_resources(parse([])[0], *node_resources(bootstrap), trials=20).gpus == 1
-    assert check_resources(parse([])[0], *node_resources(tmp_path / "absent"), trials=20).gpus == 0
+    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
+    head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
+    grown = check_resources(parse([])[0], head, cluster_growth(bootstrap), trials=20)
+    assert (grown.gpus, grown.workers) == (1, 4)
+    assert check_resources(parse([])[0], head, cluster_growth(tmp_path / "absent"), trials=20).gpus == 0
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 from tune_cd.redaction import redact
@@ -87,26 +88,36 @@ def _terminate(number, frame) -> None:
 
 
 def _on_cluster(study, lock) -> int:
+    from tune_cd.cluster.growth import alive_nodes
     from tune_cd.run import preflight
-    from tune_cd.run.resources import check_resources, node_resources
+    from tune_cd.run.cluster import growth_of, nodes_of, watching
+    from tune_cd.run.resources import check_resources
 
     try:
-        resources = check_resources(study.options, *node_resources(), max(search.num_samples for search in study.searches))
+        alive, growth = alive_nodes(), growth_of(study.options.address)
+        most = max(search.num_samples for search in study.searches)
+        resources = check_resources(study.options, [node["Resources"] for node in alive], growth, most)
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
+        _announce(study, resources)
+        nodes = nodes_of(study, resources)
+        ready, wrong = nodes.check(alive)
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
-    _announce(study, resources)
-    if study.options.dry_run:
-        return 0
-    return _run(study, resources, lock)
+    for line in ready:
+        print(line, flush=True)
+    for line in wrong:
+        _refuse(line)
+    if wrong or study.options.dry_run:
+        return 2 if wrong else 0
+    return _run(study, resources, lock, partial(watching, study, resources, growth, nodes))
 
 
-def _refuse(error: Exception) -> int:
+def _refuse(error: Exception | str) -> int:
     print(redact(f"error: {error}"), file=sys.stderr)
     return 2
 
 
-def _run(study, resources, lock) -> int:
+def _run(study, resources, lock, watching) -> int:
     from ray.tune import TuneError
 
     from tune_cd.run.searches import groups_of
@@ -117,8 +128,9 @@ def _run(study, resources, lock) -> int:
     try:
         store_options(study)
         tidy(study)
-        for searches in groups_of(study.searches):
-            run_searches(study, searches, resources)
+        with watching() as load:
+            for searches in groups_of(study.searches):
+                run_searches(study, searches, resources, load)
         tidy(study, ended=True)
     except KeyboardInterrupt:
         status = TERMINATED if TERMINATION.is_set() else INTERRUPTED

@@ -70,7 +70,8 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--gpus-per-trial", type=_gpus, metavar="F", help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0")
     where.add_argument("--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says")
     where.add_argument("--cpus-per-trial", type=int, metavar="N", help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers")
-    where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, but at most a fifth of --num-samples where the search learns from trials")
+    where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow to, but at most a fifth of --num-samples where the search learns from trials")
+    where.add_argument("--ondemand-after", type=_after, default=60.0, metavar="S", help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: %(default)g")
     where.add_argument("--trial-timeout", type=_limit, metavar="S", help="seconds after which a training counts as failed, hanging or not; default: no limit")
     where.add_argument("--max-failures", type=_count, default=2, metavar="N", help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s")
     where.add_argument("--checkpoint-seconds", type=_seconds, default=300.0, metavar="S", help="least time between two saved states of a training; default: %(default)g")
@@ -84,7 +85,7 @@ EXTENSIBLE = ("num_samples", "baseline")
 
 SITUATION = (
     "results", "study", "resume", "retry_failed", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download",
-    "trial_timeout", "max_failures", "checkpoint_seconds", "tune_dir",
+    "trial_timeout", "max_failures", "checkpoint_seconds", "tune_dir", "ondemand_after",
 )  # fmt: skip
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 
@@ -156,6 +157,10 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r}: a number of seconds")
     return seconds
+
+
+def _after(text: str) -> float | None:
+    return None if text == "never" else _seconds(text)
 
 
 def _limit(text: str) -> float:

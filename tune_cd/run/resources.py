@@ -3,20 +3,13 @@
 import argparse
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-import yaml
-
+from tune_cd.cluster.growth import Growth, Nodes, nodes_in_all, processes_in_all
 from tune_cd.optimiser import check_workers
 from trainables.pack import MOST
 
-RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
-"""Where `ray up` leaves the cluster's own description on its head node."""
-
 ROUNDS = 5
 """Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from any."""
-
-Nodes = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -39,12 +32,13 @@ class Resources:
         return self.pack > 1 or self.replicates > 1
 
 
-def check_resources(options: argparse.Namespace, alive: Nodes, to_come: Nodes, trials: int) -> Resources:
-    """The resources of a search's `trials`, on a cluster of nodes that are alive and node types that may come.
+def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, trials: int) -> Resources:
+    """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that the
+    cluster can give counts, whether it is there yet or not.
 
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
-    nodes, replicates = alive + to_come, options.replicates
+    nodes, replicates = alive + [dict(kind.resources) for kind in growth.types], options.replicates
     for name in ("replicates", "pack"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name} {getattr(options, name)}: at least 1")
@@ -62,17 +56,15 @@ def check_resources(options: argparse.Namespace, alive: Nodes, to_come: Nodes, t
     if cpus is not None and not 1 <= cpus <= most_cpus:
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
     limit = trials if options.search in ("grid", "random") else trials // ROUNDS
-    room = processes_on(alive, cpus or 1, gpus)
+    room = processes_in_all(alive, growth, cpus or 1, gpus)
     settings = max(1, pack // replicates)  # in a process
-    workers = check_workers(options.workers) if options.workers is not None else max(1, min(room * settings, limit))
-    if options.workers is None and not room:
-        workers = max(1, min(settings, limit))  # for the first node to come
+    workers = check_workers(options.workers) if options.workers is not None else int(max(1, min(room * settings, limit)))
     if options.pack is None and pack > 1:
-        pack = min(pack, replicates * math.ceil(workers / max(1, room)))  # evenly over the GPUs there are
+        pack = min(pack, replicates * math.ceil(workers / max(1, room)))  # evenly over the GPUs there are or may be
         gpus = share * pack if options.gpus_per_trial != "auto" else gpus
     if cpus is None:
         processes = Resources(1, gpus, workers, pack, replicates).processes
-        cpus = 1 if gpus else max(1, most_cpus // math.ceil(processes / max(1, len(alive))))
+        cpus = 1 if gpus else max(1, most_cpus // max(1, math.ceil(processes / max(1, nodes_in_all(alive, growth)))))
     return Resources(cpus, gpus, workers, pack, replicates)
 
 
@@ -81,20 +73,3 @@ def _share(options: argparse.Namespace, most_gpus: float) -> float:
     if options.gpus_per_trial == "auto":
         return 1 / MOST if most_gpus else 0.0
     return options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus)) / (options.pack or 1)
-
-
-def processes_on(nodes: Nodes, cpus: int, gpus: float) -> int:
-    """How many processes fit the nodes at a time."""
-    return sum(int(min(node.get("CPU", 0) // cpus, node.get("GPU", 0) // gpus if gpus else math.inf)) for node in nodes)
-
-
-def node_resources(bootstrap: Path = RAY_BOOTSTRAP) -> tuple[Nodes, Nodes]:
-    """Resources of every node of the connected cluster, and of every node type that `ray up` may still start."""
-    import ray
-
-    alive, to_come = [node["Resources"] for node in ray.nodes() if node["Alive"]], []
-    if bootstrap.expanduser().exists():
-        config = yaml.safe_load(bootstrap.expanduser().read_text(encoding="utf-8"))
-        types = config.get("available_node_types", {}).values()
-        to_come = [kind.get("resources", {}) for kind in types if kind.get("max_workers", 1) > 0]
-    return alive, to_come

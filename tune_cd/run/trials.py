@@ -14,8 +14,10 @@ from ray.tune.search import Searcher
 from tune_cd import results
 from tune_cd.adapter import OptimiserSearch
 from tune_cd.callback import ResultsCallback, trial_name
+from tune_cd.cluster.capacity import Load
 from tune_cd.packed import PACK, PackedSearch
 from tune_cd.resumption import lost
+from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.progress import Progress
@@ -30,14 +32,15 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
 
 
-def run_searches(study: Study, searches: list[Search], resources: Resources) -> None:
-    """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated."""
+def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load) -> None:
+    """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to date."""
     table = results.read(study.results, study.name)
     again = table[(table["status"] == "failed") if study.options.retry_failed else lost(table)]
     members = _members(study, searches, table, table.drop(again.index), resources)
     if not members:
         return
-    _tune(study, searches, members, resources, table.drop(again.index), Recorder(study, searches[0].setup, resources, again))
+    recorder = Recorder(study, searches[0].setup, resources, again)
+    _tune(study, searches, members, resources, table.drop(again.index), recorder, Counting(load, members))
     table = results.read(study.results, study.name)
     for search in searches:
         done = _done(table, search)
@@ -61,6 +64,7 @@ def _members(study: Study, searches: list[Search], table: pd.DataFrame, ended: p
 
 def _tune(
     study: Study, searches: list[Search], members: dict[str, Member], resources: Resources, ended: pd.DataFrame, recorder: Recorder,
+    counting: Counting,
 ) -> None:  # fmt: skip
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
     key = partial(_key, study)
@@ -91,7 +95,7 @@ def _tune(
         run_config=tune.RunConfig(
             name="-".join(members),
             storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.options.tune_dir)),
-            callbacks=[progress, failures],
+            callbacks=[progress, failures, counting],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.options.max_failures),
             progress_reporter=tune.CLIReporter(

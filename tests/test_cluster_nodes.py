@@ -1,0 +1,296 @@
+"""Several Ray nodes on one machine, with GPUs that exist in name: who gets trials, what is lost, what is found out before."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from sleepers import begun, diary, look_from_here, sleep
+
+from tune_cd import results
+from tune_cd.cluster.capacity import Capacity
+from tune_cd.cluster.growth import Growth, NodeType, alive_nodes
+from tune_cd.cluster.nodes import Nodes
+from tune_cd.cluster.wishes import NAME, NAMESPACE, desk
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head without trials; this process is a driver on it."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def node(cluster):
+    """Adds a node, which is there for one test."""
+    added = []
+
+    def add(**arguments):
+        added.append(cluster.add_node(**arguments))
+        return added[-1]
+
+    yield add
+    for one in added:
+        if one in cluster.worker_nodes:
+            cluster.remove_node(one)
+
+
+def until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+
+
+def at_once(spans):
+    """The most that were under way at a time, of [(began, ended)]."""
+    events = sorted([(ended, -1) for _, ended in spans] + [(began, 1) for began, _ in spans])
+    under_way = [0]
+    for _, change in events:
+        under_way.append(under_way[-1] + change)
+    return max(under_way)
+
+
+def spans_of(folder, study):
+    rows = results.read(folder / "results", study)
+    assert set(rows["status"]) == {"completed"}
+    return [(began.timestamp(), ended.timestamp()) for began, ended in zip(rows["started_at"], rows["ended_at"])]
+
+
+# trials
+
+
+def test_eight_workers_are_kept_busy(node, tmp_path):
+    """From the moment all eight have begun to that at which the last trial of the budget begins, at least 90 % of the time of
+    eight workers is spent in trials: the rest goes to reporting, searching and handing out. Before, processes start, which takes
+    this machine's cores; after, there is nothing left to hand out."""
+    node(num_cpus=8, num_gpus=8)
+    sleep(tmp_path, "s", workers=8, trials=24, seconds=10, cpu=1, gpu=1)
+    spans = spans_of(tmp_path, "s")
+    slept = sorted((entry["began"], entry["ended"]) for entry in diary(tmp_path, "s"))
+    assert len(spans) == len(slept) == 24 and at_once(slept) == 8
+    begin, end = slept[7][0], slept[-1][0]
+    for kind in (spans, slept):  # as the table has it, and as the trials themselves do
+        busy = sum(max(0.0, min(ended, end) - max(began, begin)) for began, ended in kind) / (8 * (end - begin))
+        print(f"{busy:.3f} of {end - begin:.1f} s")
+        assert busy >= 0.9
+
+
+def test_four_trials_share_a_gpu(node, tmp_path):
+    node(num_cpus=8, num_gpus=1)
+    sleep(tmp_path, "s", workers=8, trials=12, seconds=2, cpu=1, gpu=0.25)
+    slept = diary(tmp_path, "s")
+    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 4, "no fewer, no more, though eight were allowed"
+    assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 12
+
+
+def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, tmp_path):
+    node(num_cpus=6)
+    command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "16", "2"]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: diary(tmp_path, "other"))
+        sleep(tmp_path, "s", workers=3, trials=9, seconds=2, cpu=1)
+        assert other.wait(120) == 0
+    finally:
+        other.kill()
+    own, others = ([(entry["began"], entry["ended"]) for entry in diary(tmp_path, study)] for study in ("s", "other"))
+    assert (at_once(own), at_once(others)) == (3, 2) and at_once([*own, *others]) == 5
+    assert (len(spans_of(tmp_path, "s")), len(spans_of(tmp_path, "other"))) == (9, 16)
+
+
+def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(cluster, node, tmp_path):
+    """Trials are held until both nodes have some; then one of the nodes goes, with the trials it has."""
+    first = node(num_cpus=2)
+    hold, ended = tmp_path / "hold", []
+    hold.touch()
+
+    def drive():
+        try:
+            ended.append(sleep(tmp_path, "s", workers=4, trials=10, seconds=1, cpu=1))
+        except BaseException as error:
+            ended.append(error)
+
+    def nodes_with_trials():
+        return [entry["node"] for entry in begun(tmp_path, "s")]
+
+    driver = threading.Thread(target=drive, daemon=True)
+    driver.start()
+    until(lambda: nodes_with_trials() == [first.node_id] * 2 or ended)
+    second = node(num_cpus=2)
+    until(lambda: nodes_with_trials()[2:] == [second.node_id] * 2 or ended)
+    cluster.remove_node(first)
+    hold.unlink()
+    driver.join(180)
+    assert not driver.is_alive() and ended == [None]
+    rows = results.read(tmp_path / "results", "s")
+    assert set(rows["status"]) == {"completed"} and sorted(rows["trial_index"]) == list(range(10))
+    assert {entry["node"] for entry in diary(tmp_path, "s")} == {second.node_id}, "the first had not finished any"
+
+
+# before trials
+
+
+QUESTION = {"dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
+
+
+def nodes_of(folder, gpus=0, answer=60.0):
+    return Nodes(folder / "results", QUESTION, 1, gpus, look=look_from_here, answer=answer)
+
+
+def test_a_folder_that_only_the_head_has_is_found_out_on_every_node(node, tmp_path):
+    node(num_cpus=2, labels={"ray.io/node-group": "cpu-spot"})
+    node(num_cpus=1, env_vars={"RESULTS_HERE": str(tmp_path / "elsewhere")}, labels={"ray.io/node-group": "cpu-far"})
+    ready, wrong = nodes_of(tmp_path).check(alive_nodes())
+    assert len(ready) == 1 and ready[0].endswith(": 2 CPUs, ready") and "head" not in ready[0]
+    (line,) = wrong
+    assert "(cpu-far): results " in line and line.endswith(f"{tmp_path}/results is not the folder the driver sees; give a folder all nodes mount, or s3://…")
+    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), "nothing is left behind"
+
+
+def test_gpus_in_name_only_are_found_out(node, tmp_path):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    node(num_cpus=1, num_gpus=2)
+    ready, wrong = nodes_of(tmp_path, gpus=1).check(alive_nodes())
+    assert not ready and len(wrong) == 1 and "torch sees 0 of its 2 GPUs: its driver or CUDA is missing" in wrong[0]
+
+
+def test_nodes_no_process_fits_and_a_driver_alone_are_not_looked_at(node, tmp_path):
+    node(num_cpus=1)
+    assert nodes_of(tmp_path, gpus=1).check(alive_nodes()) == ([], [])
+    began = time.monotonic()
+    head = [entry for entry in alive_nodes() if "node:__internal_head__" in entry["Resources"]]
+    assert nodes_of(tmp_path).check(head) == ([], []) and time.monotonic() - began < 0.3
+    assert not (tmp_path / "results").exists()
+
+
+def test_one_that_joins_is_looked_at_then_and_one_that_does_not_answer_is_named(node, tmp_path):
+    node(num_cpus=1)
+    watched = nodes_of(tmp_path, answer=25.0)
+    ready, wrong = watched.check(alive_nodes())
+    assert len(ready) == 1 and not wrong and watched.joined(alive_nodes()) == []
+    node(num_cpus=1, env_vars={"DEAF": "1"})
+    node(num_cpus=1, env_vars={"RESULTS_HERE": str(tmp_path / "elsewhere")})
+    said, took = [], []
+    deadline = time.monotonic() + 60
+    while len(said) < 2 and time.monotonic() < deadline:
+        began = time.monotonic()
+        said += watched.joined(alive_nodes())
+        took.append(time.monotonic() - began)
+        time.sleep(0.2)
+    assert sorted("no answer within 25 s" in line for line in said) == [False, True] and any("is not the folder" in line for line in said)
+    assert max(took) < 5, "it does not wait"
+    assert watched.joined(alive_nodes()) == []
+
+
+# on-demand nodes
+
+
+def requested() -> list[dict]:
+    """What the autoscaler is asked for on the whole cluster."""
+    import ray
+    from ray.autoscaler.v2.utils import is_autoscaler_v2
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    if is_autoscaler_v2():
+        from ray.autoscaler.v2.sdk import get_cluster_status
+
+        demands = get_cluster_status(ray.get_runtime_context().gcs_address).resource_demands.cluster_constraint_demand
+        return [by_count.bundle for demand in demands for by_count in demand.bundles_by_count for _ in range(by_count.count)]
+    from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
+
+    return json.loads(_internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL) or b"[]")
+
+
+BUNDLE = {"GPU": 1, "ondemand": 1}
+TYPES = Growth((NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)), 2.0)
+
+
+def is_gone():
+    import ray
+
+    try:
+        ray.get_actor(NAME, namespace=NAMESPACE)
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.fixture
+def quick_desk(cluster):
+    """The actor, with a short memory; gone before the next test."""
+    until(is_gone, 10)
+    yield desk(4.0, 2.0, 0.5)
+    until(is_gone, 60)
+
+
+def test_spot_stays_short_and_on_demand_nodes_come_and_are_given_back(node, quick_desk):
+    said = []
+    with Capacity(TYPES, 1, 1.0, 2, 1.0, say=said.append, pace=0.2) as capacity:
+        until(lambda: requested() == [BUNDLE] * 2)
+        assert said[0] == "waiting for a GPU: 0 of 2 there" and "asking for 2 on-demand: spot has been short for 1 s" in said
+        node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
+        node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
+        until(lambda: said[-1].startswith("2 of 2 GPUs after "))
+        assert requested() == [BUNDLE] * 2, "they are kept while they are needed"
+        capacity.load.running = capacity.load.live = 2
+    assert requested() == [] and not [line for line in said if "the study goes on" in line]
+
+
+@pytest.mark.parametrize("how", ["raise", "KeyboardInterrupt", "kill"])
+def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_desk, how):
+    """Of a killed driver it is the actor that forgets."""
+    if how == "kill":
+        code = f"import ray, time; ray.init({cluster.address!r}); from tune_cd.cluster.wishes import desk\n"
+        code += f"ray.get(desk().renew.remote('s', {{}}, [{BUNDLE}])); print('asked', flush=True); time.sleep(600)"
+        driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            assert driver.stdout.readline() == b"asked\n" and requested() == [BUNDLE]
+        finally:
+            driver.kill()
+            driver.wait()
+        until(lambda: requested() == [], 30)
+        return
+    error = {"raise": OSError("disk"), "KeyboardInterrupt": KeyboardInterrupt()}[how]
+    with pytest.raises(type(error)):
+        with Capacity(TYPES, 1, 1.0, 1, 0.0, say=lambda line: None, pace=0.2):
+            until(lambda: requested() == [BUNDLE])
+            raise error
+    assert requested() == []
+
+
+def test_two_studies_ask_together_and_share_what_is_there(node, quick_desk):
+    node(num_cpus=2, num_gpus=2)
+    lines = {"a": [], "b": []}
+    with Capacity(TYPES, 1, 1.0, 2, 1.0, say=lines["a"].append, pace=0.2) as first:
+        first.load.running = first.load.live = 2
+        with Capacity(TYPES, 1, 1.0, 1, 1.0, say=lines["b"].append, pace=0.2):
+            until(lambda: requested() == [BUNDLE])
+            assert "waiting for a GPU: 0 of 1 there; other studies want 2" in lines["b"]
+        until(lambda: requested() == [])
+    assert lines["a"] == [], "that one has what it wants"
+
+
+def test_what_goes_wrong_is_said_once_and_the_watch_goes_on(cluster):
+    said, looks = [], []
+
+    def joined(nodes):
+        looks.append(len(nodes))
+        raise RuntimeError("broken\nand how")
+
+    with Capacity(Growth(), 1, 0, 1, None, joined=joined, say=said.append, pace=0.05):
+        until(lambda: len(looks) >= 3)
+    assert said == ["the cluster cannot be watched: RuntimeError: broken; the study goes on"]

@@ -1,0 +1,61 @@
+"""A study on its cluster: what that may grow to, its nodes' preflight, and who watches it while trials run."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ray.tune import Callback
+
+from tune_cd.cluster.capacity import Capacity, Load
+from tune_cd.cluster.growth import Growth, cluster_growth
+from tune_cd.cluster.nodes import Nodes
+from tune_cd.redaction import redact
+from tune_cd.run.resources import Resources
+from tune_cd.run.study import Study
+from tune_cd.run.together import Member
+
+
+def growth_of(address: str | None) -> Growth:
+    """What the connected cluster may grow to; where this cannot be had, which is said, what is alive is all. Raises ValueError
+    for a cluster's description that cannot be read."""
+    if address == "local":
+        return Growth()
+    try:
+        return cluster_growth()
+    except OSError as error:
+        print(redact(f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"), flush=True)
+        return Growth()
+
+
+def nodes_of(study: Study, resources: Resources) -> Nodes:
+    """What is to be asked of the nodes that processes of the study fit."""
+    question = {"dataset": study.setup.dataset, "task": study.setup.task, "weights": study.setup.weights}
+    question |= {"data_root": study.data_root, "download": study.options.download}
+    return Nodes(study.results, question, resources.cpus, resources.gpus)
+
+
+@contextmanager
+def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
+    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is."""
+    if study.options.address == "local":
+        yield Load()
+        return
+
+    def joined(alive: list[dict]) -> None:
+        for line in nodes.joined(alive):
+            print(redact(f"error: {line}"), flush=True)
+
+    after = study.options.ondemand_after
+    with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
+        yield capacity.load
+
+
+class Counting(Callback):
+    """Tells the watch what there is to do: trials that run, that wait or run, and those that the searches may still ask for."""
+
+    def __init__(self, load: Load, members: Mapping[str, Member]):
+        self._load, self._members = load, members
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
+        self._load.live = sum(not trial.is_finished() for trial in trials)
+        self._load.to_come = sum(member.budget for member in self._members.values() if not member.finished)

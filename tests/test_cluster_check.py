@@ -137,6 +137,7 @@ COMMON = [
     ("cluster_synced_files: [~/.ray/auth_token]", "cluster_synced_files: []", "cluster_synced_files", "would lack the head's token"),
     ("  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null", "  - 'true'", "head_setup_commands", "nothing makes the token"),
     ("  - umask 077 &&", "  - umask 077 && 'a", "head_setup_commands", "no valid shell"),
+    ("  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null", "  - (umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null)", "head_setup_commands", "arithmetic"),
     ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", "head_start_ray_commands[1]", "no worker would ever be started"),
     ("--dashboard-host=127.0.0.1", "--dashbord-host=127.0.0.1", "head_start_ray_commands[1]", "did you mean --dashboard-host?"),
     (f"-q 'ray[default,tune]=={RAY}'", "-q 'ray[default,tune]'", "setup_commands", "no version of Ray is named"),

@@ -24,6 +24,8 @@ from tune_cd.results.store import store_of
 ANSWER = 120.0  # seconds that nodes have to answer
 GPU_SECONDS = 90  # torch may take to look at them
 PACKAGES = ("tune_cd", "trainables")
+SIMULATED = "TUNE_CD_SIMULATED_GPUS"
+"""How many GPUs a node has for want of real ones: to try a cluster on machines without. Trainings there use the CPU."""
 SOFTWARE = ("ray", "torch")
 
 GPUS = """
@@ -111,6 +113,8 @@ def _data(asked: Question) -> str | None:
 def _gpus() -> dict:
     """[name, free and total bytes] of each that torch sees, in a process of its own: Ray hides them from a task that asks
     for none, and a task that asks for one would wait for those in use."""
+    if os.environ.get(SIMULATED):
+        return {"gpus": [["simulated", 0, 0]] * int(os.environ[SIMULATED]), "gpu_error": None}
     visible = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")}
     try:
         said = subprocess.run([sys.executable, "-c", GPUS], env=visible, capture_output=True, text=True, timeout=GPU_SECONDS)

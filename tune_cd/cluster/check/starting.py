@@ -43,6 +43,8 @@ def shell_is_valid(document: Document) -> Iterator[Finding]:
 @functools.cache
 def shell_trouble(text: str) -> str | None:
     """What bash says of a command without running it, or None."""
+    if text.lstrip().startswith("("):
+        return "begins with a parenthesis, before which Ray puts another: (( is arithmetic to bash"
     checked = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True)
     return f"no valid shell: {checked.stderr.strip().splitlines()[0].removeprefix('bash: ')}" if checked.returncode else None
 

@@ -232,6 +232,23 @@ def test_rays_autoscaler_does_what_is_relied_on():
     assert scheduled(6, 3, 2) == ({"gpu-spot": 2}, 0), "one more than fits, and all of it is ignored: this must not be asked for"
 
 
+def test_spot_nodes_that_are_being_set_up_are_no_shortage():
+    """They take minutes: on-demand nodes beside them would be paid for twice."""
+    kind, asked = ONE, Asked()
+    for at in range(0, 600, 5):
+        asked = decide(asked, Seen(at, 4, 0, coming=4), kind, 60)
+    assert asked.nodes == 0
+    for at in range(600, 700, 5):
+        asked = decide(asked, Seen(at, 4, 0, coming=1), kind, 60)
+    assert asked.nodes == 3, "what nobody has granted is asked for"
+    for at in range(700, 800, 5):
+        asked = decide(asked, Seen(at, 4, 3, on_demand=3, coming=1), kind, 60)
+    assert asked.nodes == 3, "nothing is given back for what is not there yet"
+    for at in range(800, 835, 5):
+        asked = decide(asked, Seen(at, 4, 5, on_demand=3), kind, 60)
+    assert asked.nodes == 2
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 12)), max_size=40), st.integers(0, 90), st.integers(1, 4))
 def test_laws_of_asking(steps, after, per_node):
@@ -316,7 +333,7 @@ REFUSAL = "InsufficientInstanceCapacity gpu-spot (us-west-2a)"
 
 
 def test_version_1_of_the_autoscaler():
-    assert from_v1(json.dumps(V1).encode(), 1000.0) == Scaling({"gpu-spot": 3, "gpu-ondemand": 1}, REFUSAL)
+    assert from_v1(json.dumps(V1).encode(), 1000.0) == Scaling({"gpu-spot": 3, "gpu-ondemand": 1}, REFUSAL, {"gpu-spot": 1, "gpu-ondemand": 1})
     assert from_v1(json.dumps(V1).encode(), 2000.0).refusal is None, "that was long ago"
     for nothing in (None, b"{}", b'{"autoscaler_report": null}'):
         assert from_v1(nothing, 0.0) == Scaling()
@@ -335,8 +352,8 @@ def test_version_2_of_the_autoscaler(log, refusal):
         pending_launches=[LaunchRequest("g6", "gpu-spot", 2, pending, 0)], pending_nodes=[NodeInfo("g6", "gpu-spot", "i-1", "10.0.0.7")],
         failed_launches=[LaunchRequest("g6", "gpu-spot", 1, failed, 0, at, "launch failed with Failed to launch 1 nodes of type gpu-spot with request id a-b: quota") for at in (900, 990)],
     )  # fmt: skip
-    assert from_v2(told, log, 1000.0) == Scaling({"gpu-spot": 3}, refusal)
-    assert from_v2(told, log, 9000.0) == Scaling({"gpu-spot": 3}) and from_v2(ClusterStatus(), "", 0.0) == Scaling()
+    assert from_v2(told, log, 1000.0) == Scaling({"gpu-spot": 3}, refusal, {"gpu-spot": 1})
+    assert from_v2(told, log, 9000.0) == Scaling({"gpu-spot": 3}, None, {"gpu-spot": 1}) and from_v2(ClusterStatus(), "", 0.0) == Scaling()
 
 
 # all studies' wishes

@@ -97,7 +97,7 @@ def test_four_trials_share_a_gpu(node, tmp_path):
 
 def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, tmp_path):
     node(num_cpus=6)
-    command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "16", "2"]
+    command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "10", "2"]
     other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until(lambda: diary(tmp_path, "other"))
@@ -107,7 +107,7 @@ def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, 
         other.kill()
     own, others = ([(entry["began"], entry["ended"]) for entry in diary(tmp_path, study)] for study in ("s", "other"))
     assert (at_once(own), at_once(others)) == (3, 2) and at_once([*own, *others]) == 5
-    assert (len(spans_of(tmp_path, "s")), len(spans_of(tmp_path, "other"))) == (9, 16)
+    assert (len(spans_of(tmp_path, "s")), len(spans_of(tmp_path, "other"))) == (9, 10)
 
 
 def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(cluster, node, tmp_path):
@@ -179,7 +179,7 @@ def test_nodes_no_process_fits_and_a_driver_alone_are_not_looked_at(node, tmp_pa
 
 def test_one_that_joins_is_looked_at_then_and_one_that_does_not_answer_is_named(node, tmp_path):
     node(num_cpus=1)
-    watched = nodes_of(tmp_path, answer=25.0)
+    watched = nodes_of(tmp_path, answer=15.0)
     ready, wrong = watched.check(alive_nodes())
     assert len(ready) == 1 and not wrong and watched.joined(alive_nodes()) == []
     node(num_cpus=1, env_vars={"DEAF": "1"})
@@ -191,7 +191,7 @@ def test_one_that_joins_is_looked_at_then_and_one_that_does_not_answer_is_named(
         said += watched.joined(alive_nodes())
         took.append(time.monotonic() - began)
         time.sleep(0.2)
-    assert sorted("no answer within 25 s" in line for line in said) == [False, True] and any("is not the folder" in line for line in said)
+    assert sorted("no answer within 15 s" in line for line in said) == [False, True] and any("is not the folder" in line for line in said)
     assert max(took) < 5, "it does not wait"
     assert watched.joined(alive_nodes()) == []
 
@@ -241,7 +241,7 @@ def test_spot_stays_short_and_on_demand_nodes_come_and_are_given_back(node, quic
     said = []
     with Capacity(TYPES, 1, 1.0, 2, 1.0, say=said.append, pace=0.2) as capacity:
         until(lambda: requested() == [BUNDLE] * 2)
-        assert said[0] == "waiting for a GPU: 0 of 2 there" and "asking for 2 on-demand: spot has been short for 1 s" in said
+        assert said[0] == "waiting for a GPU: 0 of 2 there" and "on-demand nodes asked for: 2; spot has been short for 1 s" in said
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
         until(lambda: said[-1].startswith("2 of 2 GPUs after "))
@@ -293,4 +293,4 @@ def test_what_goes_wrong_is_said_once_and_the_watch_goes_on(cluster):
 
     with Capacity(Growth(), 1, 0, 1, None, joined=joined, say=said.append, pace=0.05):
         until(lambda: len(looks) >= 3)
-    assert said == ["the cluster cannot be watched: RuntimeError: broken; the study goes on"]
+    assert said == ["nodes that join cannot be looked at: RuntimeError: broken; the study goes on"]

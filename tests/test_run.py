@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from tune_cd import results
+from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_study
 from tune_cd.run.study import store_options
-from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
 from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import searches_of
 from trainables.models import build_network

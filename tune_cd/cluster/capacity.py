@@ -75,7 +75,7 @@ class Capacity:
 
     def _look(self) -> None:
         nodes = alive_nodes()
-        self._joined(nodes)
+        self._try("nodes that join cannot be looked at", lambda: self._joined(nodes))
         resources = [node["Resources"] for node in nodes]
         room = processes_on(resources, self._cpus, self._gpus)
         self._seen = max(self._seen, room)
@@ -84,23 +84,28 @@ class Capacity:
         others = self._others() if self._kind is not None else 0.0
         here = max(min(self.load.running, room), room - int(others / self._amount))
         on_demand = processes_on([node for node in resources if node.get(ONDEMAND)], self._cpus, self._gpus)
-        seen = demand.Seen(time.monotonic(), self.wanted(), here, on_demand, self._most)
+        wanted, scaling = self.wanted(), Scaling()
+        if here < wanted:
+            scaling = self._try("what the autoscaler does is not known", autoscaler_status) or scaling
+        seen = demand.Seen(time.monotonic(), wanted, here, on_demand, self._most, self._coming(scaling))
         if self._kind is not None:
             self._ask(seen)
-        scaling = Scaling()
-        if seen.here < seen.wanted:
-            scaling = self._try("what the autoscaler does is not known", autoscaler_status) or scaling
         self._shortage, line = demand.say(self._shortage, seen, self.load.running, scaling, self._unit, self._amount, others)
         if line:
             self._say(redact(line))
+
+    def _coming(self, scaling: Scaling) -> int:
+        """Processes that fit the spot nodes which are being set up."""
+        types = [kind for kind in self._growth.types if not kind.on_demand]
+        return sum(scaling.granted.get(kind.name, 0) * processes_on([kind.resources], self._cpus, self._gpus) for kind in types)
 
     def _ask(self, seen: demand.Seen) -> None:
         """Change what is asked for; it is sent with the next renewal."""
         before, self._asked = self._asked, demand.decide(self._asked, seen, self._kind, self._after)
         if self._asked.nodes > before.nodes:
-            self._say(f"asking for {self._asked.nodes} on-demand: spot has been short for {self._after:g} s")
+            self._say(f"on-demand nodes asked for: {self._asked.nodes}; spot has been short for {self._after:g} s")
         if self._asked.nodes < before.nodes:
-            self._say(f"asking for {self._asked.nodes} on-demand, no longer {before.nodes}")
+            self._say(f"on-demand nodes asked for: {self._asked.nodes}, no longer {before.nodes}; the others are given back")
         if self._asked.nodes != before.nodes:
             self._others()
 

@@ -16,15 +16,16 @@ REPEAT = 30.0
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at the cluster, in processes of this study: those it wants, those it has room for, and how many of the
-    latter are on on-demand nodes. at: seconds on any clock that goes forward; most: on-demand nodes that the cluster may
-    have beside the other nodes that are alive."""
+    """One look at the cluster, in processes of this study: those it wants, those it has room for, how many of the latter are
+    on on-demand nodes, and those for which spot nodes are being set up. at: seconds on any clock that goes forward; most:
+    on-demand nodes that the cluster may have beside the other nodes that are alive."""
 
     at: float
     wanted: int
     here: int
     on_demand: int = 0
     most: float = math.inf
+    coming: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,26 @@ class Asked:
 
 def decide(asked: Asked, seen: Seen, kind: OnDemand, after: float) -> Asked:
     """What to ask for after one more look: more once spot was short for `after` seconds, fewer once spot has been back for
-    SETTLED. Those asked for count until then, be they there or not, so one shortage is not asked for twice. Never more than the
-    cluster may have: Ray's autoscaler v2 heeds a request as a whole or not at all."""
+    SETTLED. Those asked for count until then, be they there or not, so one shortage is not asked for twice, and spot nodes that
+    the cloud has granted and that take their minutes to start are no shortage. Never more than the cluster may have: Ray's
+    autoscaler v2 heeds a request as a whole or not at all."""
     spot = seen.here - min(seen.on_demand, asked.nodes * kind.processes, seen.here)
-    needed = int(min(kind.most, seen.most, math.ceil(max(0, seen.wanted - spot) / kind.processes)))
-    short = needed > asked.nodes and seen.wanted > seen.here
-    eased = needed < asked.nodes
+    needed = _needed(seen, kind, spot + seen.coming)
+    enough = _needed(seen, kind, spot)
+    short = needed > asked.nodes and seen.wanted > seen.here + seen.coming
+    eased = enough < asked.nodes
     short_since = (seen.at if asked.short_since is None else asked.short_since) if short else None
     eased_since = (seen.at if asked.eased_since is None else asked.eased_since) if eased else None
-    if short and seen.at - short_since >= after or eased and seen.at - eased_since >= SETTLED:
+    if short and seen.at - short_since >= after:
         return Asked(needed)
+    if eased and seen.at - eased_since >= SETTLED:
+        return Asked(enough)
     return replace(asked, short_since=short_since, eased_since=eased_since)
+
+
+def _needed(seen: Seen, kind: OnDemand, spot: int) -> int:
+    """On-demand nodes beside so many processes on spot ones."""
+    return int(min(kind.most, seen.most, math.ceil(max(0, seen.wanted - spot) / kind.processes)))
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,7 @@ class Nodes:
         except ray.exceptions.RayError as error:
             if node["NodeID"] not in {other["NodeID"] for other in alive_nodes()}:
                 return [], []  # gone again
-            return [], [f"{named}: could not be looked at: {_line(error).partition('. ')[0]}"]
+            return [], [f"{named}: could not be looked at: {_line(getattr(error, 'cause', None) or error)}"]
         if found["results"] is None:
             found["results"] = self._read_back(node)
         wrong = problems(found, f"{self._store.where()}", node["Resources"].get("GPU", 0), software_here())

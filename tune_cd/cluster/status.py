@@ -21,10 +21,12 @@ ZONE = re.compile(r"\b([a-z]{2,}-[a-z]+-?\d-?[a-z])\b")
 
 @dataclass(frozen=True)
 class Scaling:
-    """starting: node type -> how many are on their way; refusal: the cloud's last, in words."""
+    """starting: node type -> how many are on their way; granted: those of them that the cloud has given, and that are being
+    set up; refusal: the cloud's last, in words."""
 
     starting: Mapping[str, int] = field(default_factory=dict)
     refusal: str | None = None
+    granted: Mapping[str, int] = field(default_factory=dict)
 
     def parts(self) -> list[str]:
         """In words, for a line."""
@@ -50,33 +52,33 @@ def autoscaler_status() -> Scaling:
 def from_v1(report: bytes | None, now: float) -> Scaling:
     """report: the JSON that autoscaler v1 leaves; now: in seconds since 1970, as its times are."""
     summary = (json.loads(report).get("autoscaler_report") if report else None) or {}
-    starting = Counter(summary.get("pending_launches", {}))
-    starting.update(kind for _, kind, _ in summary.get("pending_nodes", []))
+    granted = Counter(kind for _, kind, _ in summary.get("pending_nodes", []))
+    starting = granted + Counter(summary.get("pending_launches", {}))
     records = summary.get("node_availability_summary", {}).get("node_availabilities", {}).values()
     refused = [record for record in records if not record["is_available"] and now - record["last_checked_timestamp"] <= RECENT]
     if not refused:
-        return Scaling(starting)
+        return Scaling(starting, None, granted)
     last = max(refused, key=lambda record: record["last_checked_timestamp"])
     why = last["unavailable_node_information"] or {}
-    return Scaling(starting, _refusal(why.get("category", "no reason given"), last["node_type"], why.get("description", "")))
+    return Scaling(starting, _refusal(why.get("category", "no reason given"), last["node_type"], why.get("description", "")), granted)
 
 
 def from_v2(status, log: str, now: float) -> Scaling:
     """status: a ClusterStatus; log: the end of the autoscaler's log, "" where it is not at hand; now: seconds since 1970."""
-    starting = Counter()
+    granted = Counter(node.ray_node_type_name for node in status.pending_nodes)
+    starting = Counter(granted)
     for launch in status.pending_launches:
         starting[launch.ray_node_type_name] += launch.count
-    starting.update(node.ray_node_type_name for node in status.pending_nodes)
     refused = [launch for launch in status.failed_launches if now - (launch.failed_ts_s or 0) <= RECENT]
     if not refused:
-        return Scaling(starting)
+        return Scaling(starting, None, granted)
     last = max(refused, key=lambda launch: launch.failed_ts_s)
     kind = last.ray_node_type_name
     told = [found for found in REFUSED.finditer(log) if found["type"] == kind]
     if told:
-        return Scaling(starting, _refusal(told[-1]["reason"], kind, told[-1]["rest"]))
+        return Scaling(starting, _refusal(told[-1]["reason"], kind, told[-1]["rest"]), granted)
     said = (last.details or "").rpartition(": ")[2].strip()  # behind Ray's own words, which end with a request's id
-    return Scaling(starting, _refusal(said or "launch failed", kind, ""))
+    return Scaling(starting, _refusal(said or "launch failed", kind, ""), granted)
 
 
 def _refusal(reason: str, kind: str, description: str) -> str:

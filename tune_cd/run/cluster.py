@@ -1,5 +1,6 @@
 """A study on its cluster: what that may grow to, its nodes' preflight, and who watches it while trials run."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -44,6 +45,8 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
         for line in nodes.joined(alive):
             print(redact(f"error: {line}"), flush=True)
 
+    if growth.types:  # the watch says it better
+        os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
     after = study.options.ondemand_after
     with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
         yield capacity.load

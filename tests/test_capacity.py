@@ -471,6 +471,16 @@ def test_data_are_there_or_can_be_fetched(question, own_cache, tmp_path, downloa
     assert found["data"] is None if expected is None else expected in found["data"]
 
 
+def test_data_behind_a_uri_are_asked_for_and_not_fetched(question, own_cache, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("trainables.datasets.servers.survey", lambda address: asked.append(address.uri))
+    place = question | {"dataset": "omniglot", "data_root": "s3://bucket/omniglot.zip"}
+    assert nodes.look(place, "own", False)["data"] is None and asked == ["s3://bucket/omniglot.zip"]
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setattr("trainables.datasets.servers.survey", lambda address: (_ for _ in ()).throw(ConnectionError("no way there")))
+    assert nodes.look(place, "own", False)["data"] == "no way there"
+
+
 def test_weights_that_only_the_driver_has(question):
     assert nodes.look(question | {"weights": "/absent/w.pt"}, "own", False)["data"] == "there are no weights /absent/w.pt"
 

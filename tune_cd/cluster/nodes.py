@@ -97,12 +97,17 @@ def _shares(store, asked: Question, name: str) -> str | None:
 
 
 def _data(asked: Question) -> str | None:
-    from trainables.datasets import check_source
+    from trainables.datasets import DRAWN, check_source
+    from trainables.datasets.servers import survey
+    from trainables.datasets.uri import is_uri, parse
 
     if asked.weights not in ("none", "imagenet") and not os.path.exists(asked.weights):
         return f"there are no weights {asked.weights}"
     try:
-        check_source(asked.dataset, asked.data_root, task=asked.task)
+        if asked.data_root and is_uri(asked.data_root) and asked.dataset not in DRAWN:
+            survey(parse(asked.data_root))  # that they are there; the first trial fetches them, which may take minutes
+        else:
+            check_source(asked.dataset, asked.data_root, task=asked.task)
     except FileNotFoundError as error:  # what can be fetched is, by the first trial there
         return None if asked.download else _line(error)
     except Exception as error:

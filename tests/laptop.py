@@ -1,15 +1,27 @@
 """Whoever uses a cluster: a checkout, a home of its own, and the commands that a cluster file's first lines name."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from machines import sh
 
 ROOT = Path(__file__).parent.parent
 RAY = Path(sys.executable).parent / "ray"
+
+
+@pytest.fixture
+def lab():
+    """A folder that all machines see under the same path, as a mounted one; TUNE_CD_KEEP_LAB=1 keeps it."""
+    folder = Path(tempfile.mkdtemp(prefix="tune_cd-lab-", dir="/var/tmp"))
+    yield folder
+    if "TUNE_CD_KEEP_LAB" not in os.environ:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass

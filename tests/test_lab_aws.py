@@ -4,16 +4,13 @@ with notice, none to be had, shrinking when idle, results in a bucket, `ray down
 Image, instance types, commands and everything else are as written; only the time until an idle node ends is shorter.
 """
 
-import os
-import shutil
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from laptop import ROOT, Laptop
+from laptop import ROOT, Laptop, lab  # noqa: F401
 from machines import missing, until
 
 from tune_cd import results
@@ -30,20 +27,12 @@ SEARCH = (
 
 
 @pytest.fixture
-def lab():
-    folder = Path(tempfile.mkdtemp(prefix="tune_cd-lab-", dir="/var/tmp"))
-    yield folder
-    if "TUNE_CD_KEEP_LAB" not in os.environ:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def laptop(lab):
+def laptop(lab):  # noqa: F811
     return Laptop(lab / "laptop", cloud.SEEN)
 
 
 @pytest.fixture
-def sky(lab, laptop):
+def sky(lab, laptop):  # noqa: F811
     made = cloud.Cloud(lab, laptop.home)
     made.start()
     try:
@@ -97,7 +86,7 @@ def lose(sky, place: str, name: str) -> None:
     sky.interrupt(workers(sky)[name], seconds=20)
 
 
-def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
+def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):  # noqa: F811
     file, place = adapted(laptop), f"s3://{bucket}/results"
     began = time.monotonic()
     laptop.ray("up", file, "-y", "--no-config-cache")

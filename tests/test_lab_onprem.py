@@ -3,14 +3,11 @@
 The machines are namespaces of this one (machines.py); of the file only addresses and names are adapted.
 """
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from laptop import ROOT, Laptop
+from laptop import ROOT, Laptop, lab  # noqa: F401
 from machines import Machine, Network, missing, until
 
 from tune_cd import results
@@ -23,21 +20,12 @@ SEARCH = "--no-baseline --images-seen 6000 --cpus-per-trial 2 --checkpoint-secon
 
 
 @pytest.fixture
-def lab():
-    """A folder that all machines see under the same path, as a mounted one; kept where the test failed."""
-    folder = Path(tempfile.mkdtemp(prefix="tune_cd-lab-", dir="/var/tmp"))
-    yield folder
-    if "TUNE_CD_KEEP_LAB" not in os.environ:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def laptop(lab):
+def laptop(lab):  # noqa: F811
     return Laptop(lab / "laptop")
 
 
 @pytest.fixture
-def machines(lab, laptop):
+def machines(lab, laptop):  # noqa: F811
     network = Network("br-onprem", ("10.77.0.1/24",))
     network.create()
     made = {
@@ -81,7 +69,7 @@ def trajectory(table: pd.DataFrame) -> list[tuple]:
     return list(zip(rows["trial_index"], rows["direction"], rows["Lambda_p"], rows["Lambda_e"], rows["val_score"], rows["test_score"], strict=True))
 
 
-def test_searches_outlive_their_worker_and_their_head(lab, laptop, machines):
+def test_searches_outlive_their_worker_and_their_head(lab, laptop, machines):  # noqa: F811
     file, shared = adapted(laptop), lab / "results"
     head, worker = machines["onprem-head"], machines["onprem-worker"]
     laptop.ray("up", file, "-y")

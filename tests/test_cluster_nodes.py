@@ -10,6 +10,7 @@ import pytest
 from sleepers import begun, diary, look_from_here, sleep
 
 from tune_cd import results
+from tune_cd.cluster import preemption
 from tune_cd.cluster.capacity import Capacity
 from tune_cd.cluster.growth import Growth, NodeType, alive_nodes
 from tune_cd.cluster.nodes import Nodes
@@ -185,6 +186,20 @@ def test_nodes_no_process_fits_and_a_driver_alone_are_not_looked_at(node, tmp_pa
     head = [entry for entry in alive_nodes() if "node:__internal_head__" in entry["Resources"]]
     assert nodes_of(tmp_path).check(head) == ([], []) and time.monotonic() - began < 0.3
     assert not (tmp_path / "results").exists()
+
+
+def test_a_node_that_is_drained_counts_no_more(cluster, node):
+    """It stays until what runs there has ended, and takes nothing new."""
+    import ray
+
+    going = node(num_cpus=1)
+    busy = ray.remote(num_cpus=1)(time.sleep).remote(20)
+    until(lambda: ray.available_resources().get("CPU", 0) == 0)
+    assert going.node_id in {one["NodeID"] for one in alive_nodes()}
+    preemption.drain(cluster.address, preemption.Notice("taken away", 60), going.node_id)
+    assert going.node_id not in {one["NodeID"] for one in alive_nodes()}
+    assert going.node_id in {one["NodeID"] for one in ray.nodes() if one["Alive"]}
+    ray.cancel(busy, force=True)
 
 
 def test_one_that_joins_is_looked_at_then_and_one_that_does_not_answer_is_named(node, tmp_path):

@@ -88,10 +88,11 @@ def _kinds(growth: Growth, cpus: int, gpus: float) -> list[tuple[int, float]]:
 
 
 def alive_nodes() -> list[dict]:
-    """Ray's entries of the nodes that are alive."""
+    """Ray's entries of the nodes that are alive and stay: one that is drained takes no trial any more."""
     import ray
 
-    return [node for node in ray.nodes() if node["Alive"]]
+    going = ray._private.state.state.get_draining_nodes()
+    return [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in going]
 
 
 def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:

@@ -105,11 +105,12 @@ def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, e
         time.sleep(every)
 
 
-def drain(address: str, notice: Notice) -> None:
-    """Tell Ray at the address (HOST:PORT) that this node goes. Raises CalledProcessError when it will not hear."""
+def drain(address: str, notice: Notice, node: str | None = None) -> None:
+    """Tell Ray at the address (HOST:PORT) that a node goes, by its id; None: this one. Raises CalledProcessError when it will not hear."""
     command = [
         str(Path(sys.executable).with_name("ray")), "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
         "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
+        *(["--node-id", node] if node else []),
     ]  # fmt: skip
     environment = os.environ | {"RAY_ADDRESS": address}  # of this node is known by a connection
     for attempt in range(ATTEMPTS):

@@ -255,7 +255,7 @@ def test_a_token_written_out_is_found_and_one_from_a_secret_is_as_good_as_kubera
     [("key: AKIAABCDEFGHIJKLMNOP", "an AWS access key"), ("# token=0123456789abcdef0123456789abcdef", "a token"),
      ("aws_secret_access_key: 0123456789abcdefghij0123456789abcdefghij", "an AWS secret key"),
      ("x: -----BEGIN RSA PRIVATE KEY-----", "a private key"), ("url: https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com", "a GitHub token"),
-     ("commit: 0123456789abcdef0123456789abcdef01234567", None), ("cluster_synced_files: [~/.ray/auth_token]", None)],
+     ("commit: 0123456789abcdef0123456789abcdef01234567", None), ("cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]", None)],
 )  # fmt: skip
 def test_secrets_are_told_from_what_only_looks_long(tmp_path, line, name):
     (document,) = documents.load(str(written(tmp_path, f"cluster_name: a\nmetadata:\n  {line}\n")))

@@ -193,7 +193,7 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
     import ray
 
     going = node(num_cpus=1)
-    busy = ray.remote(num_cpus=1)(time.sleep).remote(20)
+    busy = ray.remote(num_cpus=1)(lambda: time.sleep(20)).remote()
     until(lambda: ray.available_resources().get("CPU", 0) == 0)
     assert going.node_id in {one["NodeID"] for one in alive_nodes()}
     preemption.drain(cluster.address, preemption.Notice("taken away", 60), going.node_id)

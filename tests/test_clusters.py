@@ -66,7 +66,7 @@ def test_several_zones_of_the_region_are_tried(cluster):
 def test_ray_asks_for_a_token_that_the_file_does_not_hold(cluster):
     starts = [command for command in commands(cluster) if "ray start" in command]
     assert len(starts) == 2 and all("RAY_AUTH_MODE=token ray start" in command for command in starts)
-    assert cluster["cluster_synced_files"] == ["~/.ray/auth_token"]
+    assert cluster["cluster_synced_files"] == ["~/.ray/auth_token", "~/constraints.txt"]
     (made,) = [command for command in cluster["head_setup_commands"] if "get-auth-token" in command]
     assert "umask 077" in made and "> /dev/null" in made, "neither others' to read nor in the log"
     assert not any(re.search(r"[0-9a-f]{32}|AKIA[0-9A-Z]{16}", text) for text in strings(cluster))
@@ -84,7 +84,9 @@ def test_nothing_must_be_edited_where_the_account_is_prepared(cluster):
     assert {kind["node_config"]["ImageId"] for kind in kinds.values()} == {cluster["metadata"]["image"]}
     made = (ROOT / "clusters/aws.yaml").read_text()
     profiles = {kind["node_config"]["IamInstanceProfile"]["Name"] for kind in kinds.values()}
-    assert profiles == set(re.findall(r"InstanceProfileName: ([\w-]+)", made)), "workers get none by default"
+    region = cluster["provider"]["region"]
+    named = re.findall(r'InstanceProfileName: !Sub "([\w-]+)-\$\{AWS::Region\}"', made)
+    assert profiles == {f"{name}-{region}" for name in named} and len(named) == 2, "workers get none by default"
     assert [cluster["provider"]["security_group"]["GroupName"]] == re.findall(r"GroupName: ([\w-]+)", made)
 
 
@@ -195,8 +197,8 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
         assert [net["CidrIp"] for net in rules.pop(("tcp", 22))["IpRanges"]] == ["203.0.113.7/32"]
         (((protocol, _), between),) = rules.items()
         assert protocol == "-1" and not between["IpRanges"] and [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
-        head = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-head")["InstanceProfile"]["Roles"][0]
-        worker = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-worker")["InstanceProfile"]["Roles"][0]
+        head = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-head-us-west-2")["InstanceProfile"]["Roles"][0]
+        worker = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-worker-us-west-2")["InstanceProfile"]["Roles"][0]
         policy = str(client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"])
         assert "iam:PassRole" in policy and worker["Arn"] in policy
         assert not client["iam"].list_role_policies(RoleName=worker["RoleName"])["PolicyNames"], "workers start nothing"

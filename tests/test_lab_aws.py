@@ -52,8 +52,7 @@ def bucket(sky, monkeypatch) -> str:
         Parameters=[{"ParameterKey": "SshFrom", "ParameterValue": f"{cloud.GATEWAY}/32"}],
     )  # fmt: skip
     (stack,) = formation.describe_stacks()["Stacks"]
-    (output,) = stack["Outputs"]
-    return output["OutputValue"]
+    return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}["Bucket"]
 
 
 def adapted(laptop: Laptop) -> Path:

@@ -103,10 +103,14 @@ def test_the_watch_drains_and_leaves_a_notice_for_trainings(service, monkeypatch
     monkeypatch.setattr(notice.tempfile, "gettempdir", lambda: str(tmp_path))
     drained = []
     monkeypatch.setattr(preemption, "drain", lambda address, found: drained.append((address, found, notice.noticed())))
+    ended = []
+    monkeypatch.setattr(preemption, "end_ray", lambda: ended.append(len(drained)))
+    monkeypatch.setattr(preemption.time, "sleep", lambda seconds: ended.append(seconds))
     assert not notice.noticed()
     assert preemption.run(argparse.Namespace(address="10.0.0.1:6379", cloud=None)) == 0
     ((address, found, before),) = drained
-    assert address == "10.0.0.1:6379" and found.seconds > 100 and before, "states are saved while the node is drained"
+    assert address == "10.0.0.1:6379" and 100 < found.seconds <= 110 and before, "states are saved while the node is drained"
+    assert ended[-1] == 1 and found.seconds < ended[-2] <= found.seconds + 1, "after the drain's deadline, before the machine goes"
 
 
 def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
@@ -124,7 +128,8 @@ def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
     ray = tmp_path / "ray"
     ray.write_text(f"#!/bin/sh\necho \"$RAY_ADDRESS $@\" >> {tmp_path}/calls\n[ $(wc -l < {tmp_path}/calls) -ge 3 ]\n")
     ray.chmod(0o755)
-    monkeypatch.setattr(preemption.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(preemption, "PAUSE", 0.0)
+    monkeypatch.setattr(preemption, "RAY", str(ray))
     preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 3

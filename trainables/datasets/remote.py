@@ -50,6 +50,11 @@ def materialise(address: Address) -> Path:
     return found / address.name
 
 
+def held(address: Address) -> bool:
+    """Whether a whole copy with the address's digest is here; no server is asked."""
+    return address.sha256 is not None and _find(address, None) is not None
+
+
 def pinned(address: Address) -> str:
     """The URI with the digest of what is there now, which is fetched: who uses it gets the same bytes, or an error."""
     return address.pinned(_record(materialise(address).parent)["sha256"])

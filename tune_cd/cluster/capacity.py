@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from tune_cd.cluster import demand
@@ -21,11 +21,11 @@ ANSWER = 10.0  # seconds that the actor may take to answer
 
 @dataclass
 class Load:
-    """What a study has to do, told by its driver's loop: trials that run, that wait or run, and how many more may come."""
+    """What a study has to do, told by its driver's loop: trials that run, and that wait or run. What its searches may ask for
+    later is none of it: a line search waits for its own trials, and a node for those to come would be idle, and paid for."""
 
     running: int = 0
-    live: int = 0
-    to_come: float = float("inf")
+    live: float = float("inf")  # until the loop has turned once
 
 
 class Capacity:
@@ -66,7 +66,7 @@ class Capacity:
     def wanted(self) -> int:
         """Processes that the study can use now; where the cluster cannot grow, no more than it has ever had."""
         most = self._processes if self._growth.types else min(self._processes, self._seen)
-        return int(min(most, self.load.live + self.load.to_come))
+        return int(min(most, self.load.live))
 
     def _watch(self) -> None:
         while not self._stop.is_set():
@@ -75,24 +75,25 @@ class Capacity:
 
     def _look(self) -> None:
         nodes = alive_nodes()
-        self._try("nodes that join cannot be looked at", lambda: self._joined(nodes))
         resources = [node["Resources"] for node in nodes]
         room = processes_on(resources, self._cpus, self._gpus)
         self._seen = max(self._seen, room)
         others_there = sum(HEAD not in node and not node.get(ONDEMAND) for node in resources)
         self._most = max(0.0, self._growth.most - others_there)
-        others = self._others() if self._kind is not None else 0.0
+        others = self._others() if self._growth.types or len(nodes) > 1 else 0.0
         here = max(min(self.load.running, room), room - int(others / self._amount))
         on_demand = processes_on([node for node in resources if node.get(ONDEMAND)], self._cpus, self._gpus)
         wanted, scaling = self.wanted(), Scaling()
         if here < wanted:
             scaling = self._try("what the autoscaler does is not known", autoscaler_status) or scaling
         seen = demand.Seen(time.monotonic(), wanted, here, on_demand, self._most, self._coming(scaling))
-        if self._kind is not None:
-            self._ask(seen)
+        if self._kind is not None:  # for trials that wait: those on a node that goes will, and the cloud is asked for spot first
+            waiting = self.load.live - self.load.running
+            self._ask(replace(seen, wanted=int(min(seen.wanted, seen.here + seen.coming + waiting))))
         self._shortage, line = demand.say(self._shortage, seen, self.load.running, scaling, self._unit, self._amount, others)
         if line:
             self._say(redact(line))
+        self._try("nodes that join cannot be looked at", lambda: self._joined(nodes))
 
     def _coming(self, scaling: Scaling) -> int:
         """Processes that fit the spot nodes which are being set up."""
@@ -123,7 +124,7 @@ class Capacity:
         import ray
 
         self._desk = self._desk or desk()
-        bundles = self._kind.bundles(self._asked.nodes)
+        bundles = self._kind.bundles(self._asked.nodes) if self._kind is not None else []
         return ray.get(self._desk.renew.remote(self._study, {self._unit: self.wanted() * self._amount}, bundles, self._most), timeout=3 * ANSWER)
 
     def _withdraw(self) -> None:

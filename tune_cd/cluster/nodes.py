@@ -24,6 +24,7 @@ from tune_cd.results.store import store_of
 ANSWER = 120.0  # seconds that nodes have to answer
 GPU_SECONDS = 90  # torch may take to look at them
 PACKAGES = ("tune_cd", "trainables")
+DISKS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 SIMULATED = "TUNE_CD_SIMULATED_GPUS"
 """How many GPUs a node has for want of real ones: to try a cluster on machines without. Trainings there use the CPU."""
 SOFTWARE = ("ray", "torch")
@@ -98,6 +99,7 @@ def _shares(store, asked: Question, name: str) -> str | None:
 
 def _data(asked: Question) -> str | None:
     from trainables.datasets import DRAWN, check_source
+    from trainables.datasets.remote import held
     from trainables.datasets.servers import survey
     from trainables.datasets.uri import is_uri, parse
 
@@ -105,7 +107,9 @@ def _data(asked: Question) -> str | None:
         return f"there are no weights {asked.weights}"
     try:
         if asked.data_root and is_uri(asked.data_root) and asked.dataset not in DRAWN:
-            survey(parse(asked.data_root))  # that they are there; the first trial fetches them, which may take minutes
+            address = parse(asked.data_root)
+            if not held(address):
+                survey(address)  # that they are there; the first trial fetches them, which may take minutes
         else:
             check_source(asked.dataset, asked.data_root, task=asked.task)
     except FileNotFoundError as error:  # what can be fetched is, by the first trial there
@@ -157,6 +161,17 @@ def described(found: Mapping, resources: Mapping[str, float]) -> str:
     return ", ".join([*(f"{count} x {text}" for text, count in kinds.items()), f"{cpus:g} CPU{'s' * (cpus != 1)}"])
 
 
+def own_disk(folder: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
+    """The kind of file system that a folder lies on, if it is one of this machine's own disks; None where it is not, or not known."""
+    try:
+        listed = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:
+        return None
+    holding = [(len(Path(place).parts), kind) for _, place, kind, *_ in listed if folder.is_relative_to(place)]
+    kind = max(holding)[1] if holding else None
+    return kind if kind in DISKS else None
+
+
 class Nodes:
     """The nodes of a cluster as they are looked at. results: a folder or URI; cpus, gpus: of a process, and nodes that none
     fits are not looked at. look, answer: for tests."""
@@ -166,7 +181,9 @@ class Nodes:
         self._token = f".preflight-{token_hex(8)}"
         self._question = asdict(Question(results=self._results, token=self._token, **question))
         self._cpus, self._gpus, self._look, self._answer = cpus, gpus, look, answer
+        self.apart: list[str] = []  # of what is wrong: nodes whose results nobody else would see
         self._known: set[str] = set()
+        self._left: set[str] = set()  # names among the results that may be there still
         self._asked: dict[str, tuple[object, dict, float]] = {}  # node id -> its answer to come, Ray's entry, when it was asked
 
     def check(self, nodes: list[dict]) -> tuple[list[str], list[str]]:
@@ -190,6 +207,14 @@ class Nodes:
         self._ask(nodes)
         return [error for _, errors in self._answers(0) for error in errors]
 
+    def close(self) -> None:
+        """Leave nothing among the results. Never raises: a store that is away keeps a file of some bytes."""
+        for name in self._left:
+            try:
+                self._store.remove(name)
+            except OSError:
+                return
+
     def _ask(self, nodes: list[dict]) -> None:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -197,11 +222,13 @@ class Nodes:
         for node in nodes:
             if node["NodeID"] in self._known:
                 continue
-            self._known.add(node["NodeID"])
             if not processes_on([node["Resources"]], self._cpus, self._gpus):
+                self._known.add(node["NodeID"])
                 continue
             if not self._asked:
                 self._store.write(self._token, self._token.encode())
+            self._known.add(node["NodeID"])
+            self._left |= {self._token, self._own(node)}
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(self._look).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
             answer = task.remote(self._question, self._own(node), node["Resources"].get("GPU", 0) > 0)
@@ -216,7 +243,7 @@ class Nodes:
         waiting = {answer: node for node, (answer, _, _) in self._asked.items()}
         oldest = min(asked for _, _, asked in self._asked.values())
         left = min(seconds, max(0.0, self._answer - (time.monotonic() - oldest)))
-        done, _ = ray.wait(list(waiting), num_returns=1, timeout=left)
+        done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=left)
         late = [answer for answer, _, asked in self._asked.values() if answer not in done and time.monotonic() - asked >= self._answer]
         said = []
         for answer in [*done, *late]:
@@ -242,6 +269,8 @@ class Nodes:
         if found["results"] is None:
             found["results"] = self._read_back(node)
         wrong = problems(found, f"{self._store.where()}", node["Resources"].get("GPU", 0), software_here())
+        if found["results"]:
+            self.apart.append(f"{named}: {wrong[0]}")
         ready = [f"node {node['NodeManagerAddress']}: {described(found, node['Resources'])}, ready"] if not wrong else []
         return ready, [f"{named}: {text}" for text in wrong]
 

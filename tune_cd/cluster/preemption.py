@@ -1,8 +1,9 @@
 """A cloud's notice that this machine will be taken away, told to the cluster and to the trainings on it.
 
 Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); nothing in Ray itself asks for it. The node is drained:
-no new trial comes to it, the autoscaler looks for another, and the trials that end with it are begun again without
-counting as failures (`--max-failures`). The trainings on it save their states at their next look (`trainables.notice`).
+no new trial comes to it, and the trials that end with it are begun again without counting as failures (`--max-failures`).
+The trainings on it save their states at their next look (`trainables.notice`). Some seconds before the machine goes, Ray on
+it is ended: the cluster would find out by silence only, a minute later, and would not look for another machine until then.
 """
 
 import argparse
@@ -25,9 +26,11 @@ METADATA = "http://169.254.169.254"
 TIMEOUT = 2.0  # seconds; the service is on the machine itself
 EVERY = 5.0  # seconds between two looks, as EC2 recommends
 PATIENCE = 60.0  # seconds until a machine counts as none of a cloud's
-EC2_SECONDS, GCE_SECONDS = 120, 30  # of notice
+MARGIN = 10  # seconds before the machine goes at which Ray on it is ended
+GCE_SECONDS = 30  # of notice; EC2 says itself how long, two minutes
 TOKEN_SECONDS = 21600  # that a token of EC2's service may be used: as long as it allows
-ATTEMPTS = 6  # at draining the node
+RAY = str(Path(sys.executable).with_name("ray"))
+ATTEMPTS, PAUSE = 6, 2.0  # at draining the node, and seconds between two
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +111,7 @@ def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, e
 def drain(address: str, notice: Notice, node: str | None = None) -> None:
     """Tell Ray at the address (HOST:PORT) that a node goes, by its id; None: this one. Raises CalledProcessError when it will not hear."""
     command = [
-        str(Path(sys.executable).with_name("ray")), "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
+        RAY, "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
         "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
         *(["--node-id", node] if node else []),
     ]  # fmt: skip
@@ -118,7 +121,13 @@ def drain(address: str, notice: Notice, node: str | None = None) -> None:
         if done.returncode == 0:
             return
         log.warning("attempt %d to drain this node: %s", attempt + 1, (done.stdout + done.stderr).strip()[-500:])
+        time.sleep(PAUSE)
     done.check_returncode()
+
+
+def end_ray() -> None:
+    """End Ray on this machine at once. After the drain's deadline, and by force: only then does a trial's end count as the machine's."""
+    subprocess.run([RAY, "stop", "--force"], check=False)
 
 
 HELP = "beside Ray on a cloud's worker: waits for the notice that the machine will be taken away, and drains the node"
@@ -140,6 +149,10 @@ def run(arguments: argparse.Namespace) -> int:
     notice = wait_for_notice(cloud)
     log.info("%s, in %d s", notice.reason, notice.seconds)
     notice_file().touch(mode=0o644)
-    drain(arguments.address, notice)
-    log.info("this node is drained")
+    left = Notice(notice.reason, max(1, notice.seconds - MARGIN))
+    until = time.monotonic() + left.seconds + 1.0
+    drain(arguments.address, left)
+    log.info("this node is drained; Ray on it ends in %d s", left.seconds)
+    time.sleep(max(0.0, until - time.monotonic()))
+    end_ray()
     return 0

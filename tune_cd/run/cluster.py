@@ -1,7 +1,7 @@
 """A study on its cluster: what that may grow to, its nodes' preflight, and who watches it while trials run."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ray.tune import Callback
@@ -10,9 +10,9 @@ from tune_cd.cluster.capacity import Capacity, Load
 from tune_cd.cluster.growth import Growth, cluster_growth
 from tune_cd.cluster.nodes import Nodes
 from tune_cd.redaction import redact
+from tune_cd.run.lock import interrupt
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study
-from tune_cd.run.together import Member
 
 
 def growth_of(address: str | None) -> Growth:
@@ -36,7 +36,8 @@ def nodes_of(study: Study, resources: Resources) -> Nodes:
 
 @contextmanager
 def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
-    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is."""
+    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is. Raises OSError when a
+    node joins whose results would be lost."""
     if study.options.address == "local":
         yield Load()
         return
@@ -44,21 +45,29 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
     def joined(alive: list[dict]) -> None:
         for line in nodes.joined(alive):
             print(redact(f"error: {line}"), flush=True)
+        if nodes.apart:
+            interrupt()
 
     if growth.types:  # the watch says it better
         os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
     after = study.options.ondemand_after
-    with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
-        yield capacity.load
+    try:
+        with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
+            yield capacity.load
+    except KeyboardInterrupt:
+        if nodes.apart:
+            raise OSError(nodes.apart[0]) from None
+        raise
+    finally:
+        nodes.close()
 
 
 class Counting(Callback):
-    """Tells the watch what there is to do: trials that run, that wait or run, and those that the searches may still ask for."""
+    """Tells the watch what there is to do: trials that run, and that wait or run."""
 
-    def __init__(self, load: Load, members: Mapping[str, Member]):
-        self._load, self._members = load, members
+    def __init__(self, load: Load):
+        self._load = load
 
     def on_step_end(self, iteration, trials, **info) -> None:
         self._load.running = sum(trial.status == trial.RUNNING for trial in trials)
         self._load.live = sum(not trial.is_finished() for trial in trials)
-        self._load.to_come = sum(member.budget for member in self._members.values() if not member.finished)

@@ -57,10 +57,12 @@ def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, t
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
     limit = trials if options.search in ("grid", "random") else trials // ROUNDS
     room = processes_in_all(alive, growth, cpus or 1, gpus)
+    if not room:
+        raise ValueError("no node of the cluster can take a trial, and it is not known that others may come (what `ray up` leaves on its head says it)")
     settings = max(1, pack // replicates)  # in a process
     workers = check_workers(options.workers) if options.workers is not None else int(max(1, min(room * settings, limit)))
     if options.pack is None and pack > 1:
-        pack = min(pack, replicates * math.ceil(workers / max(1, room)))  # evenly over the GPUs there are or may be
+        pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if options.gpus_per_trial != "auto" else gpus
     if cpus is None:
         processes = Resources(1, gpus, workers, pack, replicates).processes

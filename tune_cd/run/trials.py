@@ -40,7 +40,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     if not members:
         return
     recorder = Recorder(study, searches[0].setup, resources, again)
-    _tune(study, searches, members, resources, table.drop(again.index), recorder, Counting(load, members))
+    _tune(study, searches, members, resources, table.drop(again.index), recorder, Counting(load))
     table = results.read(study.results, study.name)
     for search in searches:
         done = _done(table, search)

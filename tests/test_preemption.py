@@ -4,8 +4,11 @@ import argparse
 import http.server
 import json
 import logging
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +142,25 @@ def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
     ray.write_text("#!/bin/sh\necho no; exit 1\n")
     with pytest.raises(preemption.subprocess.CalledProcessError):
         preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
+
+
+def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch, tmp_path):
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    agent, other = subprocess.Popen([*sleeper, "/x/dashboard/agent.py"]), subprocess.Popen(sleeper)
+    try:
+        for process in (agent, other):
+            (tmp_path / str(process.pid)).symlink_to(f"/proc/{process.pid}")
+        (tmp_path / "999999999").mkdir()
+        asked = tmp_path / "asked"
+        ray = tmp_path / "ray"
+        ray.write_text(f"#!/bin/sh\necho \"$@\" > {asked}\n")
+        ray.chmod(0o755)
+        monkeypatch.setattr(preemption, "RAY", str(ray))
+        preemption.end_ray(tmp_path)
+        states = [Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in (agent, other)]
+        assert states[0] == "T" and states[1] != "T" and asked.read_text() == "stop --force\n"
+    finally:
+        agent.kill()
+        other.kill()
+        agent.wait()
+        other.wait()

@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ PATIENCE = 60.0  # seconds until a machine counts as none of a cloud's
 MARGIN = 10  # seconds before the machine goes at which Ray on it is ended
 GCE_SECONDS = 30  # of notice; EC2 says itself how long, two minutes
 TOKEN_SECONDS = 21600  # that a token of EC2's service may be used: as long as it allows
+AGENTS = (b"ray::DashboardAgent", b"dashboard/agent.py")
 RAY = str(Path(sys.executable).with_name("ray"))
 ATTEMPTS, PAUSE = 6, 2.0  # at draining the node, and seconds between two
 
@@ -125,9 +127,16 @@ def drain(address: str, notice: Notice, node: str | None = None) -> None:
     done.check_returncode()
 
 
-def end_ray() -> None:
-    """End Ray on this machine at once. After the drain's deadline, and by force: only then does a trial's end count as the machine's."""
-    subprocess.run([RAY, "stop", "--force"], check=False)
+def end_ray(processes: Path = Path("/proc")) -> None:
+    """End Ray on this machine at once. After the drain's deadline, and by force: only then does a trial's end count as the
+    machine's. Ray's agents are held before: they would report the end as a failure, with pages of logs, to every driver."""
+    for command in processes.glob("[0-9]*/cmdline"):
+        try:
+            if any(agent in command.read_bytes() for agent in AGENTS):
+                os.kill(int(command.parent.name), signal.SIGSTOP)
+        except OSError:  # it has ended
+            continue
+    subprocess.run([RAY, "stop", "--force"], check=False, capture_output=True)
 
 
 HELP = "beside Ray on a cloud's worker: waits for the notice that the machine will be taken away, and drains the node"

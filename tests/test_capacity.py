@@ -9,13 +9,14 @@ import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
-from tune_cd.cluster import growth, nodes
+from tune_cd.cluster import capacity, growth, nodes
 from tune_cd.cluster.demand import Asked, OnDemand, Seen, Shortage, decide, on_demand_of, say
 from tune_cd.cluster.growth import Growth, NodeType, from_description, nodes_in_all, processes_in_all, processes_on
 from tune_cd.cluster.status import Scaling, from_v1, from_v2
 from tune_cd.cluster.wishes import Wishes
 from tune_cd.results.store import Folder
 from tune_cd.run.options import parse
+from tune_cd.run.resources import check_resources
 
 HEAD = {"CPU": 0.0, "node:__internal_head__": 1.0}
 SPOT, ONDEMAND = {"CPU": 8, "GPU": 1}, {"CPU": 8, "GPU": 1, "ondemand": 1}
@@ -512,3 +513,41 @@ def test_gpus_are_described_as_they_are_sold():
     assert nodes.described({"gpus": [l4]}, {"CPU": 8.0, "GPU": 1.0}) == "1 x NVIDIA L4 24 GB, 8 CPUs"
     assert nodes.described({"gpus": [l4, busy, l4]}, {"CPU": 1.0, "GPU": 2.0}) == "1 x NVIDIA L4 24 GB, 1 x NVIDIA L4 24 GB (3 GB free), 1 CPU"
     assert nodes.described({"gpus": []}, {"CPU": 2.0}) == "2 CPUs"
+
+
+MOUNTS = """overlay / overlay rw 0 0
+/dev/sda1 /home ext4 rw 0 0
+nas:/x /home/me/shared nfs4 rw 0 0
+tmpfs /tmp tmpfs rw 0 0
+s3fs /mnt/bucket fuse.s3fs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [("/results", "overlay"), ("/home/me/results", "ext4"), ("/home/me/shared/results", None), ("/home/me/shared2/r", "ext4"), ("/tmp/r", "tmpfs"), ("/mnt/bucket/r", None)],
+)
+def test_a_disk_of_this_machine_s_own_is_known(tmp_path, folder, kind):
+    """Nodes that come later would write their rows where nobody reads them."""
+    (tmp_path / "mounts").write_text(MOUNTS)
+    assert nodes.own_disk(Path(folder), tmp_path / "mounts") == kind
+    assert nodes.own_disk(Path(folder), tmp_path / "absent") is None
+
+
+def test_a_cluster_where_nothing_fits_and_nothing_may_come_is_refused():
+    """As a head that never trains, seen by somebody to whom its description is not readable: trials would wait for ever."""
+    with pytest.raises(ValueError, match="no node of the cluster can take a trial"):
+        check_resources(parse([])[0], [HEAD], Growth(), 20)
+
+
+def test_what_is_wanted_is_what_waits_or_runs():
+    """The baselines at a study's end go one by one: nodes for the trials they will ask for later are not wanted yet."""
+    watch = capacity.Capacity(GPU_YAML, 1, 1.0, 4, 60.0)
+    assert watch.wanted() == 4, "before the first trial is known"
+    watch.load.running, watch.load.live = 1, 2
+    assert watch.wanted() == 2
+
+
+def test_spot_nodes_on_their_way_are_counted_and_on_demand_ones_are_not():
+    watch = capacity.Capacity(GPU_YAML, 1, 0.5, 4, 60.0)
+    assert watch._coming(Scaling({"gpu-spot": 3}, None, {"gpu-spot": 2, "gpu-ondemand": 1, "other": 5})) == 4

@@ -11,6 +11,17 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).pare
 import pytest
 
 
+def pytest_configure(config):
+    """xdist puts files of many tests first: the long ones have few, and would all come at the end, some of them alone."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    """Files that start Ray, which are the long ones, come first: what is left at the end is short, and all workers end together."""
+    long = {item.path for item in items if item.get_closest_marker("ray")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture(scope="module")
 def ray_session(tmp_path_factory):
     """A Ray of two CPUs for one module's tests, shut down after them."""

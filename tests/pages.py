@@ -178,6 +178,11 @@ def grid_study(name: str = "omniglot-grid", side: int = 25, batches: tuple[int, 
     return study(name, rows, full=True)
 
 
+def slices() -> dict:
+    """The same in small: 9 x 9 settings for each of six batch sizes."""
+    return grid_study("slices", side=9)
+
+
 def empty() -> dict:
     return study("nothing-yet", [], words=[], facts=[], provenance=[])
 

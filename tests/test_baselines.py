@@ -154,7 +154,7 @@ def test_a_changed_report_changes_the_study_and_the_search_goes_on(method):
 
 
 @needs_optuna
-@pytest.mark.parametrize("method", ["tpe", "cmaes", "gp"])
+@pytest.mark.parametrize("method", ["tpe", "cmaes", pytest.param("gp", marks=pytest.mark.slow)])
 def test_samplers_learn_from_what_they_are_told(method):
     """Weak on purpose, but a sampler that is told nothing, or the wrong sign, fails it."""
     late = {name: [score(h) for seed in range(4) for h in advance(OPTIMISERS[name](PLANE, seed=seed), 35)[-10:]] for name in (method, "random")}

@@ -464,6 +464,7 @@ def test_real_omniglot(real_data):
         assert 10 < split.images.mean() < 30, "ink is bright, paper black"
 
 
+@pytest.mark.slow
 def test_real_tinyimagenet(real_data):
     dataset = load_dataset("tinyimagenet", real_data, image_size=64)
     assert dataset.name == "tinyimagenet-20" and check_source("tinyimagenet", real_data).training_classes == 20

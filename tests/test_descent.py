@@ -70,7 +70,7 @@ def test_a_search_with_nothing_left_is_finished():
 
 
 @given(st.integers(0, 10_000), st.sampled_from([PLANE, CUBE]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_proposals_lie_in_the_space_and_no_configuration_is_run_twice(seed, space):
     history = run(CoordinateDescent(space, seed=seed), ridge, 40)
     for h, _ in history:
@@ -196,7 +196,7 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
 
 
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
     uninterrupted, search = CoordinateDescent(CUBE, seed=seed), CoordinateDescent(CUBE, seed=seed)
     whole = run(uninterrupted, ridge, 30)

@@ -3,6 +3,7 @@
 What may happen to it is in test_faults.py.
 """
 
+import importlib
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from drivers import COMMAND, cluster, run  # noqa: F401
 from tune_cd import results
@@ -81,7 +83,7 @@ def test_another_search_method_through_the_same_door(run, tmp_path, search):
     assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
 
 
-XBM_STUDY = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2"]
+XBM_STUDY = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2", "images_seen=640", "evaluations=1"]
 
 
 def test_the_xbm_experiment_ends_in_its_table(run, tmp_path):
@@ -107,12 +109,13 @@ def test_the_xbm_experiment_resumed_is_as_never_stopped(run, tmp_path):
     assert asked(tmp_path / "whole", "xbm", "S3") == asked(tmp_path, "xbm", "S3")
 
 
-def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path):
+def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path, monkeypatch):
     (tmp_path / "mynets.py").write_text(
         "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 32))\n"
     )
-    save = "import torch, mynets\ntorch.save(torch.nn.ModuleDict({'trunk': mynets.flat(1, 28)}).state_dict(), 'mine.pt')"
-    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, timeout=120)
+    monkeypatch.syspath_prepend(tmp_path)
+    trunk = importlib.import_module("mynets").flat(1, 28)
+    torch.save(torch.nn.ModuleDict({"trunk": trunk}).state_dict(), tmp_path / "mine.pt")
     command = [*COMMAND, "network=mynets:flat", "--weights", "mine.pt", "--results", "r", "--study", "own", "--num-samples", "2", "--no-baseline", "--address", "local"]
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -121,12 +124,14 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path):
     assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
 
 
+@pytest.mark.faults
 def test_more_trials_for_a_finished_study(run, uninterrupted, tmp_path):
     run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
     run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")
     assert asked(tmp_path, "grown") == asked(uninterrupted[0], "whole")
 
 
+@pytest.mark.faults
 def test_two_workers_train_two_at_a_time(run, tmp_path):
     said = run(tmp_path, "--study", "two", "--num-samples", "8", "--search", "cd-paper", "--no-baseline", "--workers", "2", "--cpus-per-trial", "1")
     table = results.read(tmp_path, "two").sort_values("started_at")

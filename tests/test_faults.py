@@ -225,7 +225,8 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize("how", ["full", pytest.param("read-only", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("how", ["full", "read-only"])
 def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
     driver = Driver(tmp_path, cluster.address, *SIX, where=small_disk)
     driver.until(lambda: driver.rows() >= 2)

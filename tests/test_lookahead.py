@@ -90,6 +90,6 @@ def test_rounds_to_95_percent_with_4_8_and_16_workers():
     for workers, rounds in ((4, 4), (8, 3), (16, 3)):
         for name in PRINTED:
             landscape = LANDSCAPES[name]
-            curves = [replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve for seed in range(40)]
+            curves = [replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve for seed in range(20)]
             reached = np.mean(curves, axis=0) >= 0.95 * landscape.high
             assert ceil((np.argmax(reached) + 1) / workers) <= rounds, (name, workers)

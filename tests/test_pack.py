@@ -4,6 +4,7 @@ import gc
 import math
 import weakref
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -44,7 +45,9 @@ def told(outcome):
     return [outcome.status, outcome.val_score, outcome.test_score, outcome.scores, outcome.best_at, [(look.images_seen, look.scores) for look in outcome.curve]]
 
 
+@cache
 def alone(setup, data, Lambda_p, Lambda_e, batch_size, seed):
+    """What the outcome of a training by itself says; each is trained once, for all tests that compare with it."""
     h = {"Lambda_p": Lambda_p, "Lambda_e": Lambda_e, "batch_size": batch_size}
     return told(finished(setup, data, h, seed).outcome())
 
@@ -53,7 +56,7 @@ def alone(setup, data, Lambda_p, Lambda_e, batch_size, seed):
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_packed_equals_alone(kind, at_once):
     """To the bit on a CPU: other balances, seeds and batch sizes beside it, and networks used before, change nothing."""
-    setup, data = replace(KINDS[kind][0], images_seen=320, evaluations=2), KINDS[kind][1]
+    setup, data = replace(KINDS[kind][0], images_seen=192, evaluations=2), KINDS[kind][1]
     outcomes = trained(Pack(setup, data, CPU, at_once=at_once), [configuration(*values) for values in SETTINGS])
     for index, values in enumerate(SETTINGS):
         assert told(outcomes[index]) == alone(setup, data, *values), values
@@ -72,7 +75,7 @@ def test_a_training_begun_again_is_as_a_new_one_to_the_bit():
 
 def test_a_diverged_one_stops_and_the_others_do_not_notice():
     settings = [(0.3, 2.0, 32, 0), (math.inf, 1.0, 32, 0), (0.5, 1.0, 32, 5)]
-    setup = replace(SETUP, images_seen=3200)
+    setup = replace(SETUP, images_seen=1600, evaluations=2)
     pack = Pack(setup, DATA, CPU, at_once=3)
     pack.begin([configuration(*values) for values in settings])
     pack.advance()
@@ -88,13 +91,14 @@ def test_networks_are_used_again_within_a_batch_size(monkeypatch):
     built = []
     init = Training.__init__
     monkeypatch.setattr(Training, "__init__", lambda self, *args, **kwargs: (built.append(args[2]["batch_size"]), init(self, *args, **kwargs))[1])
-    pack = Pack(SETUP, DATA, CPU, at_once=2)
+    short = replace(SETUP, images_seen=64, evaluations=1)
+    pack = Pack(short, DATA, CPU, at_once=2)
     trained(pack, [configuration(0.1 * n, 1.0, 32, n) for n in range(1, 6)])
     assert built == [32, 32]
     trained(pack, [configuration(0.1, 1.0, 16, 0), configuration(0.1, 1.0, 32, 0)])
     assert built == [32, 32, 16]
     built.clear()
-    trained(Pack(SETUP, DATA, CPU), [configuration(0.1, 1.0, b, 0) for b in (16, 32, 16)])
+    trained(Pack(short, DATA, CPU), [configuration(0.1, 1.0, b, 0) for b in (16, 32, 16)])
     assert built == [16, 32, 16], "one at a time on a CPU, and no network is kept that does not fit"
 
 
@@ -138,8 +142,9 @@ def test_time_is_shared_not_summed():
     assert all(0.5 * longest < look.train_seconds <= longest for look in looks)
 
 
+@pytest.mark.slow
 def test_the_command_trains_all_combinations(capsys):
-    command = ["--set", "images_seen=640", "evaluations=1", "--device", "cpu", "--Lambda_p", "0.1", "0.5", "--Lambda_e", "2", "--seed", "0", "1", "--at-once", "4"]
+    command = ["--set", "images_seen=128", "evaluations=1", "--device", "cpu", "--Lambda_p", "0.1", "0.5", "--Lambda_e", "2", "--seed", "0", "1", "--at-once", "4"]
     assert train.main(command) == 0
     said = capsys.readouterr().out
     assert said.count('"status": "completed"') == 4 and said.count("validation r_map") == 4 and '"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 1' in said

@@ -21,7 +21,7 @@ def trained_once(folder: Path, study: str):
 
 
 def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
-    argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline"]
+    argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline", "--set", "images_seen=640"]
     said = run(tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune"))
     packed = trained_once(tmp_path, "packed")
     assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2

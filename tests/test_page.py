@@ -8,7 +8,7 @@ import time
 
 import pytest
 from browser import browser, opened
-from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study
+from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, slices
 
 from tune_cd.report.page import render
 
@@ -46,12 +46,12 @@ def running():
 @pytest.fixture(scope="module")
 def page_of(tmp_path_factory):
     """Function from an example's name to its page's file, written once."""
-    folder, written = tmp_path_factory.mktemp("pages"), {}
+    folder, written, examples = tmp_path_factory.mktemp("pages"), {}, EXAMPLES | {"slices": lambda: payload(slices())}
 
     def path(name):
         if name not in written:
             written[name] = folder / f"{name}.html"
-            written[name].write_text(render(EXAMPLES[name]()), encoding="utf-8")
+            written[name].write_text(render(examples[name]()), encoding="utf-8")
         return written[name]
 
     return path
@@ -194,10 +194,10 @@ def test_text_that_looks_like_markup_stays_text(running, page_of):
 
 @slow
 def test_the_slider_shows_each_slice_as_the_payload_has_it(running, page_of):
-    study = grid_study()
+    study = slices()
     score, ticks = "val_score", study["grid"]["ticks"][2]
     values = [value for value in study["grid"]["cells"]["values"][score] if value is not None]
-    with opened(running, page_of("grid")) as page:
+    with opened(running, page_of("slices")) as page:
         page.locator("#slice").focus()
         page.keyboard.press("Home")
         for k, b in enumerate(ticks):
@@ -206,7 +206,7 @@ def test_the_slider_shows_each_slice_as_the_payload_has_it(running, page_of):
             assert scores["z"] == matrix(study, score, k)
             assert [scores["zmin"], scores["zmax"]] == [min(values), max(values)]
             run = {tuple(at[:2]) for at in study["grid"]["cells"]["at"] if at[2] == k}
-            for j, i in ((j, i) for j in range(25) for i in range(25)):
+            for j, i in ((j, i) for j in range(9) for i in range(9)):
                 assert lost["z"][j][i] == (1 if (i, j) in run and scores["z"][j][i] is None else None)
             diagonals = [one["y"][0] / one["x"][0] for one in traces(page) if one["name"] == "global average"]
             assert diagonals and diagonals == pytest.approx([study["averages"][1]["ratio"][k]] * len(diagonals))
@@ -232,11 +232,11 @@ def test_the_best_cells_of_a_slice_are_outlined(running, page_of):
 
 @slow
 def test_pointing_at_a_cell_gives_the_numbers_of_the_payload(running, page_of):
-    study = grid_study()
+    study = slices()
     cells, ticks = study["grid"]["cells"], study["grid"]["ticks"]
     mine = [c for c, at in enumerate(cells["at"]) if at[2] == 3]
     asked = random.Random(1).sample([c for c in mine if not cells["lost"][c]], 6) + [c for c in mine if cells["lost"][c]][:2]
-    with opened(running, page_of("grid")) as page:
+    with opened(running, page_of("slices")) as page:
         page.locator("#slice").fill("3")
         for c in asked:
             x, y = ticks[0][cells["at"][c][0]], ticks[1][cells["at"][c][1]]
@@ -278,12 +278,12 @@ def test_a_click_on_a_setting_leaves_its_trials_in_the_table_until_it_is_undone(
 @slow
 def test_a_window_made_narrow_shows_what_a_narrow_one_shows(running, page_of):
     inside = "document.getElementById('landscape')._fullLayout._size"
-    with opened(running, page_of("grid"), width=400, height=800) as page:
+    with opened(running, page_of("slices"), width=400, height=800) as page:
         expected = page.evaluate(f"[{inside}.w, {inside}.h]")
-        for width in (1280, 400):
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(2500)
-        assert page.evaluate(f"[{inside}.w, {inside}.h]") == expected
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.wait_for_function(f"(narrow) => {inside}.w > 1.5 * narrow", arg=expected[0], timeout=30_000)
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.wait_for_function(f"([w, h]) => {inside}.w === w && {inside}.h === h", arg=expected, timeout=30_000)
 
 
 @slow
@@ -461,7 +461,7 @@ def test_the_study_chooser_changes_everything(running, page_of):
 
 @slow
 def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
-    path, example = tmp_path / "live.html", payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=2.0)
+    path, example = tmp_path / "live.html", payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=1.0)
     path.write_text(render(example), encoding="utf-8")
     with opened(running, path, height=700) as page:
         page.select_option("#study", "small")
@@ -481,7 +481,7 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
         page.uncheck("#live")
         example["created"] = "2026-11-21T16:00:00Z"
         path.write_text(render(example), encoding="utf-8")
-        time.sleep(3)
+        time.sleep(2)
         assert "15:00:00" in page.locator("#written").inner_text()
 
 

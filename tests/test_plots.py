@@ -98,13 +98,19 @@ FIGURES = {
 }
 
 
+def settings():
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # it is found on its first use
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_written_twice_and_nothing_sticks_out(name, tmp_path):
+def test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib(name, tmp_path):
+    before = settings()
     figure = FIGURES[name]()
     svg, png = plots.save(figure, tmp_path / "figure")
     assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
     again, _ = plots.save(FIGURES[name](), tmp_path / "again")
     assert again.read_bytes() == svg.read_bytes()
+    assert settings() == before
     width, height = figure.get_size_inches()
     box = figure.get_tightbbox()
     assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
@@ -119,17 +125,6 @@ def test_every_axis_says_what_it_is(name):
         bars = axes.get_label() == "<colorbar>"
         groups = name == "timeline"  # machines, by name
         assert all(names) or len(around) == 2 or ((bars or groups) and any(names)), names
-
-
-def settings():
-    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # it is found on its first use
-
-
-def test_nothing_is_left_behind_in_matplotlib(tmp_path):
-    before = settings()
-    for make in FIGURES.values():
-        plots.save(make(), tmp_path / "figure")
-    assert settings() == before
 
 
 def test_figures_are_nobody_elses():

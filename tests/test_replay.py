@@ -304,6 +304,7 @@ CD_ROW = {"omniglot": (0.77, 8), "sop": (0.67, 8), "landmarks": (0.61, 5), "tiny
 """tab:hp_res: AUC@20 of CD, and an n-95 no worse than it needs (printed: 7, 8, 4, 27)."""
 
 
+@pytest.mark.slow
 def test_the_papers_search_has_the_papers_numbers():
     trajectories = replay_all({"random": RANDOM, "cd-paper": PAPER}, [LANDSCAPES[name] for name in PRINTED], range(80), trials=30, processes=1)
     table = summary(trajectories, "cd-paper").set_index(["landscape", "method"])
@@ -344,13 +345,14 @@ def test_every_part_of_the_benchmark_can_be_run(name):
         assert all(start_of(entry.start, find(landscape), 0) is None or entry.start != "blind" for entry in part.entries)
 
 
-def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(capsys):
+def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(capsys, monkeypatch):
+    monkeypatch.setitem(PARTS, "warm", replace(PARTS["warm"], landscapes=PARTS["warm"].landscapes[-2:]))
     assert main(["--benchmark", "ablation-3d", "warm", "--trajectories", "2", "--processes", "1"]) == 0
     printed = capsys.readouterr().out
     tables = [block.splitlines() for block in printed.split("\n\n") if block.startswith("|")]
     assert [table[0].split("|")[1].strip() for table in tables] == ["AUC@10", "AUC@20", "n-95", "AUC@10", "ΔAUC@10", "ΔAUC@20"]
     assert [cell.strip() for cell in tables[3][0].split("|")[2:-1]] == ["cd", "cd, near:2", "cd, near:4", "cd, near:8"]
-    assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + len(PARTS["warm"].landscapes)
+    assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + 2
     assert tables[4][2].split("|")[2].strip() == "-", "nothing is subtracted from itself"
 
 

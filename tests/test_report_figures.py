@@ -26,6 +26,7 @@ def written(tmp_path_factory):
     return write_figures(pd.concat([full_grid(6, (16, 64)), *searches], ignore_index=True), folder), folder
 
 
+@pytest.mark.slow
 def test_everything_that_the_tables_give_is_there(written):
     files, folder = written
     figures = {"curves-trials", "directions", "constraints", "pipeline", "s/landscape", "s/landscape-16", "s/landscape-64", "s/balance-gain"}

@@ -339,6 +339,7 @@ def test_a_compaction_within_a_compaction_loses_nothing(tmp_path, monkeypatch, m
     same(tmp_path, table)
 
 
+@pytest.mark.slow
 def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp_path):
     written, stop, failures = [], threading.Event(), []
     results.check_writable(tmp_path)
@@ -396,6 +397,7 @@ for n in range(int(sys.argv[3]), 100_000):
 """
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_of_writing_and_compacting_loses_no_row(tmp_path):
     pick, done = random.Random(5), 0
     for _ in range(6):

@@ -186,6 +186,7 @@ def test_results_that_cannot_be_written(tmp_path, capsys):
     assert str(tmp_path / "file") in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_bad_input_costs_no_ray(tmp_path):
     code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', %r]))" % str(tmp_path)
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -486,7 +486,7 @@ class TestWithTuner:
         searcher.add_evaluated_trials(ExperimentAnalysis(done.experiment_path), "acc")
         assert searcher._search.best[1] == done.get_best_result().metrics["acc"]
 
-    @pytest.mark.parametrize("after", [1, 5])
+    @pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.faults), 5])
     def test_restore_after_a_killed_driver_walks_the_same_trajectory(self, ray_session, tmp_path, after):
         whole = fit(tmp_path, self.start(), num_samples=9, name="whole2")
         code = KILLED_DRIVER.format(tests=str(Path(__file__).parent), path=str(tmp_path), after=after)

@@ -233,6 +233,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_training_that_hangs_is_recorded_and_its_process_ends():
     started = time.monotonic()
     ended = subprocess.run([sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=100)

@@ -15,6 +15,7 @@ from tune_cd.cluster.growth import Growth, NodeType, from_description, nodes_in_
 from tune_cd.cluster.status import Scaling, from_v1, from_v2
 from tune_cd.cluster.wishes import Wishes
 from tune_cd.results.store import Folder
+from tune_cd.run import cluster
 from tune_cd.run.options import parse
 from tune_cd.run.resources import check_resources
 
@@ -551,3 +552,27 @@ def test_what_is_wanted_is_what_waits_or_runs():
 def test_spot_nodes_on_their_way_are_counted_and_on_demand_ones_are_not():
     watch = capacity.Capacity(GPU_YAML, 1, 0.5, 4, 60.0)
     assert watch._coming(Scaling({"gpu-spot": 3}, None, {"gpu-spot": 2, "gpu-ondemand": 1, "other": 5})) == 4
+
+
+class Looked:
+    """What is found of nodes, as it is said."""
+
+    def __init__(self, ready=(), wrong=()):
+        self.found, self.closed = (list(ready), list(wrong)), 0
+
+    def check(self, alive):
+        return self.found
+
+    def close(self):
+        self.closed += 1
+
+
+def test_results_on_the_head_s_own_disk_are_refused_where_no_node_is_there_to_look_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "own_disk", lambda folder: "ext4")
+    nobody = Looked()
+    with pytest.raises(ValueError, match="own disk .ext4., which nodes that come will not see"):
+        cluster.look_at(nobody, [], GPU_YAML, tmp_path)
+    assert nobody.closed == 1, "nothing is left among the results"
+    assert cluster.look_at(Looked(), [], GPU_YAML, "s3://bucket/r") == ([], [])
+    assert cluster.look_at(Looked(), [], Growth(), tmp_path) == ([], []), "one machine, and no other will come"
+    assert cluster.look_at(Looked(ready=["node a: ready"]), [], GPU_YAML, tmp_path) == (["node a: ready"], [])

@@ -84,6 +84,7 @@ def test_searches_outlive_their_worker_and_their_head(lab, laptop, machines):  #
     assert (ended(shared, "pair")["status"] == "completed").all(), "what the worker had is trained again"
     worker.boot()
     until(lambda: "report:" in (lab / "pair.log").read_text(), 120)
+    until(lambda: alive(laptop, file) == 2, 600)
 
     laptop.ray("exec", file, "--tmux", f"{run} --study one --num-samples {ONE} --workers 1 > {lab}/one.log 2>&1")
     until(lambda: len(ended(shared, "one")) >= 3, 600)

@@ -89,9 +89,8 @@ def _terminate(number, frame) -> None:
 
 def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.growth import alive_nodes
-    from tune_cd.cluster.nodes import own_disk
     from tune_cd.run import preflight
-    from tune_cd.run.cluster import growth_of, nodes_of, watching
+    from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
     from tune_cd.run.resources import check_resources
 
     try:
@@ -101,12 +100,7 @@ def _on_cluster(study, lock) -> int:
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
         nodes = nodes_of(study, resources)
-        ready, wrong = nodes.check(alive)
-        if not ready and not wrong and growth.types and isinstance(study.results, Path) and (disk := own_disk(study.results)):
-            raise ValueError(
-                f"--results {study.results} is on this machine's own disk ({disk}), which nodes that come will not see: "
-                "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or a folder that all nodes mount is needed"
-            )
+        ready, wrong = look_at(nodes, alive, growth, study.results)
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
     for line in ready:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from ray.tune import Callback
 
 from tune_cd.cluster.capacity import Capacity, Load
 from tune_cd.cluster.growth import Growth, cluster_growth
-from tune_cd.cluster.nodes import Nodes
+from tune_cd.cluster.nodes import Nodes, own_disk
 from tune_cd.redaction import redact
 from tune_cd.run.lock import interrupt
 from tune_cd.run.resources import Resources
@@ -32,6 +33,23 @@ def nodes_of(study: Study, resources: Resources) -> Nodes:
     question = {"dataset": study.setup.dataset, "task": study.setup.task, "weights": study.setup.weights}
     question |= {"data_root": study.data_root, "download": study.options.download}
     return Nodes(study.results, question, resources.cpus, resources.gpus)
+
+
+def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> tuple[list[str], list[str]]:
+    """(a line for each node that is ready, what is wrong); leaves nothing among the results, whatever happens.
+
+    Raises ValueError for results on this machine's own disk where there is no other node yet to look from.
+    """
+    try:
+        ready, wrong = nodes.check(alive)
+    finally:
+        nodes.close()
+    if not ready and not wrong and growth.types and isinstance(results, Path) and (disk := own_disk(results)):
+        raise ValueError(
+            f"--results {results} is on this machine's own disk ({disk}), which nodes that come will not see: "
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or a folder that all nodes mount is needed"
+        )
+    return ready, wrong
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def resume(folder: Path) -> list[str]:
     return ["--resume"] if (folder / "studies/s/study.json").exists() else []
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.faults)])
 def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
     """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then."""
     pick, samples, kept = random.Random(kills), 6, 0

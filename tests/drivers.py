@@ -17,12 +17,12 @@ COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head without trials and two nodes of one trial each."""
+    """A head without trials and two nodes of one trial each, which may use the object store of the tests."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
-        made.add_node(num_cpus=1)
+        made.add_node(num_cpus=1, env_vars={"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"})
     made.wait_for_nodes()
     yield made
     made.shutdown()

@@ -576,3 +576,22 @@ def test_results_on_the_head_s_own_disk_are_refused_where_no_node_is_there_to_lo
     assert cluster.look_at(Looked(), [], GPU_YAML, "s3://bucket/r") == ([], [])
     assert cluster.look_at(Looked(), [], Growth(), tmp_path) == ([], []), "one machine, and no other will come"
     assert cluster.look_at(Looked(ready=["node a: ready"]), [], GPU_YAML, tmp_path) == (["node a: ready"], [])
+
+
+def test_a_store_that_fails_for_a_moment_is_asked_again(monkeypatch):
+    monkeypatch.setattr(nodes, "PAUSE", 0.0)
+    answers = iter([OSError("slow down"), OSError("slow down"), "there"])
+
+    def call():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert nodes.patiently(call) == "there"
+    answers = iter([FileNotFoundError("none"), "never asked"])
+    with pytest.raises(FileNotFoundError):
+        nodes.patiently(call)
+    answers = iter([OSError(str(n)) for n in range(nodes.ATTEMPTS)])
+    with pytest.raises(OSError, match=str(nodes.ATTEMPTS - 1)):
+        nodes.patiently(call)

@@ -22,6 +22,7 @@ from tune_cd.cluster.growth import alive_nodes, processes_on
 from tune_cd.results.store import store_of
 
 ANSWER = 120.0  # seconds that nodes have to answer
+ATTEMPTS, PAUSE = 4, 1.0  # at asking the store, and seconds between two
 GPU_SECONDS = 90  # torch may take to look at them
 PACKAGES = ("tune_cd", "trainables")
 DISKS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
@@ -78,10 +79,22 @@ def _digest(package: str) -> str:
     return whole.hexdigest()[:16]
 
 
+def patiently(call: Callable[[], object]):
+    """What the call returns, which asks a store: one that has too much to do for a moment is asked again. Raises OSError."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return call()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            time.sleep(PAUSE)
+    return call()
+
+
 def _shares(store, asked: Question, name: str) -> str | None:
     """Read the driver's token; only where it is there, leave one, and read it: else a folder would be made that nobody wants."""
     try:
-        seen = store.read(asked.token)
+        seen = patiently(lambda: store.read(asked.token))
     except FileNotFoundError:
         seen = b""
     except Exception as error:
@@ -89,8 +102,8 @@ def _shares(store, asked: Question, name: str) -> str | None:
     if seen != asked.token.encode():
         return "is not the folder the driver sees; give a folder all nodes mount, or s3://…"
     try:
-        store.write(name, name.encode())
-        if store.read(name) != name.encode():
+        patiently(lambda: store.write(name, name.encode()))
+        if patiently(lambda: store.read(name)) != name.encode():
             return "does not keep what is written"
     except Exception as error:
         return f"cannot be written: {_line(error)}"
@@ -226,7 +239,7 @@ class Nodes:
                 self._known.add(node["NodeID"])
                 continue
             if not self._asked:
-                self._store.write(self._token, self._token.encode())
+                patiently(lambda: self._store.write(self._token, self._token.encode()))
             self._known.add(node["NodeID"])
             self._left |= {self._token, self._own(node)}
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -250,7 +263,7 @@ class Nodes:
             _, node, _ = self._asked.pop(waiting[answer])
             said.append(self._judge(answer, node, answer in done))
         if not self._asked:
-            self._store.remove(self._token)
+            patiently(lambda: self._store.remove(self._token))
         return said
 
     def _judge(self, answer, node: dict, answered: bool) -> tuple[list[str], list[str]]:
@@ -277,8 +290,8 @@ class Nodes:
     def _read_back(self, node: dict) -> str | None:
         name = self._own(node)
         try:
-            same = self._store.read(name) == name.encode()
-            self._store.remove(name)
+            same = patiently(lambda: self._store.read(name)) == name.encode()
+            patiently(lambda: self._store.remove(name))
         except OSError as error:
             return f"written there is not read here: {_line(error)}"
         return None if same else "written there is another here"

@@ -369,8 +369,8 @@ def test_wishes_of_all_studies_add_up_and_are_sent_when_they_change():
     assert wishes.renew("b", {"GPU": 4}, two[:1], 6) == {"others": {"GPU": 8}, "error": None}
     wishes.renew("a", {"GPU": 8}, two, 10)
     assert sent == [two, two + two[:1]]
-    wishes.withdraw("a", 11)
-    wishes.withdraw("a", 12)
+    wishes.withdraw("a")
+    wishes.withdraw("a")
     assert sent[2:] == [two[:1]]
 
 
@@ -380,7 +380,7 @@ def test_all_studies_together_ask_for_no_more_than_the_cluster_may_have():
     wishes.renew("a", {}, [bundle] * 2, 0, 3)
     wishes.renew("b", {}, [bundle] * 2, 0, 3)
     wishes.renew("a", {}, [bundle] * 2, 5, 1)
-    wishes.withdraw("b", 6)
+    wishes.withdraw("b")
     wishes.renew("a", {}, [bundle] * 2, 7, math.inf)
     assert [len(bundles) for bundles in sent] == [2, 3, 1, 2]
 

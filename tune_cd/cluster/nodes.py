@@ -222,7 +222,7 @@ class Nodes:
 
     def close(self) -> None:
         """Leave nothing among the results. Never raises: a store that is away keeps a file of some bytes."""
-        for name in self._left:
+        for name in sorted(self._left):
             try:
                 self._store.remove(name)
             except OSError:
@@ -263,7 +263,7 @@ class Nodes:
             _, node, _ = self._asked.pop(waiting[answer])
             said.append(self._judge(answer, node, answer in done))
         if not self._asked:
-            patiently(lambda: self._store.remove(self._token))
+            self._remove(self._token)
         return said
 
     def _judge(self, answer, node: dict, answered: bool) -> tuple[list[str], list[str]]:
@@ -291,10 +291,14 @@ class Nodes:
         name = self._own(node)
         try:
             same = patiently(lambda: self._store.read(name)) == name.encode()
-            patiently(lambda: self._store.remove(name))
+            self._remove(name)
         except OSError as error:
             return f"written there is not read here: {_line(error)}"
         return None if same else "written there is another here"
+
+    def _remove(self, name: str) -> None:
+        patiently(lambda: self._store.remove(name))
+        self._left.discard(name)
 
     def _own(self, node: dict) -> str:
         return f"{self._token}-{node['NodeID'][:12]}"

@@ -43,25 +43,25 @@ class Wishes:
             self._most = most
             self._studies[study] = (now, dict(wants), list(bundles))
             others = [want for name, (_, want, _) in self._studies.items() if name != study]
-            self._tell(now)
+            self._tell()
             return {"others": {unit: sum(want.get(unit, 0) for want in others) for unit in wants}, "error": self.error}
 
-    def withdraw(self, study: str, now: float) -> None:
+    def withdraw(self, study: str) -> None:
         """A study has ended."""
         with self._lock:
             self._studies.pop(study, None)
-            self._tell(now)
+            self._tell()
 
     def sweep(self, now: float) -> bool:
         """Forget the dead; whether the actor is still needed."""
         with self._lock:
             self._studies = {name: study for name, study in self._studies.items() if now - study[0] <= self._forgotten}
-            self._tell(now)
+            self._tell()
             if self._studies or self._sent != [] or self._busy is None:
                 self._busy = now
             return now - self._busy < self._quiet
 
-    def _tell(self, now: float) -> None:
+    def _tell(self) -> None:
         """Make the cluster's wish, where it changed. What fails is tried again at the next look."""
         total = sorted((bundle for _, _, bundles in self._studies.values() for bundle in bundles), key=lambda bundle: sorted(bundle.items()))
         total = total[: int(min(self._most, len(total)))]
@@ -90,7 +90,7 @@ class Desk:
         return self._wishes.renew(study, wants, bundles, time.monotonic(), most)
 
     def withdraw(self, study: str) -> None:
-        self._wishes.withdraw(study, time.monotonic())
+        self._wishes.withdraw(study)
 
     def _look(self) -> None:
         import ray

@@ -61,9 +61,10 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
         return
 
     def joined(alive: list[dict]) -> None:
+        known = len(nodes.apart)
         for line in nodes.joined(alive):
             print(redact(f"error: {line}"), flush=True)
-        if nodes.apart:
+        if nodes.apart and not known:  # once: another interrupt would meet a study that is ending in good order
             interrupt()
 
     if growth.types:  # the watch says it better

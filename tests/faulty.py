@@ -1,7 +1,7 @@
 """`python -m faulty ARGUMENTS`: `tune_cd.run` whose trainings write a diary and can be told to go wrong.
 
 $DIARY: a file that gets a line "begin|end <trial_id> <images seen> <pid>" for every training that begins or has its outcome.
-$FAULTS: JSON, {trial_index: kind}; see `FAULTS`.
+$FAULTS: JSON, {trial_index: kind}; see `FAULTS`. {"all": "setup"}: no trial can be made.
 """
 
 import json
@@ -52,6 +52,11 @@ FAULTS = {
 
 
 class FaultyTrial(TrainTrial):
+    def setup(self, config, **fixed):
+        if json.loads(os.environ.get("FAULTS", "{}")).get("all") == "setup":
+            fail(RuntimeError("this node has no data"))
+        super().setup(config, **fixed)
+
     def _resume(self, index, training):
         super()._resume(index, training)
         write_diary("begin", self._members[index], training.iteration * training.batch_size)

@@ -37,12 +37,14 @@ def uninterrupted(run, tmp_path_factory):
 def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninterrupted):
     folder, said = uninterrupted
     table = results.read(folder)
-    assert table.groupby("search").size().to_dict() == {"cd": 9, "separate": 5, "global": 5}
+    counts = table.groupby("search").size().to_dict()
+    assert counts["cd"] == 9 and all(8 <= counts[average] <= 13 for average in ("separate", "global"))
     assert set(table["status"]) == {"completed"} and set(table["dataset"]) == {"glyphs"}
     plain = pd.read_parquet(folder / "trials")
     assert len(plain) == len(table) and set(plain.columns) == set(results.TRIALS.names)
     assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
-    assert len(re.findall(r"^\[(cd|separate|global) +\d+/\d+\]", said, re.MULTILINE)) == 19, "one line a trial"
+    assert len(re.findall(r"^\[(cd|separate|global) +\d+/\d+\]", said, re.MULTILINE)) == len(table), "one line a trial"
+    assert len(re.findall(r"^\[(separate|global)\]  exhausted after \d+ trials", said, re.MULTILINE)) == 2
     best = table.loc[table[table["search"] == "cd"]["val_score"].idxmax()]
     assert re.search(rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} +{best['test_score']:.4f}", said)
     assert "best with separate average" in said and "best with global average" in said
@@ -147,4 +149,4 @@ def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
 
 def test_a_dry_run_says_what_would_be_trained(run, tmp_path):
     said = run(tmp_path, "--study", "dry", "--dry-run")
-    assert "20 cd + 5 separate + 5 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()
+    assert "20 cd + up to 12 separate + up to 11 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()

@@ -203,6 +203,19 @@ def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path)
 # Drivers beside each other
 
 
+def test_a_study_whose_every_trial_is_lost_stops_and_says_why(cluster, tmp_path):
+    """A cluster that cannot start trials: not all six are gone through, and `--resume` runs them once it can."""
+    driver = Driver(tmp_path, cluster.address, *SIX, "--max-failures", "0", faults='{"all": "setup"}')
+    assert driver.wait() == 1, driver.said
+    lost = results.read(tmp_path, "s")
+    assert len(lost) == 3 and lost["error"].str.startswith("lost: ").all(), driver.said
+    assert "3 trials in a row were lost, and no trial gave a result between them" in driver.said
+    assert "this node has no data" in driver.said and "--study s --resume" in driver.said
+    whole(tmp_path, cluster.address, *SIX, "--resume")
+    rows = results.read(tmp_path, "s").set_index("trial_id")
+    assert len(rows) == 6 and set(rows["status"]) == {"completed"} and set(rows.loc[lost["trial_id"], "attempt"]) == {1}
+
+
 @pytest.mark.faults
 def test_two_studies_at_once_in_one_folder(cluster, undisturbed, tmp_path):
     drivers = [Driver(tmp_path, cluster.address, *SIX, study=study) for study in ("a", "b")]

@@ -27,7 +27,7 @@ def study(tmp_path, *argv):
 def test_the_default_is_the_documented_one(tmp_path):
     made = study(tmp_path)
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
-    assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 5), ("global", 5)]
+    assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 12), ("global", 11)]
     assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
@@ -60,7 +60,7 @@ def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
 def test_the_xbm_experiment_has_a_search_for_each_row_of_the_table(tmp_path):
     made = study(tmp_path, "--experiment", "xbm", "--num-samples", "12")
     assert [(search.name, search.setup.memory, search.num_samples, search.knows) for search in made.searches] == [
-        ("without", "none", 5, None), ("S1", "variable", 5, None), ("S2", "fixed", 5, None),
+        ("without", "none", 11, None), ("S1", "variable", 11, None), ("S2", "fixed", 11, None),
         ("without-tuned", "none", 12, "without"), ("S3", "fixed", 12, "S2"),
     ]  # fmt: skip
     assert {(search.setup.k, search.setup.embedding, search.setup.loss_distance) for search in made.searches} == {(4, 128, "cosine")}
@@ -108,6 +108,19 @@ def test_a_baseline_outside_of_the_range_is_named(tmp_path):
     assert len(study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline").searches) == 1
 
 
+def test_a_baseline_ends_when_its_line_is_exhausted_or_sooner_if_one_says_so(tmp_path):
+    whole, cut = study(tmp_path), study(tmp_path, "--baseline-trials", "5")
+    assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [("cd", 20, False), ("separate", 12, True), ("global", 11, True)]
+    assert [search.num_samples for search in cut.searches] == [20, 5, 5]
+
+
+@pytest.mark.parametrize("option", ["--replicates", "--pack", "--baseline-trials"])
+def test_numbers_below_one_are_refused_before_a_ray_is_started(tmp_path, option, capsys, monkeypatch):
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("a Ray was started"))
+    assert main(["--results", str(tmp_path), option, "0"]) == 2
+    assert f"{option} 0: at least 1" in capsys.readouterr().err
+
+
 def test_adams_learning_rate_is_not_in_the_weights_as_well(tmp_path):
     made = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4")
     assert made.searches[0].start == {"Lambda_p": 1.0, "Lambda_e": 1.0}
@@ -132,7 +145,7 @@ def test_weights_reach_the_set_up_and_are_checked(tmp_path):
 def test_three_parameters(tmp_path):
     made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
     assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
-    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["directions"] == [[1, 1, 0]]
+    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["direction"] == [1, 1, 0]
 
 
 def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
@@ -252,8 +265,8 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
 
 
 @pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1.*no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
-                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0"), (["--pack", "0"], "--pack 0"),
-                                        (["--replicates", "0"], "--replicates 0"), (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
+                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0"),
+                                        (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
         check_resources(parse(argv)[0], [LAPTOP], Growth(), trials=20)

@@ -16,6 +16,7 @@ import numpy as np
 
 from tune_cd.descent import CoordinateDescent
 from tune_cd.baselines.cfo_rule import CfoRule
+from tune_cd.baselines.line import LineRule
 from tune_cd.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.optimiser import Optimiser, Proposal, Told, best_of, check_workers, uncensored
 from tune_cd.baselines.optuna_rule import OptunaRule
@@ -155,7 +156,8 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
         raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
     space, method = Space.from_json(state["space"]), state["method"]
     enough = max(1, len(state["events"]))  # the limit may have been lower than it was when something was asked
-    search = OPTIMISERS[method](space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
+    make = line_search if method == "line" else OPTIMISERS[method]
+    search = make(space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
     for event in state["events"]:
         if event["event"] == "tell":
             search.tell(event["h"], event["value"])
@@ -194,6 +196,32 @@ def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int
     """FLAML's CFO. Raises ImportError where it is not installed."""
     rule = CfoRule(space, seed)
     return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
+
+
+def line_search(
+    space: Space, *, seed: int = 0, start: Start, workers: int = 1, direction: Sequence[float], name: str = "line"
+) -> Baseline:
+    """One line through `start`, searched until it is exhausted, see `LineRule`. Nothing is drawn at random.
+
+    direction: [n_axes], in log coordinates; name: the results table's `direction`. Raises ValueError without a start,
+    or for a direction that does not move.
+    """
+    if start is None:
+        raise ValueError("start None: a line search needs a configuration that its line runs through")
+    starts = _starts(space, start, seed)[:1]
+    rule = LineRule(space, starts[0], np.asarray(direction, float))
+    options = {"direction": [float(step) for step in direction], "name": name}
+    return _LineSearch(space, rule, starts, method="line", seed=seed, workers=workers, options=options)
+
+
+class _LineSearch(Baseline):
+    """A `Baseline` whose proposals have a place on a line."""
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        found = super().origin(h)
+        if found.direction == "start":
+            return found
+        return Proposal(found.h, self._options["name"], self._rule.position(h))
 
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {

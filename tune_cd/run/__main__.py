@@ -167,7 +167,7 @@ def _said(study) -> bool:
 
 def _announce(study, resources) -> None:
     setup = study.setup
-    trials = " + ".join(f"{search.num_samples} {search.name}" for search in study.searches)
+    trials = " + ".join(f"{'up to ' * search.line}{search.num_samples} {search.name}" for search in study.searches)
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "

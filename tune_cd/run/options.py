@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tune_cd.baselines import OPTIMISERS
-from tune_cd.run.searches import BASELINE_TRIALS, DEFAULT_TRIALS
+from tune_cd.run.searches import DEFAULT_TRIALS
 from tune_cd.schema import check_name
 from tune_cd.space import Space
 from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
@@ -58,7 +58,8 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
     how.add_argument("--batch-sizes", type=_integers, default=list(BATCH_SIZES), metavar="B,B,...", help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
-    how.add_argument("--no-baseline", dest="baseline", action="store_false", help=f"leave out the {BASELINE_TRIALS} trials each that tune the learning rate alone")
+    how.add_argument("--no-baseline", dest="baseline", action="store_false", help="leave out the searches that tune the learning rate alone")
+    how.add_argument("--baseline-trials", type=int, metavar="N", help="stop each of these after so many trials; default: until its best learning rate is bracketed within a third of an octave, 9 to 13 trials")
     how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
     how.add_argument("--replicates", type=int, default=1, metavar="N", help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s")
     where = top.add_argument_group("where it runs and what it leaves")
@@ -80,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-EXTENSIBLE = ("num_samples", "baseline")
+EXTENSIBLE = ("num_samples", "baseline", "baseline_trials")
 """What a resumed study may be given anew, and keeps otherwise."""
 
 SITUATION = (

@@ -30,8 +30,7 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
         options = with_stored(options, explicit, stored[0])
     options = with_start_batch(options, explicit)
     space = space_of(options)
-    if options.workers is not None:
-        check_workers(options.workers)
+    _check_counts(options)
     options, data_root = _pinned(options)
     setup, source = _checked_setup(options, data_root)
     if stored is not None:
@@ -39,6 +38,15 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     name = study_name(options, setup)
     searches = searches_of(options, setup, space)
     return Study(name, place, options, setup, source.name, data_root, space, searches)
+
+
+def _check_counts(options: argparse.Namespace) -> None:
+    """Raises ValueError for numbers that no cluster makes possible."""
+    for name in ("replicates", "pack", "baseline_trials"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1")
+    if options.workers is not None:
+        check_workers(options.workers)
 
 
 def _pinned(options: argparse.Namespace) -> tuple[argparse.Namespace, str | None]:

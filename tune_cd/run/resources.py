@@ -39,9 +39,6 @@ def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, t
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
     nodes, replicates = alive + [dict(kind.resources) for kind in growth.types], options.replicates
-    for name in ("replicates", "pack"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"--{name} {getattr(options, name)}: at least 1")
     most_gpus = max(node.get("GPU", 0) for node in nodes)
     share = _share(options, most_gpus)  # of a GPU, for one training
     pack = options.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)

@@ -8,14 +8,14 @@ from functools import partial
 
 from tune_cd import balance
 from tune_cd.baselines import OPTIMISERS
+from tune_cd.baselines.line import most_trials
 from tune_cd.baselines.listed import grid_cells
-from tune_cd.descent import CoordinateDescent
+from tune_cd.baselines.methods import line_search
 from tune_cd.optimiser import Optimiser
 from tune_cd.space import Space
 from trainables.tasks import Setup, published_best
 
 DEFAULT_TRIALS = 20
-BASELINE_TRIALS = 5
 
 STARTS = "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
 
@@ -25,12 +25,13 @@ class Search:
     """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
 
     name: str  # the results table's `search`
-    num_samples: int
+    num_samples: int  # at most; a search may end before
     make: Callable[..., Optimiser]  # (space, start=...)
     start: dict | None
     setup: Setup  # what its trials train
     knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
     workers: int | None = None  # settings it may have trained at a time; None: as many as the study
+    line: bool = False  # it searches one line, and ends when that is exhausted
 
 
 def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
@@ -104,14 +105,17 @@ def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[
 
 
 def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone: one golden-section line search along the joint direction, on the recipe's diagonal."""
+    """Tune the learning rate alone, on the recipe's diagonal, until that line is exhausted or --baseline-trials are run."""
     try:
         start = space.check(_recipe(average, options, setup))
     except ValueError as error:
-        raise ValueError(f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline") from None
-    joint = [[1.0, 1.0, 0.0][: len(space.names)]]
-    make = partial(CoordinateDescent, settings="paper", directions=joint, budgets=BASELINE_TRIALS, seed=options.seed)
-    return Search(name, BASELINE_TRIALS, make, start, setup, workers=1)  # looking ahead would spend trials on what turns out not to matter
+        raise ValueError(
+            f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline"
+        ) from None
+    joint = [1.0, 1.0, 0.0][: len(space.names)]
+    make = partial(line_search, direction=joint, name="joint", seed=options.seed)
+    samples = options.baseline_trials or most_trials(space, start, joint)
+    return Search(name, samples, make, start, setup, workers=1, line=True)
 
 
 def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:

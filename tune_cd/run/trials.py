@@ -24,6 +24,7 @@ from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
+from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study
 from tune_cd.run.together import Member, Together
 from trainables.trial import TrainTrial
@@ -79,6 +80,7 @@ def _tune(
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
     progress = Progress({search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates)
+    losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
         param_space={"batch_size": study.options.batch_size, "seed": study.options.seed},
@@ -95,7 +97,8 @@ def _tune(
         run_config=tune.RunConfig(
             name="-".join(members),
             storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.options.tune_dir)),
-            callbacks=[progress, failures, counting],
+            callbacks=[progress, failures, counting, losses],
+            stop=losses,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=study.options.max_failures),
             progress_reporter=tune.CLIReporter(
@@ -110,6 +113,8 @@ def _tune(
         tuner.fit()
     finally:
         failures.close(PATIENCE)
+    if losses.broken is not None:
+        raise OSError(losses.broken)
 
 
 def tune_folder(given: str | None) -> Path:
@@ -169,6 +174,8 @@ def _measured(values: dict[tuple, float], key, config: Mapping, seed: int) -> fl
 
 
 def _stopped(search: Search, done: int) -> str:
+    if search.line:
+        return f"[{search.name}]  exhausted after {done} trials: its best learning rate is bracketed within a third of an octave"
     return f"[{search.name}]  ended by itself after {done} of {search.num_samples} trials: no line promises more"
 
 

@@ -1,0 +1,37 @@
+"""A study that loses every trial is stopped: going through all of them would tell nothing."""
+
+from ray.tune import Callback, Stopper
+
+from tune_cd.callback.failures import error_of
+
+LEAST = 3
+"""So many trials lost in a row, at least, and more than run at a time: a node takes its trials with it."""
+
+
+class LossesInARow(Callback, Stopper):
+    """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them.
+
+    As a callback it counts, as a stopper it ends the run. broken: why, or None.
+    """
+
+    def __init__(self, at_a_time: int):
+        self.most = max(LEAST, at_a_time + 1)
+        self._lost = 0
+        self.broken: str | None = None
+
+    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        self._lost = 0
+
+    def on_trial_complete(self, iteration, trials, trial, **info) -> None:
+        self._lost = 0
+
+    def on_trial_error(self, iteration, trials, trial, **info) -> None:
+        self._lost += 1
+        if self._lost >= self.most:
+            self.broken = f"{self._lost} trials in a row were lost, and no trial gave a result between them; the last: {error_of(trial, {})}"
+
+    def __call__(self, trial_id: str, result: dict) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.broken is not None

@@ -15,6 +15,7 @@ WITHOUT_RAY = [
     "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
     "trainables.retrieval", "trainables.probe", "trainables.evaluation", "trainables.tasks", "trainables.training", "trainables.train",
     "trainables.memory", "trainables.weights", "trainables.data", "trainables.assembly", "trainables.graphs", "trainables.outcome", "trainables.faults", "trainables.watchdog", "trainables.pack", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
+    "trainables.paper",
 ]  # fmt: skip
 BLOCKED = """
 import sys

@@ -1,4 +1,4 @@
-"""Where every number of a `paper` set-up comes from: the paper, the code of those it cites, or us where both are silent.
+"""Where every number of a `paper` set-up comes from: the paper, the code of those it cites, or, those silent, us.
 
     python -m trainables.paper                   all of it, as Markdown
     python -m trainables.paper sop "sop, xbm"    some set-ups

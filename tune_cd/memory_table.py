@@ -1,17 +1,17 @@
-"""`table:xbm` from results tables: what cross-batch memory is worth at each balance, without and with learning rate decay.
+"""`table:xbm` from results tables: what cross-batch memory is worth at each balance, with and without rate decay.
 
-A cell's two numbers are trainings of one setting: the one that was chosen without decay, and the same again with it. Beside
-them stands when each was at its best, in iterations: the paper finds that a fixed balance takes 1.5 to 2 times as many.
+A cell's two numbers are trainings of one setting: the one that was chosen without decay, and the same again with it.
+Beside them stands when each was at its best, in iterations: the paper needs 1.5 to 2 times as many at a fixed balance.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import isclose, isfinite, nan
 
 import pandas as pd
 
 from tune_cd.analysis import best_trial, means_over_seeds, parts_of
-from tune_cd.analysis.curves import SETTING
+from tune_cd.analysis.scores import maps_of
 
 DECAY = "-decay"
 """How the names of searches end that train another's choice once more, with learning rate decay."""
@@ -45,14 +45,13 @@ PRINTED_DATASET = "sop"
 
 SUFFIX = ", decay"
 COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations", "trained"]
-ITERATIONS = {"iterations": "best_at", "trained": "images_seen"}
 NUMBERS = ("without XBM", "with XBM")
 TIMES = ("iterations without", "iterations with", "with, of S1's")
 S1 = "with memory, S1: variable"
 
 
 def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
-    """The best of each balance mode of the experiment on cross-batch memory, by validation, means over seeds (`sec:xbm`).
+    """The best of each balance mode of the experiment of `sec:xbm`, by validation, means over seeds.
 
     Indexed by MEMORY_MODES, and by the same with SUFFIX where there are trainings with learning rate decay. Columns
     Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, iterations until the best score on
@@ -128,7 +127,7 @@ def _ratio(mode: dict, first: dict) -> str:
 
 
 def _experiments(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each dataset and set-up with what tells it from the others: memory and schedule are the table's own."""
+    """The rows of each dataset and set-up, and what tells them from others; memory and schedule are the table's own."""
     searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
     own = trials[trials["search"].isin(searches)]
     alike = own.assign(config=own["config"].map(_apart_from_modes), said=own["config"])
@@ -146,7 +145,7 @@ def _decays(config: str) -> bool:
 
 
 def _of_choice(decayed: pd.DataFrame, chosen: dict) -> pd.DataFrame:
-    """The rows of a schedule that was not searched with are those of the setting chosen before; others are all its rows."""
+    """Of rows that repeat a choice those of the chosen setting; others, of searches of their own, are all kept."""
     repeats = decayed["search"].str.endswith(DECAY)
     pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
     same = [bool(chosen) and isclose(p, chosen["Lambda_p"]) and isclose(e, chosen["Lambda_e"]) for p, e in pairs]
@@ -155,14 +154,20 @@ def _of_choice(decayed: pd.DataFrame, chosen: dict) -> pd.DataFrame:
 
 def _best(trials: pd.DataFrame) -> dict:
     """The best setting's numbers, COLUMNS without those that are not known."""
-    best = best_trial(means_over_seeds(trials))
+    best = best_trial(means_over_seeds(trials.assign(scores=_with_iterations(trials))))
     if best is None:
         return {}
-    seeds = trials[(trials["status"] == "completed") & (trials[list(SETTING)] == best[list(SETTING)]).all(axis=1)]
-    iterations = {name: _mean(seeds[field] / seeds["batch_size"]) for name, field in ITERATIONS.items()}
-    recall = dict(best["scores"]).get("test_precision_at_1", nan)
-    return {name: best[name] for name in COLUMNS[:4]} | {"recall_at_1": recall} | iterations
+    measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations", "trained": "trained"}
+    return {name: best[name] for name in COLUMNS[:4]} | {
+        name: best["scores"].get(its, nan) for name, its in measured.items()
+    }
 
 
-def _mean(values: Iterable) -> float:
-    return float(pd.Series(values).astype(float).mean())
+def _with_iterations(trials: pd.DataFrame) -> list[dict]:
+    """Each trial's scores, and among them its iterations until the best and in all: to be averaged over seeds alike."""
+    counts = [trials[field].astype(float) / trials["batch_size"].astype(float) for field in ("best_at", "images_seen")]
+    added = [{"iterations": best, "trained": trained} for best, trained in zip(*counts)]
+    return [
+        scores | {name: value for name, value in more.items() if isfinite(value)}
+        for scores, more in zip(maps_of(trials, "scores"), added)
+    ]

@@ -17,8 +17,8 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 
 SET_UP = (
     "network", "weights", "embedding", "image_size", "images_seen", "evaluations", "probe_epochs", "k", "margin", "temperature", "distance", "q", "augmentation",
-    "crop_scale", "crop_size", "projection", "optimizer", "learning_rate", "weight_decay", "schedule", "precision", "memory", "memory_size", "memory_start",
-    "test", "test_image_size",
+    "crop_scale", "crop_size", "projection", "optimizer", "learning_rate", "weight_decay", "schedule", "precision",
+    "memory", "memory_size", "memory_start", "test", "test_image_size",
 )  # fmt: skip
 """Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
 are of different landscapes. A user's own configuration may have any fields; only these are compared, where they were not searched."""
@@ -27,7 +27,7 @@ FORMER = {
     "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
     "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
 }  # fmt: skip
-"""Fields that came to built-in trainings later than others, and what trainings were before: rows without them say these."""
+"""Fields that came to built-in trainings later than others, and what those before were: rows without them say this."""
 
 IDLE = {"memory_size": ("memory", "none"), "memory_start": ("memory", "none"), "test_image_size": ("test", "split")}
 """Fields of built-in trainings that have no effect where another one has this value: there they are left out."""

@@ -59,7 +59,7 @@ def _pinned(options: argparse.Namespace) -> tuple[argparse.Namespace, str | None
 
 
 def _with_range(options: argparse.Namespace, explicit: dict) -> argparse.Namespace:
-    """The options with the box of `--experiment xbm` where none was written out: Adam's learning rate is no part of its weights."""
+    """The options with the box of `--experiment xbm` where none is written: Adam's weights are without its rate."""
     if (
         options.experiment != "xbm"
         or "range" in explicit
@@ -70,7 +70,7 @@ def _with_range(options: argparse.Namespace, explicit: dict) -> argparse.Namespa
 
 
 def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
-    """A study's stored set-up with the fields that its release did not have; what it trained in float32 on a CPU said None."""
+    """A stored set-up with the fields that its release did not have; a precision of None was float32 on a CPU."""
     stored = completed(stored)
     if stored["precision"] is None and set(results.read(place, study)["device"].dropna()) <= {"cpu"}:
         stored["precision"] = "float32"

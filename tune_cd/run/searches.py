@@ -129,11 +129,11 @@ def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, sp
 
 
 def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:
-    """The rows of `table:xbm`: without memory and with S1, its balance variable, or S2 and S3, fixed; each untuned and tuned.
+    """The rows of `table:xbm`: without memory, a variable balance (S1) and a fixed one (S2, S3), untuned and tuned.
 
-    The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained as they did,
-    once; SGD has a learning rate of its own, which is tuned on it first. The tuned rows have the whole plane. Then the
-    setting that each row chose is trained once more with learning rate decay; nothing is searched for again.
+    The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
+    they did; SGD has a learning rate of its own, which is tuned on it first. The tuned rows have the whole plane. Then
+    the setting that each row chose is trained once more with learning rate decay; nothing is searched for again.
     """
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
     searches, decayed = [], []

@@ -149,7 +149,7 @@ def _searcher(
 
 
 def _chosen(study: Study, search: Search, final: pd.DataFrame) -> dict | None:
-    """The best setting of the searches that this one repeats, by validation, means over seeds; None where there is none."""
+    """The best setting of the searches that this one repeats, by validation, means over seeds; None without any."""
     best = best_trial(means_over_seeds(final[final["search"].isin(search.repeats)]))
     return None if best is None else study.space.check(best["params"])
 

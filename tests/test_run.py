@@ -1,6 +1,7 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from contract import advance
 from datafiles import encoded, write_zip
 from studies import row
 
@@ -138,6 +140,24 @@ def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
         study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd")
 
 
+def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
+    """From the authors' weights along the balance, to a third of an octave; other methods have the plane."""
+    made = study(tmp_path, "--experiment", "xbm")
+    search = next(search for search in made.searches if search.name == "S3")
+    opt, asked = search.make(made.space, start=search.start), []
+    while len(asked) <= search.num_samples and (h := opt.ask()) is not None:
+        asked.append(h)
+        opt.tell(h, -abs(math.log2(h["Lambda_e"] / h["Lambda_p"]) - 7.7))
+    assert asked[0] == {"Lambda_p": 3.0, "Lambda_e": 60.0}
+    assert [h["Lambda_p"] * h["Lambda_e"] for h in asked] == pytest.approx([180] * len(asked))
+    away = abs(math.log2(opt.best[0]["Lambda_e"] / opt.best[0]["Lambda_p"]) - 7.7)
+    assert away < 2 / 3, "a third of an octave along the line"
+    assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
+    plane = study(tmp_path, "--experiment", "xbm", "--search", "random").searches[1]
+    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.start), 9)}
+    assert plane.num_samples == 20 and len(products) == 9
+
+
 def test_the_xbm_experiment_without_its_untuned_rows(tmp_path):
     names = [search.name for search in study(tmp_path, "--experiment", "xbm", "--no-baseline").searches]
     assert names == ["without-tuned", "S1-tuned", "S3", "without-tuned-decay", "S1-tuned-decay", "S3-decay"]
@@ -167,7 +187,7 @@ SOP = ("--dataset", "sop", "--setup", "paper", "--experiment", "xbm", "--weights
 def test_table_xbm_on_sop_is_the_papers(tmp_path):
     made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
     assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
-    assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings"
+    assert [search.num_samples for search in made.searches] == [1, 10] * 3 + [1] * 6, "39 trainings"
 
 
 @pytest.mark.ray
@@ -179,7 +199,7 @@ def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
     said = capsys.readouterr().out
     assert (
         "resnet50_xbm at 256 px" in said
-        and "1 without + 20 without-tuned + 1 S1 + 20 S1-tuned + 1 S2 + 20 S3 + 1 without-decay" in said
+        and "1 without + 10 without-tuned + 1 S1 + 10 S1-tuned + 1 S2 + 10 S3 + 1 without-decay" in said
     )
     assert "trials of 4,480,000 images" in said and not list((tmp_path / "r").rglob("*.parquet"))
 

@@ -114,6 +114,11 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
         study(tmp_path, "--experiment", "xbm", "--set", "memory_size=32")
 
 
+def test_another_decay_can_be_asked_for(tmp_path):
+    searches = study(tmp_path, "--experiment", "xbm", "--set", "schedule=cosine").searches
+    assert [search.setup.schedule for search in searches] == ["constant"] * 6 + ["cosine"] * 6
+
+
 def test_the_xbm_experiments_box_is_the_papers_without_adams_rate(tmp_path):
     assert study(tmp_path, "--experiment", "xbm").options.range == [1e-2, 1.7e5]
     assert study(tmp_path, "--experiment", "xbm", "--range", "0.1,100").options.range == [0.1, 100]

@@ -12,9 +12,7 @@ import pandas as pd
 
 from tune_cd.analysis import best_trial, means_over_seeds, parts_of
 from tune_cd.analysis.scores import maps_of
-
-DECAY = "-decay"
-"""How the names of searches end that train another's choice once more, with learning rate decay."""
+from tune_cd.schema import DECAY
 
 MEMORY_MODES = {
     "without memory, default balance": ("without",),

@@ -17,7 +17,7 @@ import pandas as pd
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.scores import PROBLEM
-from tune_cd.memory_table import memory, memory_modes
+from tune_cd.memory_table import memory, memory_modes  # noqa: F401, a part of this module's names
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best

@@ -10,8 +10,8 @@ from tune_cd import balance
 from tune_cd.baselines import OPTIMISERS, given
 from tune_cd.baselines.listed import grid_cells
 from tune_cd.descent import CoordinateDescent
-from tune_cd.memory_table import DECAY
 from tune_cd.optimiser import Optimiser
+from tune_cd.schema import DECAY
 from tune_cd.space import Space
 from trainables.tasks import XBM_SCHEDULES, Setup, published_best, xbm_balance
 
@@ -135,19 +135,22 @@ def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Searc
 
     The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
     they did, and tuned from there; SGD has a learning rate of its own, tuned on it first, then the whole plane. The
-    setting that each row chose is trained once more with learning rate decay; nothing is searched for again.
+    setting that each row chose is trained once more with learning rate decay, the set-up's if it has any, else the
+    authors'; nothing is searched for again.
     """
+    constant, decay = XBM_SCHEDULES
+    decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
     asked = _balance_line(asked, options, space)
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
-        setup = replace(asked.setup, memory=memory)
+        setup = replace(asked.setup, memory=memory, schedule=constant)
         first = _untuned(untuned, options, setup, space) if options.baseline else None
         knows, start = None, asked.start
         if first is not None and options.start == "conventional" and setup.optimizer == "sgd":
             knows, start = untuned, None  # the best of the line
         searches += [first] * options.baseline + [replace(asked, name=tuned, setup=setup, start=start, knows=knows)]
-        later = replace(setup, schedule=XBM_SCHEDULES[1])
+        later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if options.baseline else {tuned: (tuned,)}
         decayed += [Search(f"{name}{DECAY}", 1, given, None, later, repeats=chosen) for name, chosen in among.items()]
     return searches + decayed

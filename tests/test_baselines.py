@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
-from tune_cd.baselines import OPTIMISERS, Baseline, restore
+from tune_cd.baselines import OPTIMISERS, Baseline, given, restore
 from tune_cd.trajectory import SETTINGS
 from tune_cd.baselines.listed import grid_cells, uniform_draws
 from tune_cd.space import Axis, Space
@@ -41,6 +41,27 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch, method, miss
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"{method} needs {missing}.*pip install tune_cd\[baselines\]"):
         OPTIMISERS[method](PLANE)
+
+
+# What is given ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_given_is_asked_for_and_nothing_else():
+    """Also after its state went through JSON in the middle, and where a value was known beforehand."""
+    starts = [CENTRE | {"Lambda_p": weight} for weight in (0.5, 1.0, 2.0)]
+    expected = [PLANE.check(h) for h in starts]
+    search = given(PLANE, start=starts)
+    assert advance(search, 2) == expected[:2] and not search.finished
+    search = restore(json.loads(json.dumps(search.state())))
+    assert advance(search, 5) == expected[2:] and search.finished and search.ask() is None
+    assert search.best == max(search.history, key=lambda pair: pair[1]) and len(search.history) == 3
+    (alone,) = advance(given(PLANE, start=CENTRE), 9)
+    assert alone == PLANE.check(CENTRE)
+    known = given(PLANE, start=CENTRE)
+    known.tell(PLANE.check(CENTRE), 0.3)
+    assert known.finished and known.ask() is None
+    with pytest.raises(ValueError, match="start None: the configurations"):
+        given(PLANE)
 
 
 # Random -------------------------------------------------------------------------------------------------------

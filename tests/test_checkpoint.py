@@ -6,17 +6,56 @@ import pytest
 import torch
 
 from recorders import InMemory
-from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, finished
+from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, blobs, finished
 from trainables import checkpoint, train
+from trainables.data import DeviceData
 from trainables.tasks import find_setup
 from trainables.training import Training
 
+LARGER = DeviceData("blobs", *(blobs(classes, seed, size=32) for classes, seed in ((24, 1), (8, 2), (8, 3))))
 KINDS = {
     "margin": (SETUP, DATA),
-    "infonce, a head, crops, cosine schedule": (replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"), DATA),
-    "memory, variable": (replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"), DATA),
-    "memory, fixed, Adam": (replace(SETUP, memory="fixed", memory_size=100, memory_start=7, optimizer="adam", learning_rate=1e-3, schedule="step"), DATA),
+    "infonce, a head, crops, cosine schedule": (
+        replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"),
+        DATA,
+    ),
+    "memory, variable": (
+        replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"),
+        DATA,
+    ),
+    "memory, fixed, Adam": (
+        replace(
+            SETUP,
+            memory="fixed",
+            memory_size=100,
+            memory_start=7,
+            optimizer="adam",
+            learning_rate=1e-3,
+            schedule="step",
+        ),
+        DATA,
+    ),
     "self-supervised": (SSL_SETUP, SSL_DATA),
+    "as the XBM authors": (
+        replace(
+            SETUP,
+            image_size=32,
+            crop_size=28,
+            augmentation="crop",
+            crop_scale=0.2,
+            optimizer="adam",
+            learning_rate=1e-3,
+            weight_decay=5e-4,
+            schedule="plateau",
+            selected_by="recall_at_1",
+            memory="variable",
+            memory_size=40,
+            memory_start=3,
+            k=4,
+            distance="cosine",
+        ),
+        LARGER,
+    ),
 }
 
 

@@ -16,6 +16,7 @@ import torch
 
 from drivers import COMMAND, cluster, run  # noqa: F401
 from tune_cd import results
+from tune_cd.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory_modes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -89,26 +90,68 @@ XBM_STUDY = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96",
 
 
 def test_the_xbm_experiment_ends_in_its_table(run, tmp_path):
-    """S1 to S3 and the loss without memory in one study; nothing is trained twice."""
-    said = run(tmp_path, *XBM_STUDY, "--num-samples", "4")
+    """All rows, both schedules in one study; nothing is trained twice, and each choice once more with decay."""
+    said = run(tmp_path, *XBM_STUDY, "--num-samples", "3")
     table = results.read(tmp_path, "xbm")
-    assert table.groupby("search").size().to_dict() == {"without": 5, "S1": 5, "S2": 5, "without-tuned": 4, "S3": 4}
-    memory = table["config"].map(lambda config: json.loads(config)["memory"])
-    assert dict(zip(table["search"], memory)) == {"S3": "fixed", "without-tuned": "none", "without": "none", "S1": "variable", "S2": "fixed"}
-    assert not table.assign(memory=memory).duplicated(["memory", "Lambda_p", "Lambda_e"]).any()
-    starts = table[(table["direction"] == "start")].set_index("search")["scores"]
-    assert set(starts.index) == {"without", "S1", "S2"}, "the tuned ones set out from the best of the lines"
-    assert len({scores["test_r_map"] for scores in starts}) == 3, "the memory matters, and so does its balance"
-    for row in ("without memory, default balance", "with memory, S1: variable", "with memory, S2: fixed, default", "without memory, tuned balance", "with memory, S3: fixed, tuned"):
-        assert re.search(rf"^{row} +[\d.e-]+ +[\d.e-]+ +0\.\d+ +0\.\d+ +0\.\d+$", said, re.MULTILINE), row
+    said_of = table["config"].map(json.loads)
+    table = table.assign(
+        **{name: said_of.map(lambda config, name=name: config[name]) for name in ("memory", "schedule")}
+    )
+    searched = table[table["schedule"] == "constant"]
+    assert searched.groupby("search").size().to_dict() == {
+        "without": 1,
+        "S1": 1,
+        "S2": 1,
+        "without-tuned": 3,
+        "S1-tuned": 3,
+        "S3": 3,
+    }
+    assert dict(zip(searched["search"], searched["memory"])) == {
+        "without": "none", "without-tuned": "none", "S1": "variable", "S1-tuned": "variable",
+        "S2": "fixed", "S3": "fixed",
+    }  # fmt: skip
+    assert not table.duplicated(["memory", "schedule", "Lambda_p", "Lambda_e"]).any()
+    untuned = searched[searched["search"].isin(["without", "S1", "S2"])]
+    assert set(zip(untuned["Lambda_p"], untuned["Lambda_e"])) == {(3.0, 60.0)}
+    assert len({scores["test_r_map"] for scores in untuned["scores"]}) == 3, (
+        "the memory matters, and so does its balance"
+    )
+    for memory, rows in searched.groupby("memory"):
+        best = rows.loc[rows["val_score"].idxmax()]
+        again = table[(table["schedule"] == "plateau") & (table["memory"] == memory)]
+        assert set(zip(again["Lambda_p"], again["Lambda_e"])) == {(3.0, 60.0), (best["Lambda_p"], best["Lambda_e"])}
+    assert (
+        set(table["metric_name"]) == {"recall_at_1"}
+        and (table["val_score"] == table["scores"].map(lambda s: s["val_recall_at_1"])).all()
+    )
+    for label in MEMORY_MODES:
+        for end in ("", SUFFIX):
+            assert re.search(rf"^{label}{end} +[\d.e-]+ +[\d.e-]+ +0\.\d+ +0\.\d+ +0\.\d+ +\d+$", said, re.MULTILINE), (
+                label
+            )
+    for row in MEMORY_TABLE:
+        assert re.search(
+            rf"^\| {re.escape(row)} +\| 0\.\d\d / 0\.\d\d +\| 0\.\d\d / 0\.\d\d +\|", said, re.MULTILINE
+        ), row
 
 
 @pytest.mark.faults
 def test_the_xbm_experiment_resumed_is_as_never_stopped(run, tmp_path):
-    run(tmp_path, *XBM_STUDY, "--num-samples", "2")
-    run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
+    """A choice that changes is trained with decay as well, and the table has its number."""
+    run(tmp_path, *XBM_STUDY, "--num-samples", "1")
+    first = results.read(tmp_path, "xbm")
+    said = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
+    assert "[without]  its setting is in the table already" in said
     run(tmp_path / "whole", *XBM_STUDY, "--num-samples", "4")
-    assert asked(tmp_path / "whole", "xbm", "S3") == asked(tmp_path, "xbm", "S3")
+    tables = [results.read(folder, "xbm") for folder in (tmp_path, tmp_path / "whole")]
+    for name in ("without-tuned", "S1-tuned", "S3"):
+        assert asked(tmp_path / "whole", "xbm", name) == asked(tmp_path, "xbm", name)
+    assert memory_modes(tables[0]).equals(memory_modes(tables[1])) and len(tables[0]) >= len(tables[1])
+    assert set(first["trial_id"]) <= set(tables[0]["trial_id"])
+    again = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
+    assert len(re.findall(r"its setting is in the table already", again)) == 9 and len(
+        results.read(tmp_path, "xbm")
+    ) == len(tables[0])
 
 
 def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path, monkeypatch):

@@ -1,16 +1,21 @@
 """Grids against loops over the rows: means, counts, what was lost and why, and that no order of rows matters."""
 
 import math
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
 
+import tune_cd
+from trainables.tasks import find_setup
+from tune_cd import results
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import grid
 from tune_cd.analysis.grids import LARGEST
-from tune_cd.analysis.scores import SET_UP, parts_of, require_one, set_ups
+from tune_cd.analysis.scores import FORMER, SET_UP, parts_of, require_one, set_ups
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -246,6 +251,80 @@ def test_each_field_of_a_set_up_tells_landscapes_apart_and_no_other_does(field):
     require_one(same_but)
     ((words, rows),) = parts_of(same_but)
     assert words == "" and rows.equals(same_but)
+
+
+LANDSCAPES = Path(tune_cd.__file__).parent / "landscapes"
+SMALL = asdict(find_setup("glyphs", "small"))
+"""A built-in training's configuration of today."""
+
+
+def test_the_measured_landscapes_are_todays_trainings():
+    """They were measured before rows said where weights came from, which optimizer, what memory."""
+    for name, setup in (
+        ("glyphs-margin", find_setup("glyphs", "small")),
+        ("omniglot-242-infonce", find_setup("omniglot", "small", loss="infonce")),
+    ):
+        old = results.read_file(LANDSCAPES / f"{name}.parquet")
+        new = table(
+            [
+                row(
+                    0,
+                    config=asdict(setup),
+                    **{field: old[field].iloc[0] for field in ("dataset", "task", "loss", "metric_name")},
+                )
+            ]
+        )
+        ((words, rows),) = parts_of(pd.concat([old, new]))
+        assert words == "" and len(rows) == len(old) + 1
+        require_one(pd.concat([old, new]))
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("weight_decay", 5e-4),
+        ("crop_scale", 0.2),
+        ("crop_size", 24),
+        ("projection", "leaky_relu"),
+        ("schedule", "plateau"),
+    ],
+)
+def test_a_later_field_is_no_difference_to_rows_without_it_unless_it_is_one(field, value):
+    old = row(0, config={name: said for name, said in SMALL.items() if name not in FORMER})
+    require_one(table([old, row(1, config=SMALL)]))
+    with pytest.raises(ValueError, match=f"set-up: {field} "):
+        require_one(table([old, row(1, config=SMALL | {field: value})]))
+
+
+def test_trainings_that_did_not_say_their_precision_had_bfloat16_on_a_gpu():
+    unsaid, asked = SMALL | {"precision": None}, SMALL | {"precision": "bfloat16"}
+    require_one(
+        table([row(0, config=unsaid, device="cpu"), row(1, config=SMALL, device="NVIDIA H200"), row(2, config=unsaid)])
+    )
+    require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=asked, device="NVIDIA H200")]))
+    with pytest.raises(ValueError, match=r"precision \['bfloat16', 'float32'\]"):
+        require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=SMALL, device="NVIDIA H200")]))
+
+
+def test_what_has_no_effect_tells_nothing_apart():
+    """A memory's size without a memory, a benchmark's pixels without a benchmark."""
+    require_one(
+        table(
+            [row(0, config=SMALL), row(1, config=SMALL | {"memory_size": 9, "memory_start": 3, "test_image_size": 96})]
+        )
+    )
+    with_memory = [
+        row(i, config=SMALL | {"memory": memory, "memory_size": size})
+        for i, (memory, size) in enumerate([("none", 9), ("fixed", 9), ("fixed", 8)])
+    ]
+    assert [words for words, _ in parts_of(table(with_memory[:2]))] == ["memory=fixed", "memory=none"]
+    assert len(list(parts_of(table(with_memory)))) == 3
+
+
+def test_every_field_of_a_built_in_training_has_been_thought_of():
+    """Those that are no part of a set-up: the problem's own, and how it is computed."""
+    assert set(SMALL) - set(SET_UP) == {"dataset", "task", "loss", "step", "selected_by"}
+    assert set(FORMER) <= set(SET_UP) and all(SMALL[name] == value for name, value in FORMER.items())
 
 
 def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():

@@ -23,7 +23,8 @@ def seeded(seed=0):
 @pytest.mark.parametrize(
     "name, channels, size, projection, features, embedding, millions",
     [("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39), ("resnet18_gem", 1, 64, False, 512, 512, 11.17),
-     ("resnet18_gem", 3, 64, False, 512, 512, 11.18), ("resnet32", 3, 64, True, 64, 64, 0.50), ("resnet50", 3, 64, False, 2048, 2048, 23.51)],
+     ("resnet18_gem", 3, 64, False, 512, 512, 11.18), ("resnet32", 3, 64, True, 64, 64, 0.50),
+     ("resnet50", 3, 64, False, 2048, 2048, 23.51), ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51)],
 )  # fmt: skip
 def test_shapes_and_sizes(name, channels, size, projection, features, embedding, millions):
     model = build(name, channels, size, projection).eval()
@@ -107,6 +108,22 @@ def test_an_embedding_is_what_the_loss_sees_and_leaves_the_features_alone(name, 
         assert type(model.head) is nn.Linear and model.head.bias is not None
 
 
+def test_the_projections_activation_is_the_one_asked_for():
+    """Patacchiola and Storkey's SimCLR has torch's LeakyReLU between its two layers; the layers are drawn alike."""
+    plain, leaky = (build("resnet32", projection=True, **more) for more in ({}, {"activation": "leaky_relu"}))
+    assert [type(layer) for layer in leaky.head] == [nn.Linear, nn.BatchNorm1d, nn.LeakyReLU, nn.Linear]
+    assert type(plain.head[2]) is nn.ReLU and leaky.head[2].negative_slope == nn.LeakyReLU().negative_slope == 0.01
+    assert all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), leaky.state_dict().values(), strict=True))
+    assert [layer.weight.shape for layer in (leaky.head[0], leaky.head[3])] == [(256, 64), (64, 256)]
+
+
+def test_the_xbm_authors_head_is_kaimings_by_fan_out():
+    """research-xbm, utils/init_methods.py: a standard deviation of sqrt(2 / 128), and no bias to begin with."""
+    head = build("resnet50_xbm", embedding=128).head
+    assert head.weight.std().item() == pytest.approx((2 / 128) ** 0.5, rel=0.02) and not head.bias.any()
+    assert build("resnet50", embedding=128).head.weight.std().item() < 0.02, "torch's own"
+
+
 def test_a_negative_embedding_is_refused():
     with pytest.raises(ValueError, match="embedding = -1"):
         build("small_conv", embedding=-1)
@@ -115,7 +132,7 @@ def test_a_negative_embedding_is_refused():
 # --- seeds
 
 
-@pytest.mark.parametrize(("name", "projection"), [(name, name != "resnet50") for name in sorted(NETWORKS)])
+@pytest.mark.parametrize(("name", "projection"), [(name, not name.startswith("resnet50")) for name in sorted(NETWORKS)])
 def test_seeds_decide_trunk_and_head(name, projection):
     one, two, other = (build(name, 1, 32, projection, seed, embedding=16) for seed in (0, 0, 1))
     assert list(one.state_dict()) == list(two.state_dict())

@@ -16,9 +16,16 @@ from trainables.training import DIVERGENCE_CHECK, Training, advance
 
 KINDS = {
     "margin": (SETUP, DATA),
-    "infonce with a head, crops and a cosine schedule": (replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"), DATA),
+    "infonce with a head, crops and a cosine schedule": (
+        replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"),
+        DATA,
+    ),
     "memory": (replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"), DATA),
-    "Adam": (replace(SETUP, optimizer="adam", learning_rate=1e-3, schedule="step"), DATA),
+    "Adam": (replace(SETUP, optimizer="adam", learning_rate=1e-3, weight_decay=5e-4, schedule="step"), DATA),
+    "Adam on a plateau": (
+        replace(SETUP, optimizer="adam", learning_rate=1e-3, schedule="plateau", selected_by="recall_at_1"),
+        DATA,
+    ),
     "self-supervised": (SSL_SETUP, SSL_DATA),
 }
 SETTINGS = [(0.3, 2.0, 32, 0), (0.1, 0.1, 32, 0), (0.3, 2.0, 32, 1), (1.0, 4.0, 16, 0), (0.5, 1.0, 32, 5)]

@@ -1,10 +1,17 @@
 """`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
 
+import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from contract import advance
+from datafiles import encoded, write_zip
+from studies import row
 
 from tune_cd import results
 from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
@@ -14,8 +21,9 @@ from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_study
 from tune_cd.run.study import store_options
 from tune_cd.run.resources import check_resources
-from tune_cd.run.searches import searches_of
+from tune_cd.run.searches import groups_of, searches_of
 from trainables.models import build_network
+from trainables.paper import setups
 from trainables.tasks import find_setup
 
 
@@ -57,18 +65,177 @@ def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
         study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--batch-size", "64")
 
 
-def test_the_xbm_experiment_has_a_search_for_each_row_of_the_table(tmp_path):
+MODES = {
+    "without": "none",
+    "without-tuned": "none",
+    "S1": "variable",
+    "S1-tuned": "variable",
+    "S2": "fixed",
+    "S3": "fixed",
+}
+"""Searches of `table:xbm` -> `memory` of their set-ups."""
+
+
+def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
+    """The authors' balance once, as they trained it; the tuned rows from there; then each choice once with decay."""
     made = study(tmp_path, "--experiment", "xbm", "--num-samples", "12")
-    assert [(search.name, search.setup.memory, search.num_samples, search.knows) for search in made.searches] == [
-        ("without", "none", 11, None), ("S1", "variable", 11, None), ("S2", "fixed", 11, None),
-        ("without-tuned", "none", 12, "without"), ("S3", "fixed", 12, "S2"),
+    searches = {search.name: search for search in made.searches}
+    assert list(searches) == [*MODES, *(f"{name}-decay" for name in MODES)]
+    assert {name: (searches[name].setup.memory, searches[name].setup.schedule) for name in MODES} == {
+        name: (memory, "constant") for name, memory in MODES.items()
+    }
+    assert {name: searches[f"{name}-decay"].setup for name in MODES} == {
+        name: replace(searches[name].setup, schedule="plateau") for name in MODES
+    }
+    assert {name: search.num_samples for name, search in searches.items() if search.num_samples > 1} == {
+        "without-tuned": 12,
+        "S1-tuned": 12,
+        "S3": 12,
+    }
+    assert all(searches[name].start == {"Lambda_p": 3.0, "Lambda_e": 60.0} for name in MODES), (
+        "as published, not a learning rate away"
+    )
+    assert {(search.setup.optimizer, search.setup.weight_decay, search.setup.metric) for search in made.searches} == {
+        ("adam", 5e-4, "recall_at_1")
+    }
+    chosen = {
+        "without": ("without",),
+        "without-tuned": ("without", "without-tuned"),
+        "S1": ("S1",),
+        "S1-tuned": ("S1", "S1-tuned"),
+        "S2": ("S2",),
+        "S3": ("S2", "S3"),
+    }
+    assert {name: searches[f"{name}-decay"].repeats for name in MODES} == chosen
+    assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
+        ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
     ]  # fmt: skip
-    assert {(search.setup.k, search.setup.embedding, search.setup.loss_distance) for search in made.searches} == {(4, 128, "cosine")}
-    for search in made.searches[:3]:
-        assert search.start["Lambda_e"] / search.start["Lambda_p"] == pytest.approx(20), "the XBM authors' 3 to 60"
-    assert [search.name for search in study(tmp_path, "--experiment", "xbm", "--no-baseline").searches] == ["without-tuned", "S3"]
     with pytest.raises(ValueError, match="memory of size 32 does not hold a batch of 64"):
         study(tmp_path, "--experiment", "xbm", "--set", "memory_size=32")
+
+
+def test_another_decay_can_be_asked_for(tmp_path):
+    searches = study(tmp_path, "--experiment", "xbm", "--set", "schedule=cosine").searches
+    assert [search.setup.schedule for search in searches] == ["constant"] * 6 + ["cosine"] * 6
+
+
+def test_the_xbm_experiments_box_is_the_papers_without_adams_rate(tmp_path):
+    assert study(tmp_path, "--experiment", "xbm").options.range == [1e-2, 1.7e5]
+    assert study(tmp_path, "--experiment", "xbm", "--range", "0.1,100").options.range == [0.1, 100]
+    assert study(tmp_path).options.range == [1e-6, 17.0]
+    with pytest.raises(ValueError, match="Lambda_e = 60"):
+        study(tmp_path, "--experiment", "xbm", "--range", "0.1,17")
+
+
+def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
+    """SGD's learning rate is part of the weights, and the authors' is Adam's: their balance, at the best rate."""
+    made = study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd", "weight_decay=0", "learning_rate=0.1")
+    searches = {search.name: search for search in made.searches}
+    assert made.options.range == [1e-6, 17.0]
+    for name, tuned in (("without", "without-tuned"), ("S1", "S1-tuned"), ("S2", "S3")):
+        assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
+            "Lambda_p"
+        ] == pytest.approx(20)
+        assert (searches[tuned].knows, searches[tuned].start) == (name, None), "from the best of the line"
+    assert [[search.name for search in group] for group in groups_of(made.searches)][:2] == [
+        ["without"],
+        ["without-tuned"],
+    ]
+    with pytest.raises(ValueError, match="weight_decay = 0.0005: 0 with optimizer = 'sgd'"):
+        study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd")
+
+
+def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
+    """From the authors' weights along the balance, to a third of an octave; other methods have the plane."""
+    made = study(tmp_path, "--experiment", "xbm")
+    search = next(search for search in made.searches if search.name == "S3")
+    opt, asked = search.make(made.space, start=search.start), []
+    while len(asked) <= search.num_samples and (h := opt.ask()) is not None:
+        asked.append(h)
+        opt.tell(h, -abs(math.log2(h["Lambda_e"] / h["Lambda_p"]) - 7.7))
+    assert asked[0] == {"Lambda_p": 3.0, "Lambda_e": 60.0}
+    assert [h["Lambda_p"] * h["Lambda_e"] for h in asked] == pytest.approx([180] * len(asked))
+    away = abs(math.log2(opt.best[0]["Lambda_e"] / opt.best[0]["Lambda_p"]) - 7.7)
+    assert away < 2 / 3, "a third of an octave along the line"
+    assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
+    plane = study(tmp_path, "--experiment", "xbm", "--search", "random").searches[1]
+    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.start), 9)}
+    assert plane.num_samples == 20 and len(products) == 9
+
+
+def test_the_xbm_experiment_without_its_untuned_rows(tmp_path):
+    names = [search.name for search in study(tmp_path, "--experiment", "xbm", "--no-baseline").searches]
+    assert names == ["without-tuned", "S1-tuned", "S3", "without-tuned-decay", "S1-tuned-decay", "S3-decay"]
+
+
+def photographs(root, classes=40, test=4):
+    """Stanford Online Products in its layout: small pictures of two a class."""
+    images, files = {}, {"train": "", "test": ""}
+    for label in range(classes):
+        for number in range(2):
+            name = f"chair_final/{label}_{number}.JPG"
+            images[name] = encoded(np.full((8, 8, 3), 5 * label + number, np.uint8), "JPEG")
+            files["test" if label < test else "train"] += f"{len(images)} {label + 1} 1 {name}\n"
+    lists = {
+        f"Ebay_{split}.txt": b"image_id class_id super_class_id path\n" + lines.encode()
+        for split, lines in files.items()
+    }
+    return write_zip(
+        root / "Stanford_Online_Products.zip",
+        {f"Stanford_Online_Products/{name}": data for name, data in (images | lists).items()},
+    )
+
+
+SOP = ("--dataset", "sop", "--setup", "paper", "--experiment", "xbm", "--weights", "none")
+
+
+def test_table_xbm_on_sop_is_the_papers(tmp_path):
+    made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
+    assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
+    assert [search.num_samples for search in made.searches] == [1, 11] * 3 + [1] * 6, "42 trainings at most"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
+    """All that --dry-run checks, on a cluster of its own."""
+    place = ["--data-root", str(photographs(tmp_path)), "--results", str(tmp_path / "r"), "--address", "local"]
+    assert main([*SOP, *place, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "resnet50_xbm at 256 px" in said
+        and "1 without + up to 11 without-tuned + 1 S1 + up to 11 S1-tuned + 1 S2 + up to 11 S3 + 1 without-decay" in said
+    )
+    assert "trials of 4,480,000 images" in said and not list((tmp_path / "r").rglob("*.parquet"))
+
+
+def earlier(made, changes=(), precision=None):
+    """The study's stored options as a release without this one's later fields left them."""
+    store_options(made)
+    path = made.results / made.file("study.json")
+    content = json.loads(path.read_text())
+    for name in ("weight_decay", "crop_scale", "crop_size", "projection", "selected_by"):
+        del content["setup"][name]
+    content["setup"] |= {"precision": precision} | dict(changes)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("device, said", [("cpu", None), ("NVIDIA H200", "precision was None and is 'float32'")])
+def test_a_study_of_an_earlier_release_is_continued_where_it_is_the_same_training(tmp_path, device, said):
+    """What it did not say is what it did; on a GPU it trained in bfloat16."""
+    earlier(study(tmp_path, "--study", "old"))
+    results.write_trial(tmp_path / "results", row(0, study="old", search="cd", device=device))
+    if said is None:
+        assert study(tmp_path, "--study", "old", "--resume").setup == find_setup("glyphs", "small")
+    else:
+        with pytest.raises(ValueError, match=said):
+            study(tmp_path, "--study", "old", "--resume")
+
+
+def test_another_set_up_of_an_earlier_release_is_not_continued(tmp_path):
+    earlier(study(tmp_path, "--study", "old"), {"margin": 0.4})
+    with pytest.raises(ValueError, match="this release's set-up is another one: margin was 0.4 and is 0.5; name a new"):
+        study(tmp_path, "--study", "old", "--resume")
 
 
 def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path):
@@ -97,9 +264,14 @@ def test_a_memory_that_would_never_be_used_is_refused(tmp_path):
 
 
 def test_a_start_of_ones_own_is_the_tuned_searches(tmp_path):
-    searches = study(tmp_path, "--experiment", "xbm", "--start", "Lambda_p=1,Lambda_e=5").searches
-    assert [search.start for search in searches[3:]] == [{"Lambda_p": 1.0, "Lambda_e": 5.0}] * 2
-    assert [search.start for search in study(tmp_path, "--experiment", "xbm").searches[3:]] == [None, None]
+    searches = {
+        search.name: search.start
+        for search in study(tmp_path, "--experiment", "xbm", "--start", "Lambda_p=1,Lambda_e=5").searches
+    }
+    assert all(searches[name] == {"Lambda_p": 1.0, "Lambda_e": 5.0} for name in ("without-tuned", "S1-tuned", "S3"))
+    assert all(searches[name] == {"Lambda_p": 3.0, "Lambda_e": 60.0} for name in ("without", "S1", "S2")), (
+        "untuned is untuned"
+    )
 
 
 def test_a_baseline_outside_of_the_range_is_named(tmp_path):

@@ -172,44 +172,12 @@ def test_base_numbers_stand_beside_the_papers():
     assert len(same(base_numbers(empty()))) == len(BASE_NUMBERS) + 1
 
 
-def xbm(recalls):
-    """Rows of (search, schedule) -> R@1; each beside a worse one whose R@1 is higher."""
-    rows = []
-    for (search, schedule), recall in recalls.items():
-        config = {} if schedule is None else {"schedule": schedule}
-        own = {"search": search, "study": f"{search}-{schedule}", "config": config}
-        rows += [row(0, val=0.5 + recall / 10, scores={"test_precision_at_1": recall}, **own), row(1, val=0.1, scores={"test_precision_at_1": 0.99}, **own)]
-    return table(rows)
-
-
-def test_the_memory_table_has_both_schedules():
-    trials = xbm({("without", None): 0.68, ("without", "cosine"): 0.69, ("without-tuned", "constant"): 0.73, ("S1", "constant"): 0.77, ("S1", "step"): 0.8,
-                  ("S2", None): 0.71, ("S3", None): 0.7, ("S3", "cosine"): 0.79})  # fmt: skip
-    for some in (trials, plain(trials)):
-        assert memory(some).to_numpy().tolist() == [["0.68 / 0.69", "0.77 / 0.80"], ["0.68 / 0.69", "0.71 / -"], ["0.73 / 0.69", "0.71 / 0.79"]]
-    assert same(memory(trials))[1] == ["(S1) Original", "0.68 / 0.69", "0.77 / 0.80"]
-    modes = memory_modes(trials[trials["config"] == "{}"])
-    assert same(modes)[1][0] == "without memory, default balance"
-    assert modes["recall_at_1"].tolist() == pytest.approx([0.68, 0.68, np.nan, 0.71, 0.71], nan_ok=True)
-
-
-def test_memory_modes_choose_the_best_mean_and_not_the_luckiest_seed():
-    """Three seeds: one setting has the best single training and a lower mean, another lost a seed."""
-    settings = [(1.0, [0.9, 0.2, 0.1], [0.99, 0.9, 0.9]), (2.0, [0.6, 0.5, 0.7], [0.5, 0.6, 0.7]), (4.0, [0.5, None, 0.5], [0.8, None, 0.8])]
-    rows = [row(i, "completed" if val else "failed", val, search="S1", seed=seed, test_score=test, params={"Lambda_p": p, "Lambda_e": 1.0},
-                scores={"test_precision_at_1": test} if test else {}, config={"memory": "variable"})
-            for i, (p, vals, tests) in enumerate(settings) for seed, (val, test) in enumerate(zip(vals, tests))]  # fmt: skip
-    for trials in (table(rows), plain(table(rows)), table(rows).sample(frac=1, random_state=0)):
-        chosen = memory_modes(trials).loc["with memory, S1: variable"]
-        assert chosen.tolist() == pytest.approx([2.0, 1.0, 0.6, 0.6, 0.6]) and memory(trials).loc["(S1) Original", "with XBM"] == "0.60 / -"
-
-
 @pytest.mark.parametrize("trials", [empty(), lost(), search_study([0.5])], ids=["empty", "lost", "one"])
 def test_tables_without_much_in_them(trials):
     count = int((trials["status"] == "completed").sum())
     assert len(same(best_values(trials))) == 1 + count and len(same(base_numbers(trials))) == 1 + len(BASE_NUMBERS) + count
-    assert set(memory(trials).to_numpy().ravel()) == {"- / -"} and len(same(memory(trials))) == 4
-    assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 6
+    assert set(memory(trials).to_numpy().ravel()) == {"- / -"} and len(same(memory(trials))) == 5
+    assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 7
     for across in ("landscape", "method"):
         printed = compared(summary(curves_of(trials)), across=across)
         assert len(printed) == (len(trials) > 0) and len(read_latex(latex(printed))) == 1 + len(printed) and (len(trials) or markdown(printed) == "")

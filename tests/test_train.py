@@ -11,8 +11,9 @@ from trainables.data import DeviceData, room_on, take
 from trainables.evaluation import Diverged, evaluate, spread
 from trainables.losses import infonce_terms, margin_terms
 from trainables.tasks import find_setup
-from trainables.assembly import decay, loss_terms
+from trainables.assembly import decay, loss_terms, plateau
 from trainables.training import Training
+from trainables.views import centre, crop_views
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
@@ -224,6 +225,83 @@ def test_schedules():
     run, constant = (Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU) for name in ("cosine", "constant"))
     run.advance(), constant.advance()
     assert float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
+    """research-xbm, solver/build.py; scores that rise, stall, and are 0 or negative."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = (
+        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=seed) * 0.01 - 0.05 * (seed % 3)
+    ).tolist()
+    rate = 1e-4
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
+    options = {"mode": "max", "patience": 4, "threshold": 0.001, "cooldown": 2, "min_lr": rate / (10 * 2)}
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
+    factors = []
+    for n, score in enumerate(scores, start=1):
+        schedule.step(score)
+        factors.append(plateau(scores[:n]))
+        assert rate * factors[-1] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-9), n
+    assert plateau([]) == 1 and min(factors) == 0.05, "each of these stalls twice"
+
+
+def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
+    """The rate follows the validation scores of the looks so far, also after a state is loaded."""
+    setup = replace(SETUP, schedule="plateau", evaluations=20)
+    scores = iter([0.5] * 20)
+    monkeypatch.setattr(training, "evaluate", lambda *arguments, **more: {"r_map": next(scores), "spread": 1.0})
+    run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
+    for _ in range(10):
+        run.advance()
+        rates.append(round(float(run.optimiser.param_groups[0]["lr"]), 6))
+    assert rates == [1.0] * 6 + [0.1] * 4, "the first look is the best, and five more are not better"
+    other = Training(setup, DATA, H, seed=0, device=CPU)
+    other.load_state(run.state())
+    other.advance()
+    assert float(other.optimiser.param_groups[0]["lr"]) == pytest.approx(0.1)
+
+
+def test_weight_decay_is_added_to_adams_gradient():
+    setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
+    run, other = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
+    images, labels = other._batch()
+    positive, entropy = margin_terms(other.model.train()(images), labels)
+    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(other.model.parameters()))
+    run.model.train()
+    run.step()
+    for moved, before, gradient in zip(run.model.parameters(), other.model.parameters(), gradients, strict=True):
+        slope = gradient + 0.5 * before
+        assert torch.allclose(moved, before - 1e-2 * slope / (slope.abs() + 1e-8), atol=1e-5), "Adam's first step"
+
+
+def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
+    data = DeviceData("blobs", *(blobs(classes, seed, size=40) for classes, seed in ((24, 1), (8, 2), (8, 3))))
+    setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
+    monkeypatch.setattr(
+        training,
+        "crop_views",
+        lambda images, generator, size, scale: seen.append((size, scale)) or crop_views(images, generator, size, scale),
+    )
+    run = Training(setup, data, H, seed=0, device=CPU)
+    assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
+    middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
+    assert evaluate(run.model, setup, data.train, data.validation) == evaluate(run.model, SETUP, *middle)
+    with pytest.raises(ValueError, match="no centre"):
+        centre(data.train[0], 41)
+
+
+def test_r_at_1_selects_where_it_is_asked_for():
+    run = finished(replace(SETUP, selected_by="recall_at_1"))
+    outcome = run.outcome()
+    assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
+    assert (
+        outcome.val_score
+        == max(look.scores["recall_at_1"] for look in run.curve)
+        == outcome.scores["val_precision_at_1"]
+    )
+    assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
+    assert "val_recall_at_1" not in finished().outcome().scores
 
 
 def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():

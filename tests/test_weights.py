@@ -18,7 +18,7 @@ from trainables.models import Embedder, build_network, check_network
 from trainables.views import normalise
 from trainables.weights import Standardise
 
-NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50"}
+NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50", "resnet50_xbm": "resnet50"}
 STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
 
 
@@ -112,12 +112,17 @@ def test_every_stage_is_torchvisions(pretrained):
     x = y = as_imagenet(photographs())
     with torch.no_grad():
         for stage in STAGES:
-            x, y = trunk.get_submodule(stage)(x), net.get_submodule(stage)(y)
+            x, y = (
+                trunk.get_submodule(stage)(x),
+                y if (name, stage) == ("resnet50_xbm", "relu") else net.get_submodule(stage)(y),
+            )
             assert torch.equal(x, y), stage
         assert x.std() > 0.01, "the comparison is not of zeros"
         pooled = net.avgpool(y).flatten(1)
         if name == "resnet50":
             assert torch.equal(trunk.pool(x), pooled)
+        elif name == "resnet50_xbm":
+            assert torch.equal(trunk.pool(x), y.amax((2, 3)))
         else:
             trunk.pool.p.fill_(1.0)
             torch.testing.assert_close(trunk.pool(x), y.clamp(min=1e-6).mean((2, 3)), rtol=1e-5, atol=1e-6)
@@ -131,9 +136,12 @@ def test_bytes_in_features_out_as_torchvision(pretrained, channels):
     model = build(name, path, channels, embedding=16)
     assert torch.equal(model.trunk.conv1.weight, net.conv1.weight)
     with torch.no_grad():
-        body = nn.Sequential(*(net.get_submodule(stage) for stage in STAGES))
+        body = nn.Sequential(
+            *(net.get_submodule(stage) for stage in STAGES if (name, stage) != ("resnet50_xbm", "relu"))
+        )
         maps = body(as_imagenet(images.expand(-1, 3, -1, -1)))
-        expected = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3) if name == "resnet18_gem" else maps.mean((2, 3))
+        gem = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3)
+        expected = {"resnet18_gem": gem, "resnet50": maps.mean((2, 3)), "resnet50_xbm": maps.amax((2, 3))}[name]
         torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=1e-4)
 
 
@@ -250,7 +258,7 @@ def refused(name, path, **options):
 
 def test_another_networks_file_is_refused_with_counts_and_first_names(tmp_path, pretrained):
     name, net, path = pretrained
-    other = {"resnet18_gem": "resnet50", "resnet50": "resnet18_gem"}[name]
+    other = "resnet50" if name == "resnet18_gem" else "resnet18_gem"
     theirs = {f"trunk.{key}": value.shape for key, value in net.state_dict().items() if not key.startswith("fc.")}
     here = {key: value.shape for key, value in build(other).state_dict().items() if key != "trunk.pool.p"}
     missing = [key for key in here if key not in theirs and not key.endswith("num_batches_tracked")]
@@ -387,8 +395,9 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
 
 
 def test_the_published_addresses_are_torchvisions_first_versions():
-    for name, theirs in (("resnet18_gem", torchvision_models.ResNet18_Weights), ("resnet50", torchvision_models.ResNet50_Weights)):
-        assert weights.IMAGENET[name] is theirs.IMAGENET1K_V1
+    theirs = {"resnet18": torchvision_models.ResNet18_Weights, "resnet50": torchvision_models.ResNet50_Weights}
+    for name, origin in NETWORKS.items():
+        assert weights.IMAGENET[name] is theirs[origin].IMAGENET1K_V1
     assert (weights.IMAGENET_MEAN, weights.IMAGENET_STD) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 

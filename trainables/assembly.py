@@ -1,6 +1,7 @@
 """What a training is put together from: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +12,11 @@ from trainables.memory import CrossBatchMemory, check_memory, memory_terms, memo
 from trainables.models import Embedder, build_network
 from trainables.sampling import KPerClass, Views
 from trainables.tasks import Setup
-from trainables.views import normalise
+from trainables.views import centre, normalise
+
+
+REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; research-xbm, solver/build.py
+LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in configs/sample_config.yaml
 
 
 def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
@@ -22,10 +27,27 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]
 
 
 def decay(schedule: str, done: float) -> float:
-    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1 ("with decay" in `table:xbm`)."""
+    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1."""
     if schedule == "cosine":
         return (1 + math.cos(math.pi * done)) / 2
     return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
+
+
+def plateau(scores: Sequence[float]) -> float:
+    """What the learning rate is multiplied by after looks with these validation scores ("with decay" in `table:xbm`).
+
+    As in the XBM authors' code (research-xbm, solver/build.py), which is torch's ReduceLROnPlateau: a tenth after more
+    than PATIENCE looks in a row that are not better by THRESHOLD of the best; looks within COOLDOWN of a reduction do
+    not count; never below LEAST. Follows from the scores alone, so a resumed training needs nothing else.
+    """
+    factor, best, bad, cooldown = 1.0, -math.inf, 0, 0
+    for score in scores:
+        best, bad = (score, 0) if score > best * (1 + THRESHOLD) else (best, bad + 1)
+        if cooldown:
+            cooldown, bad = cooldown - 1, 0
+        if bad > PATIENCE:
+            factor, cooldown, bad = max(LEAST, REDUCTION * factor), COOLDOWN, 0
+    return factor
 
 
 def next_look(iteration: int, iterations: int, looks: int) -> int:
@@ -44,16 +66,11 @@ def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, se
     return factor_p * positive, factor_e * entropy
 
 
-def precision_of(setup: Setup, device: torch.device) -> str:
-    """Of the forward pass in training."""
-    return setup.precision or ("bfloat16" if device.type == "cuda" else "float32")
-
-
 def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
     """The set-up's network for these images, on the CPU."""
     return build_network(
-        setup.network, channels=data.train[0].shape[1], image_size=setup.image_size, projection=setup.task == "ssl",
-        seed=seed, embedding=setup.embedding, weights=setup.weights,
+        setup.network, channels=data.train[0].shape[1], image_size=setup.input_size, projection=setup.task == "ssl",
+        seed=seed, embedding=setup.embedding, weights=setup.weights, activation=setup.projection,
     )  # fmt: skip
 
 
@@ -62,7 +79,9 @@ def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) 
     rate = setup.learning_rate if setup.optimizer == "adam" else 1.0
     lr = rate if setup.schedule == "constant" else torch.tensor(rate, device=device)
     if setup.optimizer == "adam":
-        optimiser = torch.optim.Adam(model.parameters(), lr=lr, fused=True, capturable=device.type == "cuda")
+        optimiser = torch.optim.Adam(
+            model.parameters(), lr=lr, weight_decay=setup.weight_decay, fused=True, capturable=device.type == "cuda"
+        )
     else:
         optimiser = torch.optim.SGD(model.parameters(), lr=lr, fused=True)
     for group in optimiser.param_groups:
@@ -76,7 +95,7 @@ def build_memory(model: torch.nn.Module, setup: Setup, data: DeviceData, batch_s
     if setup.memory == "none":
         return None
     check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
-    images = take(data.train[0], torch.arange(2, device=device))
+    images = centre(take(data.train[0], torch.arange(2, device=device)), setup.input_size)
     return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
 
 

@@ -34,7 +34,7 @@ def check_training(setup: Setup, batch_sizes: Iterable[int], data_root: str | No
     elif not source.test_images:
         raise ValueError(f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed")
     check_network(
-        setup.network, setup.weights, channels=source.channels, image_size=setup.image_size, embedding=setup.embedding,
+        setup.network, setup.weights, channels=source.channels, image_size=setup.input_size, embedding=setup.embedding,
         projection=setup.task == "ssl",
     )  # fmt: skip
     return source

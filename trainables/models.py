@@ -56,9 +56,18 @@ class GeM(nn.Module):
             return largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
 
 
-def projection_head(features: int, hidden: int = 256, out: int = 64) -> nn.Module:
-    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32."""
-    return nn.Sequential(nn.Linear(features, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, out))
+def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
+    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
+
+    activation: one of ACTIVATIONS.
+    """
+    return nn.Sequential(
+        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
+    )
+
+
+ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+"""Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
 
 
 def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -87,12 +96,22 @@ def resnet18_gem(channels: int, image_size: int) -> tuple[nn.Module, int]:
 
 
 def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-50, global average included: 2048 features.
+    """torchvision's ResNet-50, global average included: 2048 features."""
+    return _torchvision_trunk(
+        resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    ), 2048
 
-    The authors of XBM (`research-xbm`) pool with a global maximum, keep stride 1 in the last stage and have no ReLU
-    between bn1 and maxpool; this is torchvision's network instead, so that its ImageNet weights fit exactly.
+
+def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """ResNet-50 as the authors of XBM have it (research-xbm, modeling/backbone/resnet.py): 2048 features.
+
+    torchvision's layers and ImageNet weights, but a global maximum in place of the average and no ReLU between the
+    first batch normalisation and the pooling. (That class's own default, stride 1 in the last stage, is not used:
+    LAST_STRIDE is 2 in their config/defaults.py.)
     """
-    return _torchvision_trunk(resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())), 2048
+    net = resnet50(weights=None)
+    net.relu = nn.Identity()
+    return _torchvision_trunk(net, channels, nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())), 2048
 
 
 def _torchvision_trunk(net: ResNet, channels: int, pool: nn.Module) -> nn.Sequential:
@@ -132,6 +151,7 @@ NETWORKS: dict[str, Callable[[int, int], tuple[nn.Module, int]]] = {
     "resnet18_gem": resnet18_gem,
     "resnet32": resnet32,
     "resnet50": resnet50_avg,
+    "resnet50_xbm": resnet50_xbm,
 }
 """name -> build(channels, image_size) -> (trunk, feature_dim)."""
 
@@ -145,6 +165,7 @@ def build_network(
     seed: int,
     embedding: int = 0,
     weights: str = "none",
+    activation: str = "relu",
 ) -> Embedder:
     """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
 
@@ -154,6 +175,7 @@ def build_network(
         where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's `runtime_env`.
     projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
     embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
+    activation: of the projection, one of ACTIVATIONS.
     weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded one
         unless the file has the same; networks of torchvision's layers standardise their inputs as the weights' origin
         did, and take one channel as grey or three as RGB.
@@ -166,7 +188,7 @@ def build_network(
     state = read_weights(name, weights)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels, image_size, projection, embedding)
+        model, may_miss = _untrained(name, channels, image_size, activation if projection else None, embedding)
         if state is not None:
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
@@ -193,21 +215,28 @@ def check_network(
 
 
 def _untrained(
-    name: str, channels: int, image_size: int, projection: bool, embedding: int
+    name: str, channels: int, image_size: int, projection: str | None, embedding: int
 ) -> tuple[Embedder, tuple[str, ...]]:
-    """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it."""
+    """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
+
+    projection: the activation of its projection head, None where it has none.
+    """
     trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
     if not isinstance(trunk, Embedder):
         gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
-        return Embedder(trunk, _head(features, projection, embedding)), ("head.", *gem)
+        head = _head(features, projection, embedding)
+        if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+            nn.init.kaiming_normal_(head.weight, mode="fan_out")
+            nn.init.zeros_(head.bias)
+        return Embedder(trunk, head), ("head.", *gem)
     if embedding:
         raise ValueError(f"embedding = {embedding}: network {name!r} has a head of its own, allowed is 0")
     return trunk, ()
 
 
-def _head(features: int, projection: bool, embedding: int) -> nn.Module | None:
+def _head(features: int, projection: str | None, embedding: int) -> nn.Module | None:
     if projection:
-        return projection_head(features, out=embedding or 64)
+        return projection_head(features, out=embedding or 64, activation=projection)
     return nn.Linear(features, embedding) if embedding else None
 
 

@@ -75,7 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-root", metavar="PATH_OR_URI", help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     parser.add_argument("--download", action="store_true", help="fetch data that are absent, where there is a public archive")
     parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
-    parser.add_argument("--setup", choices=("small", "paper"), help="default: paper on a GPU, else small")
+    parser.add_argument(
+        "--setup",
+        choices=("small", "paper"),
+        help="default: paper on a GPU, else small; python -m trainables.paper says where its numbers come from",
+    )
     parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     parser.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", default=[], help="override fields of the set-up")
     parser.add_argument("--Lambda_p", type=float, nargs="+", default=[0.1], help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, all combinations are trained")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from trainables.assembly import build_memory, build_model, build_optimiser, build_sampler
-from trainables.assembly import decay, loss_terms, next_look, precision_of, remember_and_compare
+from trainables.assembly import decay, loss_terms, next_look, plateau, remember_and_compare
 from trainables.data import DeviceData, take
 from trainables.evaluation import COLLAPSED, Diverged, evaluate
 from trainables.graphs import Replayed
@@ -99,6 +99,7 @@ class Training:
         if self.iteration < self.target:
             return
         self.departed_at, self.target = self.iteration, next_look(self.iteration, self.iterations, self.setup.evaluations)
+        self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
         with self._aside():
             self._sums.zero_()
@@ -108,8 +109,13 @@ class Training:
         with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
         with torch.cuda.stream(self.stream) if self.stream else nullcontext():
             if self.setup.schedule != "constant":
+                factor = (
+                    self._plateau
+                    if self.setup.schedule == "plateau"
+                    else decay(self.setup.schedule, self.iteration / self.iterations)
+                )
                 for group in self.optimiser.param_groups:
-                    group["lr"].fill_(group["initial_lr"] * decay(self.setup.schedule, self.iteration / self.iterations))
+                    group["lr"].fill_(group["initial_lr"] * factor)
             step = partial(self._step, with_memory)
             self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
         self.iteration += 1
@@ -224,7 +230,7 @@ class Training:
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """One iteration; returns the two terms [2], embeddings [b, d] and labels [b]. Neither waits nor depends on values."""
         images, labels = self._batch()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=precision_of(self.setup, self.device) == "bfloat16"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
         positive, entropy = loss_terms(z, labels, self.setup)
         Lambda_p, Lambda_e = self.weights.unbind()
@@ -243,8 +249,10 @@ class Training:
         """Images [b, c, h, w] ready for the network and their labels [b]."""
         indices, labels = self.sampler.draw(self.generator)
         images = take(self.data.train[0], indices)
-        if self.setup.views != "none":
-            images = {"simclr": simclr_views, "crop": crop_views}[self.setup.views](images, self.generator)
+        if self.setup.views == "simclr":
+            images = simclr_views(images, self.generator)
+        elif self.setup.views == "crop":
+            images = crop_views(images, self.generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
         return normalise(images).contiguous(memory_format=torch.channels_last), labels
 
     def _evaluate(self, logged: dict[str, float]) -> Evaluation:

@@ -78,6 +78,18 @@ def crop_views(
     return crop(images.float().div_(255), crops, (height, width) if size is None else (size, size))
 
 
+def centre(images: Tensor, size: int) -> Tensor:
+    """The middle size x size pixels of images [n, c, h, w] as a view, [n, c, size, size].
+
+    Where a side has two middles it is the upper or left one. Raises ValueError for images that are smaller.
+    """
+    height, width = images.shape[2:]
+    if size > min(height, width):
+        raise ValueError(f"size = {size}: images of {height} x {width} pixels have no centre of that size")
+    top, left = (height - size) // 2, (width - size) // 2
+    return images[:, :, top : top + size, left : left + size]
+
+
 def normalise(images: Tensor) -> Tensor:
     """What networks are fed, in training and evaluation alike: uint8, or float in [0, 1], -> float32 in [-1, 1]."""
     if images.dtype == torch.uint8:

@@ -20,6 +20,7 @@ from trainables.datasets.structure import local_path
 IMAGENET: dict[str, WeightsEnum] = {
     "resnet18_gem": ResNet18_Weights.IMAGENET1K_V1,
     "resnet50": ResNet50_Weights.IMAGENET1K_V1,
+    "resnet50_xbm": ResNet50_Weights.IMAGENET1K_V1,
 }
 """The networks made of torchvision's layers, and the weights that fit them."""
 

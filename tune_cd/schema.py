@@ -24,6 +24,9 @@ files of the version before; stored in every file."""
 STATUSES = ("completed", "diverged", "failed", "stopped")
 """How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
 
+DECAY = "-decay"
+"""How `search` ends where trials repeat another search's choice, with learning rate decay (`table:xbm`)."""
+
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()

@@ -6,7 +6,6 @@
     print(markdown(memory(trials)))                           table:xbm
 """
 
-import json
 import re
 from collections.abc import Sequence
 from math import isfinite
@@ -18,26 +17,11 @@ import pandas as pd
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.scores import PROBLEM
+from tune_cd.memory_table import memory, memory_modes  # noqa: F401, a part of this module's names
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
 settings", says `ssec:best_hp_values`."""
-
-MEMORY_MODES = {
-    "without memory, default balance": ("without",),
-    "without memory, tuned balance": ("without", "without-tuned"),
-    "with memory, S1: variable": ("S1",),
-    "with memory, S2: fixed, default": ("S2",),
-    "with memory, S3: fixed, tuned": ("S2", "S3"),
-}
-"""The cells of `table:xbm` and the searches among whose trials their best is; a tuned balance may be the default one."""
-
-MEMORY_TABLE = {
-    "(S1) Original": ("without memory, default balance", "with memory, S1: variable"),
-    "(S2) Fixed to initial default balance": ("without memory, default balance", "with memory, S2: fixed, default"),
-    "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
-}
-"""The rows of `table:xbm`: without, and with memory."""
 
 BASE_NUMBERS = [
     ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
@@ -132,31 +116,6 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
             rows.append({"dataset": dataset, "source": "this table", "loss": loss} | scores)
     table = pd.DataFrame(rows, columns=["dataset", "source", "loss", *BASE_SCORES])
     return table.sort_values("dataset", kind="stable", ignore_index=True)
-
-
-def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
-    """The best of each balance mode of the experiment on cross-batch memory, by validation, means over seeds (`sec:xbm`).
-
-    Indexed by MEMORY_MODES; columns Lambda_p, Lambda_e, val_score, test_score and recall_at_1 on the test split, NaN where
-    no trial has completed or the score was not measured.
-    """
-    rows, trials = {}, means_over_seeds(trials)
-    for label, searches in MEMORY_MODES.items():
-        best = best_trial(trials[trials["search"].isin(searches)])
-        names = ("Lambda_p", "Lambda_e", "val_score", "test_score")
-        rows[label] = {} if best is None else {name: best[name] for name in names} | {"recall_at_1": dict(best["scores"]).get("test_precision_at_1", np.nan)}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1"]).astype(float)
-
-
-def memory(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
-
-    trials: of the experiment's searches, with any schedule (decay: every one but "constant").
-    """
-    decayed = trials["config"].map(lambda config: json.loads(config).get("schedule", "constant") != "constant")
-    modes = [memory_modes(trials[decayed == wanted])["recall_at_1"] for wanted in (False, True)]
-    cells = [[" / ".join(f"{mode[label]:.2f}" if isfinite(mode[label]) else "-" for mode in modes) for label in labels] for labels in MEMORY_TABLE.values()]
-    return pd.DataFrame(cells, index=pd.Index(list(MEMORY_TABLE), name="Balance"), columns=["without XBM", "with XBM"])
 
 
 # As text ------------------------------------------------------------------------------------------------------

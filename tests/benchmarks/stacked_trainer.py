@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from trainables.assembly import build_model, build_sampler, loss_terms, precision_of
+from trainables.assembly import build_model, build_sampler, loss_terms
 from trainables.data import DeviceData, take
 from trainables.graphs import Replayed
 from trainables.tasks import Setup
@@ -72,7 +72,7 @@ class StackedTrainer:
     def _loss(self, parameters: dict, buffers: dict, weights: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, tuple]:
         """One member's loss, its terms [2], and its buffers after the batch."""
         buffers = {name: buffer.clone() for name, buffer in buffers.items()}
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=precision_of(self.setup, images.device) == "bfloat16"):
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = functional_call(self.model, (parameters, buffers), (images,))
         terms = torch.stack(loss_terms(z, labels, self.setup))
         return (weights * terms).sum(), (terms, buffers)

@@ -1,7 +1,7 @@
 """A table's columns as the rest of the analysis wants them: scores by name, parameters in octaves, one problem at a time."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,10 +17,20 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 
 SET_UP = (
     "network", "weights", "embedding", "image_size", "images_seen", "evaluations", "probe_epochs", "k", "margin", "temperature", "distance", "q", "augmentation",
-    "optimizer", "learning_rate", "schedule", "precision", "memory", "memory_size", "memory_start", "test", "test_image_size",
+    "crop_scale", "crop_size", "projection", "optimizer", "learning_rate", "weight_decay", "schedule", "precision",
+    "memory", "memory_size", "memory_start", "test", "test_image_size",
 )  # fmt: skip
 """Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
 are of different landscapes. A user's own configuration may have any fields; only these are compared, where they were not searched."""
+
+FORMER = {
+    "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
+    "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
+}  # fmt: skip
+"""Fields that came to built-in trainings later than others, and what those before were: rows without them say this."""
+
+IDLE = {"memory_size": ("memory", "none"), "memory_start": ("memory", "none"), "test_image_size": ("test", "split")}
+"""Fields of built-in trainings that have no effect where another one has this value: there they are left out."""
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
@@ -104,7 +114,7 @@ def require_one(trials: pd.DataFrame, fields: Sequence[str] = PROBLEM) -> None:
         raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}; select one")
     if "config" in trials and len(trials):
         said = [json.loads(text) for text in set_ups(trials).unique() if text != "{}"]
-        differing = {name: sorted({str(one.get(name)) for one in said}) for name in SET_UP if len({str(one.get(name)) for one in said}) > 1}
+        differing = {name: sorted({str(one.get(name)) for one in said}) for name in _differing(said)}
         if differing:
             raise ValueError(f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does")
 
@@ -119,22 +129,38 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         known = rows["set_up"][rows["set_up"] != "{}"]
         said = rows["set_up"].where(rows["set_up"] != "{}", known.mode()[0]) if len(known) else rows["set_up"]
         maps = {text: json.loads(text) for text in said.unique()}
-        differing = [name for name in SET_UP if len({json.dumps(one.get(name)) for one in maps.values()}) > 1]
+        differing = _differing(maps.values())
         for text, part in rows.groupby(said):
             words = [str(value) for value in problem if pd.notna(value)] + [f"{name}={maps[text].get(name)}" for name in differing]
             yield " ".join(words), trials.iloc[part.index]
 
 
 def set_ups(trials: pd.DataFrame) -> pd.Series:
-    """The SET_UP fields that each trial's configuration has, but for those that were searched, as JSON; "{}" for none."""
+    """The SET_UP fields that each trial's configuration has, but for those that were searched, as JSON; "{}" for none.
+
+    Built-in trainings of earlier releases have the fields of FORMER too, so that the same training has the same set-up.
+    """
     searched = [tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")]
-    return pd.Series(list(map(_set_up, trials["config"], searched)), index=trials.index, dtype=object)
+    devices = trials["device"] if "device" in trials else [None] * len(trials)
+    on_gpu = [isinstance(device, str) and device != "cpu" for device in devices]
+    return pd.Series(list(map(_set_up, trials["config"], searched, on_gpu)), index=trials.index, dtype=object)
 
 
 @lru_cache(maxsize=1 << 17)
-def _set_up(config: str, searched: tuple[str, ...]) -> str:
+def _set_up(config: str, searched: tuple[str, ...], on_gpu: bool) -> str:
     said = json.loads(config)
+    if {"network", "task", "images_seen"} <= said.keys():
+        if on_gpu and "precision" in said and said["precision"] is None:
+            said["precision"] = "bfloat16"  # None was the device's usual one
+        said = FORMER | {name: value for name, value in said.items() if value is not None}
+        said = {name: value for name, value in said.items() if name not in IDLE or said[IDLE[name][0]] != IDLE[name][1]}
     return json.dumps({name: said[name] for name in SET_UP if said.get(name) is not None and name not in searched})
+
+
+def _differing(said: Iterable[dict]) -> list[str]:
+    """The fields in which set-ups differ; that one has no field of IDLE is no difference."""
+    values = {name: {json.dumps(one.get(name)) for one in said} for name in SET_UP}
+    return [name for name in SET_UP if len(values[name] - ({"null"} if name in IDLE else set())) > 1]
 
 
 def completed(trials: pd.DataFrame) -> pd.DataFrame:

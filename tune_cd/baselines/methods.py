@@ -155,8 +155,8 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     if state["version"] != STATE_VERSION:
         raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
     space, method = Space.from_json(state["space"]), state["method"]
+    make = _UNNAMED.get(method) or OPTIMISERS[method]
     enough = max(1, len(state["events"]))  # the limit may have been lower than it was when something was asked
-    make = line_search if method == "line" else OPTIMISERS[method]
     search = make(space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
     for event in state["events"]:
         if event["event"] == "tell":
@@ -177,6 +177,14 @@ def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: 
     """Uniform in the log box, nothing twice."""
     rule = Listed(space, uniform_draws(space, seed))
     return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
+
+
+def given(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+    """The given starts and nothing else: what is to be trained untuned. Raises ValueError without any."""
+    if start is None:
+        raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
+    starts = _starts(space, start, seed)
+    return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
 
 
 def grid_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, step: float = 2.0) -> Baseline:
@@ -236,6 +244,10 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cfo": cfo_search,
 }
 """Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
+
+
+_UNNAMED: dict[str, Callable[..., Optimiser]] = {"line": line_search, "given": given}
+"""Methods that no user asks for by name: a study makes them, and tells them where."""
 
 
 def _starts(space: Space, start: Start, seed: int) -> list[dict]:

@@ -9,7 +9,7 @@ from tune_cd.baselines import OPTIMISERS
 from tune_cd.run.searches import DEFAULT_TRIALS
 from tune_cd.schema import check_name
 from tune_cd.space import Space
-from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, Setup
+from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
 
 EXPERIMENTS = ("balance", "xbm")
 
@@ -45,7 +45,13 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
     what.add_argument("--set", dest="assignments", type=_assignment, metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
     what.add_argument("--weights", type=_weights, metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
-    what.add_argument("--experiment", choices=EXPERIMENTS, default="balance", help="balance: the set-up as it is (the default); xbm: with and without cross-batch memory in its balance modes S1, S2 and S3")
+    what.add_argument(
+        "--experiment",
+        choices=EXPERIMENTS,
+        default="balance",
+        help="balance: the set-up as it is (the default); xbm: table:xbm, without and with cross-batch memory, "
+        "its balance as published (S1), fixed (S2) and tuned (S3), without and with learning rate decay",
+    )
     what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
     what.add_argument("--data-root", type=_root, metavar="PATH_OR_URI", help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
@@ -54,7 +60,14 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
     how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
     how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")
-    how.add_argument("--range", type=_range, default=list(SEARCH_RANGE), metavar="LO,HI", help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}")
+    how.add_argument(
+        "--range",
+        type=_range,
+        default=list(SEARCH_RANGE),
+        metavar="LO,HI",
+        help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}, and "
+        f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside them",
+    )
     how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
     how.add_argument("--batch-sizes", type=_integers, default=list(BATCH_SIZES), metavar="B,B,...", help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")

@@ -12,7 +12,7 @@ from tune_cd.run.searches import searches_of, with_start_batch
 from tune_cd.run.study import Study, stored_study
 from trainables.checks import check_training
 from trainables.datasets import SourceSummary, pin_source, source_sha256
-from trainables.tasks import XBM, Setup, find_setup, override
+from trainables.tasks import XBM, XBM_RANGE, Setup, completed, find_setup, override
 
 DATA_SHA256 = "data_sha256"
 """The field of the options that has the digest of data behind a URI."""
@@ -29,12 +29,14 @@ def check_study(options: argparse.Namespace, explicit: dict) -> Study:
     if stored is not None:
         options = with_stored(options, explicit, stored[0])
     options = with_start_batch(options, explicit)
+    if stored is None:
+        options = _with_range(options, explicit)
     space = space_of(options)
     _check_counts(options)
     options, data_root = _pinned(options)
     setup, source = _checked_setup(options, data_root)
     if stored is not None:
-        _check_same(setup, stored[1])
+        _check_same(setup, _as_trained(stored[1], place, options.study))
     name = study_name(options, setup)
     searches = searches_of(options, setup, space)
     return Study(name, place, options, setup, source.name, data_root, space, searches)
@@ -64,6 +66,25 @@ def _pinned(options: argparse.Namespace) -> tuple[argparse.Namespace, str | None
     return argparse.Namespace(**{**vars(options), **({DATA_SHA256: now} if now else {})}), data_root
 
 
+def _with_range(options: argparse.Namespace, explicit: dict) -> argparse.Namespace:
+    """The options with the box of `--experiment xbm` where none is written: Adam's weights are without its rate."""
+    if (
+        options.experiment != "xbm"
+        or "range" in explicit
+        or setup_of(options, options.setup or "small").optimizer == "sgd"
+    ):
+        return options
+    return argparse.Namespace(**{**vars(options), "range": list(XBM_RANGE)})
+
+
+def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
+    """A stored set-up with the fields that its release did not have; a precision of None was float32 on a CPU."""
+    stored = completed(stored)
+    if stored["precision"] is None and set(results.read(place, study)["device"].dropna()) <= {"cpu"}:
+        stored["precision"] = "float32"
+    return stored
+
+
 def _check_same(setup: Setup, stored: dict) -> None:
     """Raises ValueError where the options lead to another set-up than they did, as in a release with other defaults."""
     now = json.loads(json.dumps(asdict(setup)))
@@ -76,7 +97,7 @@ def setup_of(options: argparse.Namespace, form: str) -> Setup:
     """The set-up table's entry with everything the command line says of it."""
     setup = find_setup(options.dataset, form, options.task, options.loss)
     if options.experiment == "xbm":
-        setup = replace(setup, **XBM[form], memory="fixed")
+        setup = replace(setup, **XBM[form])
     setup = override(setup, options.assignments or [])
     given = {name: value for name in ("images_seen", "weights") if (value := getattr(options, name)) is not None}
     return replace(setup, **given)

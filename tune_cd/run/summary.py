@@ -12,7 +12,7 @@ from tune_cd.plots import search_figure
 from tune_cd.report.findings import best_reachable
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
-from tune_cd.tables import memory_modes
+from tune_cd.tables import markdown, memory, memory_modes
 
 def summarise(study: Study) -> str:
     """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
@@ -20,8 +20,8 @@ def summarise(study: Study) -> str:
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
     counts, replicates = _counts(table), study.options.replicates
-    table = means_over_seeds(table)
-    lines = _memory_table(table) if study.options.experiment == "xbm" else _balance_table(table, study)
+    trainings, table = table, means_over_seeds(table)
+    lines = _memory_table(trainings) if study.options.experiment == "xbm" else _balance_table(table, study)
     setup = study.setup
     scores = setup.metric if setup.test_metric == setup.metric else f"{setup.metric} (validation) and {setup.test_metric} (test)"
     means = f", means over {replicates} seeds" if replicates > 1 else ""
@@ -41,16 +41,20 @@ def _balance_table(table: pd.DataFrame, study: Study) -> list[str]:
 
 
 def _memory_table(table: pd.DataFrame) -> list[str]:
-    """`table:xbm`: each balance mode's best by validation, with its recall at 1 on the test split."""
-    lines = ["", f"{'':<34}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}"]
+    """Each balance mode's best by validation, with its recall at 1 on the test split; then all of it as `table:xbm`."""
+    lines = ["", f"{'':<40}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}{'best at':>12}"]
     for label, best in memory_modes(table).iterrows():
         if isnan(best["val_score"]):
-            lines.append(f"{label:<34}{'no completed trial':>40}")
+            lines.append(f"{label:<40}{'no completed trial':>40}")
             continue
         h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
         recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # revisited Oxford and Paris have none
-        lines.append(f"{label:<34}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}")
-    return lines
+        when = f"{best['iterations']:,.0f}" if best["iterations"] == best["iterations"] else "-"
+        lines.append(f"{label:<40}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}{when:>12}")
+    note = (
+        "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
+    )
+    return [*lines, "", note, "", *markdown(memory(table)).splitlines()]
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:

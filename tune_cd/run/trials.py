@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -13,6 +13,8 @@ from ray.tune.search import Searcher
 
 from tune_cd import results
 from tune_cd.adapter import OptimiserSearch
+from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.baselines import given
 from tune_cd.callback import ResultsCallback, trial_name
 from tune_cd.cluster.capacity import Load
 from tune_cd.packed import PACK, PackedSearch
@@ -51,8 +53,13 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
 
 def _members(study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> dict[str, Member]:
     """The searches with something left to train, by name. ended: the table without trials that are run again."""
-    members = {}
+    members, final = {}, _whole(ended, study.options.replicates)
     for search in searches:
+        if search.make is given:
+            search = replace(search, start=_chosen(study, search, final)) if search.repeats else search
+            if (reason := _needless(study, search, final)) is not None:
+                print(f"[{search.name}]  {reason}")
+                continue
         searcher, done = _searcher(study, search, table, ended, resources)
         if done >= search.num_samples:
             print(f"[{search.name}]  all {done} trials are in the table already")
@@ -143,7 +150,23 @@ def _searcher(
     begun, whole = table[table["search"] == search.name], _whole(table, study.options.replicates)
     again = begun[~begun.index.isin(ended.index)]
     searcher.recall(begun, whole[whole["search"] == search.name], again)
-    return searcher, _done(final, search)
+    return searcher, 0 if search.make is given else _done(final, search)
+
+
+def _chosen(study: Study, search: Search, final: pd.DataFrame) -> dict | None:
+    """The best setting of the searches that this one repeats, by validation, means over seeds; None without any."""
+    best = best_trial(means_over_seeds(final[final["search"].isin(search.repeats)]))
+    return None if best is None else study.space.check(best["params"])
+
+
+def _needless(study: Study, search: Search, final: pd.DataFrame) -> str | None:
+    """Why a search of one given setting has nothing to train, if so."""
+    if search.start is None:
+        return f"nothing to train: no trial of {' or '.join(search.repeats)} has completed"
+    alike = final[final["search"].isin([other.name for other in study.searches if other.setup == search.setup])]
+    key = study.space.key
+    trained = any(key(params) == key(search.start) for params in alike["params"])
+    return "its setting is in the table already" if trained else None
 
 
 def _whole(table: pd.DataFrame, replicates: int) -> pd.DataFrame:
@@ -174,8 +197,10 @@ def _measured(values: dict[tuple, float], key, config: Mapping, seed: int) -> fl
 
 
 def _stopped(search: Search, done: int) -> str:
+    if search.make is given:
+        return f"[{search.name}]  its setting was trained by another search"
     if search.line:
-        return f"[{search.name}]  exhausted after {done} trials: its best learning rate is bracketed within a third of an octave"
+        return f"[{search.name}]  exhausted after {done} trials: the best of its line is bracketed within a third of an octave"
     return f"[{search.name}]  ended by itself after {done} of {search.num_samples} trials: no line promises more"
 
 

@@ -6,7 +6,7 @@ from tune_cd.analysis.gain import balance_gain, reachable
 from tune_cd.analysis.grids import Grid, cells, grid
 from tune_cd.analysis.path import search_lines
 from tune_cd.analysis.ridge import Ridge, alignment, coupling, ridge
-from tune_cd.analysis.scores import parts_of
+from tune_cd.analysis.scores import comparable, parts_of
 from tune_cd.analysis.sublosses import subloss_statistics, sublosses
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import maps_of, parts_of, score_column
+from tune_cd.analysis.scores import comparable, maps_of, score_column, settings
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -130,6 +130,24 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     return means.reset_index().sort_values(setting, ignore_index=True)
 
 
+def setting_numbers(trials: pd.DataFrame) -> pd.Series:
+    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting each."""
+    at = settings(trials).dropna(axis=1, how="all")
+    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
+
+
+def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting, whoever asked for it, as `means_over_seeds`; a training that two searches asked for counts once.
+
+    trials: of one problem and set-up; with the column `setting` where `setting_numbers` are known already.
+    """
+    trials = trials if "setting" in trials else trials.reset_index(drop=True).assign(setting=lambda rows: setting_numbers(rows))
+    order = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
+    rows = trials.loc[order]
+    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
+    return means_over_seeds(rows, by=("setting",))
+
+
 def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
     """AUC@k: the mean of best-so-far over the first k trials, averaged over trajectories [n][trials].
 
@@ -173,11 +191,12 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """What each trial's search was on: the dataset, or the study where there is none, and what else of problem and set-up the table
     has several of."""
-    trials = trials.assign(dataset=trials["dataset"].fillna(trials["study"]))
-    only = trials["dataset"].iloc[0] if trials["dataset"].nunique() == 1 else ""  # else the words of a part begin with it
+    parts = list(comparable(trials))
+    datasets = {part.problem.get("dataset") for part in parts}
+    only = f"{datasets.pop() or ''} " if len(datasets) == 1 else ""  # else the words of a part begin with it
     names = pd.Series("", index=trials.index, dtype=object)
-    for words, rows in parts_of(trials):
-        names[rows.index] = f"{only} {words}".strip()
+    for part in parts:
+        names[part.trials.index] = f"{only}{part.words}".strip()
     return names
 
 

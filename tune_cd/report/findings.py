@@ -10,8 +10,9 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tune_cd import balance
-from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
-from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, present, settings
+from tune_cd.analysis import Ridge, best_trial, ridge
+from tune_cd.analysis.curves import means_over_settings, setting_numbers
+from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, present
 from tune_cd.tables import ALIKE
 
 ON_DIAGONAL = 1e-6  # octaves
@@ -116,23 +117,6 @@ def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float | p
     away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
     rows = rows[away.abs() <= within + 1e-9] if isinstance(within, float) else rows[away.abs() <= within[rows.index] + 1e-9]
     return best_trial(rows), len(rows)
-
-
-def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting each."""
-    at = settings(trials).dropna(axis=1, how="all")
-    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
-
-
-def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting of a study, as `means_over_seeds`; a training that two searches asked for counts once.
-
-    trials: with the column of `setting_numbers`.
-    """
-    order = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
-    rows = trials.loc[order]
-    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
-    return means_over_seeds(rows, by=("setting",))
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:

@@ -219,7 +219,7 @@ def test_numbers_keep_apart_where_there_is_room():
 
 def timed(starts, ends, hosts=None, status="completed"):
     started, ended = (ZERO + pd.to_timedelta(np.array(seconds, dtype=float), unit="s") for seconds in (starts, ends))
-    return pd.DataFrame({"trial_index": range(len(starts)), "status": status, "hostname": hosts, "started_at": started, "ended_at": ended})
+    return pd.DataFrame({"search": "cd", "trial_index": range(len(starts)), "status": status, "hostname": hosts, "started_at": started, "ended_at": ended})
 
 
 def bars(axes):

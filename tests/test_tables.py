@@ -26,7 +26,7 @@ def parsed(text):
     return [lines[0], *lines[2:]]
 
 
-UNESCAPED = {r"\textbackslash{}": "\\", r"$\pm$": "±", r"$\Lambda$": "Λ", r"$\Delta$": "Δ", "$<$": "<", "$>$": ">"}
+UNESCAPED = {r"$\Lambda_p$": "Λp", r"$\Lambda_e$": "Λe", "$-$": "-", r"\textbackslash{}": "\\", r"$\pm$": "±", r"$\Lambda$": "Λ", r"$\Delta$": "Δ", "$<$": "<", "$>$": ">"}
 UNESCAPED |= {r"\textasciitilde{}": "~", r"\textasciicircum{}": "^"}
 UNESCAPED |= {"\\" + character: character for character in "&%$#_{}"}
 
@@ -89,10 +89,13 @@ def test_the_cells_are_the_summarys_numbers():
     printed = compared(SUMMARY, ["AUC@10", "n-95", "stuck", "ΔAUC@10", "p@10", "t-95", "GPU time"])
     row = by_name.loc["one", "b_2"]
     assert printed.loc["b_2", ("one", "AUC@10")] == "-" and row.trials < 10
-    assert printed.loc["b_2", ("one", "n-95")] == ">3 (3 to >3)" and printed.loc["b_2", ("one", "stuck")] == "50.0%"
+    assert printed.loc["b_2", ("one", "n-95")] == ">3" and printed.loc["b_2", ("one", "stuck")] == "50.0%"
     assert printed.loc["a", ("one", "ΔAUC@10")] == "-" and printed.loc["b_2", ("one", "ΔAUC@10")] == f"+0.050 ±{row.d10_ci:.3f}"
     assert printed.loc["b_2", ("one", "p@10")] == f"{row.d10_p:.2g}" and printed.loc["a", ("one", "t-95")] == "never" == printed.loc["a", ("one", "GPU time")]
     assert (printed.loc["b_2", "two & more"] == "").all(), "it was not run there"
+    eight = summary([curve("one", "a", seed, [0.1 * seed, 0.2 * seed]) for seed in range(8)])
+    low, high = (f"{count:.0f}" if np.isfinite(count) else ">2" for count in eight.loc[0, ["n95_low", "n95_high"]])
+    assert compared(eight, ["n-95"]).iloc[0, 0] == f">2 ({low} to {high})", "an interval where there are enough searches for one"
     with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
         compared(SUMMARY, ["AUC@30"])
 
@@ -272,11 +275,11 @@ def test_tables_without_much_in_them(trials):
 
 
 def test_specials_survive_both():
-    nasty = ["a|b", "50 % & more", r"back\slash", "x_1^2 ~ {y}", "#1 $5", "1 < 2 > 0", "0.5 ±0.1", "ΔAUC Λ_p"]
-    printed = pd.DataFrame({"name_": nasty, "value": [0.123456, np.nan, 3, 1e-7, 123456.0, 2.0, (0.5, 0.25), None]})
+    nasty = ["a|b", "50 % & more", r"back\slash", "x_1^2 ~ {y}", "#1 $5", "1 < 2 > 0", "0.5 ±0.1", "ΔAUC Λ_p", "Λp and Λe", "-0.5 to -1e-05, n-95, a -3"]
+    printed = pd.DataFrame({"name_": nasty, "value": [0.123456, np.nan, 3, 1e-7, 123456.0, 2.0, (0.5, 0.25), None, -0.25, (1.0, 1.0)]})
     cells = same(printed)
     assert cells[0] == ["name_", "value"] and [line[0] for line in cells[1:]] == nasty
-    assert [line[1] for line in cells[1:]] == ["0.1235", "-", "3", "1e-07", "1.235e+05", "2", "0.5 to 0.25", "-"]
+    assert [line[1] for line in cells[1:]] == ["0.1235", "-", "3", "1e-07", "1.235e+05", "2", "0.5 to 0.25", "-", "-0.25", "1"]
 
 
 def test_an_index_is_a_column_where_it_says_something():

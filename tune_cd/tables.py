@@ -208,12 +208,15 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
     return "\n".join([*lines, r"\end{table}"])
 
 
-LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$", "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+LATEX = {"Λp": r"$\Lambda_p$", "Λe": r"$\Lambda_e$", "\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$", "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
 LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+MINUS = r"(?<![\w.])-(?=\d)"
+"""A sign, where a hyphen has something before it."""
 
 
 def _escaped(text: str) -> str:
-    return re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found[0]], text)
+    special = "|".join([*map(re.escape, LATEX), MINUS])
+    return re.sub(special, lambda found: LATEX.get(found[0], "$-$"), text)
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:
@@ -250,5 +253,5 @@ def _time(value: float, digits: int) -> str:
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:
-    n, low, high = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high))
-    return f"{n} ({low} to {high})"
+    n, *interval = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count))
+    return f"{n} ({' to '.join(interval)})" if interval else n

@@ -22,8 +22,8 @@ class Curve:
     landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported score of
     what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting` trials. started,
     ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]:
-    reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds of their processes then.
-    Raises ValueError for arrays of different lengths or without a trial.
+    reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds of their processes then. score: the
+    reported one's name. Raises ValueError for arrays of different lengths or without a trial.
     """
 
     landscape: str
@@ -36,6 +36,7 @@ class Curve:
     gpus: np.ndarray
     study: str = ""
     waiting: int = 0
+    score: str = "test_score"
 
     def __post_init__(self):
         lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
@@ -76,6 +77,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     absent = reported.isna().groupby(rows["landscape"]).transform("all")
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
+    rows["score"] = np.where(absent, told, score)
     lowest = rows.groupby("landscape")["reported"].min()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
     curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
@@ -208,13 +210,14 @@ def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFr
     last = np.maximum.accumulate(np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1))
     reported = rows["reported"].to_numpy(dtype=float)
     reached = np.where(last >= 0, reported[last], low)
-    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study, waiting=int((last < 0).sum()))
+    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study, waiting=int((last < 0).sum()), score=str(rows["score"].iloc[0]))
 
 
 def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """started, ended and gpus of a curve, in the order of the rows."""
     begin = rows["started_at"].min()
     started, ended = ((pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy() for name in ("started_at", "ended_at"))
+    started = np.where(np.isnan(started), ended, started)  # one that was lost before it began has taken no time
     gpus = rows["gpus"].astype(float).fillna(0.0).to_numpy()
     return started, ended, gpus if (gpus > 0).any() else np.ones(len(rows))
 

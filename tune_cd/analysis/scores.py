@@ -68,6 +68,19 @@ def score_names(trials: pd.DataFrame) -> list[str]:
     return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
 
 
+def score_words(trials: pd.DataFrame, score: str) -> str:
+    """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another metric. "score" where
+    trials have several metrics, and a score's own name where it is neither of the two."""
+    split = {"val_score": "validation", "test_score": "test"}.get(score)
+    if split is None or trials.empty:
+        return score if split is None else f"{split} score"
+    metrics = trials["metric_name"].unique()
+    said = (json.loads(text).get("test") for text in trials["config"].unique()) if score == "test_score" and "config" in trials else ()
+    benchmark = next((test for test in said if isinstance(test, str)), "split")
+    metric = metrics[0] if benchmark == "split" else f"{benchmark} medium mAP"
+    return f"{split} {metric if len(metrics) == 1 else 'score'}"
+
+
 def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
     """The same table with a column for every score of the `scores` map that it has no column for: to be asked for many of them."""
     maps = maps_of(trials, "scores")
@@ -103,6 +116,12 @@ def parameter_names(trials: pd.DataFrame) -> list[str]:
 def present(trials: pd.DataFrame) -> list[str]:
     """Those of `parameter_names` that some trial has."""
     return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
+
+
+def varied(trials: pd.DataFrame) -> tuple[str, ...]:
+    """Those of `present` that took several values."""
+    columns = {name: parameter(trials, name) for name in present(trials)}
+    return tuple(name for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) > 1)
 
 
 def settings(trials: pd.DataFrame) -> pd.DataFrame:

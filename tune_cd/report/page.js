@@ -4,7 +4,7 @@
 const KEY = `tune_cd report ${location.pathname}`;
 const CONFIG = { displayModeBar: false, responsive: false, displaylogo: false };
 const KINDS = { caution: "Caution" };
-const NUMERIC = /^[-+−]?\d[\d.,]*(e[-+]?\d+)?( ± [\d.,]+)?( ?%)?$|^–?$/; // a number in words, or none
+const NUMERIC = /^[-+−>]?\d[\d.,]*(e[-+]?\d+)?( ?± ?[\d.,]+)?( ?%)?( \([>\d.]+( to [>\d.]+)?\))?$|^[-–]?$/; // a number in words with its interval, or none
 const SVG = "http://www.w3.org/2000/svg";
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
@@ -136,7 +136,7 @@ function drawHeader() {
 
 /** A sentence with what stands between backticks as code. */
 function prose(text) {
-  return text.split("`").map((part, n) => (n % 2 ? make("code", {}, part) : part));
+  return text.split("`").map((part, n) => (n % 2 ? make("code", { class: part.length < 30 ? "short" : "" }, part) : part));
 }
 
 function drawSummary(one) {

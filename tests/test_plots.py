@@ -44,6 +44,23 @@ def test_points_diagonals_curves_and_the_best():
     assert steps == {"cd": [0.2, 0.2, 0.6, 0.6], "separate": [0.3, 0.4], "global": [0.1]}
 
 
+def test_a_searched_batch_size_is_no_fixed_one():
+    """The title has every size there was, and the diagonals say for which they are."""
+    table = trials([0.2, 0.6, 0.5]).assign(batch_size=[64, 512, 64])
+    figure = search_figure(table, ("separate", "global"), 64, 2, BOX)
+    assert figure.get_suptitle() == "glyphs, margin loss, b = 64, 512: study s"
+    assert {line.get_label() for line in figure.axes[0].get_lines()} == {"separate average at b = 64", "global average at b = 64"}
+    assert search_figure(trials([0.2]), ("separate",), 64, 2, BOX).get_suptitle() == "glyphs, margin loss, b = 64: study s"
+
+
+def test_no_legend_hides_a_curve():
+    figure = search_figure(pd.concat([trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(("S1", "S2", "S3", "without")))]), ("separate",), 64, 2, BOX)
+    figure.draw_without_rendering()
+    assert len(figure.legends) == 2 and all(axes.get_legend() is None for axes in figure.axes)
+    for legend in figure.legends:
+        assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
+
+
 def test_a_study_of_failures_is_drawn_as_such(tmp_path):
     figure = search_figure(trials([math.nan, math.nan]), ("separate",), 64, 2, BOX)
     figure.savefig(tmp_path / "f.png")

@@ -148,10 +148,15 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
         scores = {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
         if any(isfinite(score) for score in scores.values()):
             rows.append({name: part.problem[name] for name in ("dataset", "loss")} | {"source": "this table", "set_up": part.set_up} | scores)
-    datasets = {re.sub(r"-\d+$", "", str(row["dataset"])) for row in rows}
+    datasets = {published_name(row["dataset"]) for row in rows}
     published = [{"dataset": dataset, "source": source, "loss": loss, "set_up": ""} | scores for dataset, source, loss, scores in BASE_NUMBERS if dataset in datasets]
     table = pd.DataFrame([*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES]).sort_values("dataset", kind="stable", ignore_index=True)
     return table if table["set_up"].any() else table.drop(columns="set_up")
+
+
+def published_name(dataset: str | None) -> str:
+    """The name of the whole dataset of which this may be a subset, `name-<classes>`."""
+    return re.sub(r"-\d+$", "", str(dataset))
 
 
 def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:

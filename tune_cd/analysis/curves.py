@@ -214,10 +214,13 @@ def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFr
 
 
 def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """started, ended and gpus of a curve, in the order of the rows."""
+    """started, ended and gpus of a curve, in the order of the rows. Trials that were lost without a time to say took none, and changed
+    nothing: they count as the last to end."""
     begin = rows["started_at"].min()
     started, ended = ((pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy() for name in ("started_at", "ended_at"))
-    started = np.where(np.isnan(started), ended, started)  # one that was lost before it began has taken no time
+    lost = (rows["status"] != "completed").to_numpy()
+    ended = np.where(np.isnan(ended) & lost, np.nanmax(ended, initial=-np.inf) if np.isfinite(ended).any() else np.nan, ended)
+    started = np.where(np.isnan(started) & lost, ended, started)
     gpus = rows["gpus"].astype(float).fillna(0.0).to_numpy()
     return started, ended, gpus if (gpus > 0).any() else np.ones(len(rows))
 

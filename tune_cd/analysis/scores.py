@@ -54,8 +54,10 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
 
     Raises ValueError, with the names there are, for one that no trial has.
     """
-    if name in trials and (pd.api.types.is_numeric_dtype(trials[name]) or not trials[name].notna().any()):
-        return trials[name].astype(float)
+    if name in trials:
+        values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
+        if (values.notna() == trials[name].notna()).all():
+            return values
     maps = maps_of(trials, "scores")
     if not any(name in scores for scores in maps):
         raise ValueError(f"score {name!r}: one of {score_names(trials)}")

@@ -53,6 +53,15 @@ def test_a_searched_batch_size_is_no_fixed_one():
     assert search_figure(trials([0.2]), ("separate",), 64, 2, BOX).get_suptitle() == "glyphs, margin loss, b = 64: study s"
 
 
+def test_the_best_of_each_set_up_is_marked():
+    """With and without memory are two landscapes: a better score on one is no better place on the other."""
+    modes = [("without", "none", [0.3, 0.2]), ("S1", "variable", [0.1, 0.2])]
+    table = pd.concat([trials(scores, name).assign(config=f'{{"memory": "{memory}"}}', params=[{}, {}]) for name, memory, scores in modes], ignore_index=True)
+    plane = search_figure(table, ("separate",), 64, 2, BOX).axes[0]
+    [rings] = [c for c in plane.collections if c.get_label() == "best of each set-up"]
+    assert {tuple(place) for place in np.asarray(rings.get_offsets())} == {tuple(table.loc[row, ["Lambda_p", "Lambda_e"]]) for row in (0, 3)}
+
+
 def test_no_legend_hides_a_curve():
     figure = search_figure(pd.concat([trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(("S1", "S2", "S3", "without")))]), ("separate",), 64, 2, BOX)
     figure.draw_without_rendering()

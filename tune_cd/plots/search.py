@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
-from tune_cd.analysis import best_so_far, best_trial
+from tune_cd.analysis import best_so_far, best_trial, parts_of
 from tune_cd.plots.style import AVERAGES, BLACK, COLOUR_MAP, LARGE, VERMILION, label, plain, styles_of
 
 
@@ -47,10 +47,11 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
     lost = trials[trials["val_score"].isna()]
     if len(lost):
         axes.scatter(lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3)
-    best = best_trial(trials)
-    if best is not None:
-        axes.scatter(best["Lambda_p"], best["Lambda_e"], s=260, facecolors="none", edgecolors=VERMILION, linewidths=2, label="best", zorder=4, clip_on=False)
-        axes.figure.colorbar(drawn, ax=axes, label=f"validation {best['metric_name']}")
+    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
+    if bests:
+        places, text = pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]], "best" if len(bests) == 1 else "best of each set-up"
+        axes.scatter(*places.to_numpy().T, s=260, facecolors="none", edgecolors=VERMILION, linewidths=2, label=text, zorder=4, clip_on=False)
+        axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label("Lambda_p"), ylabel=label("Lambda_e"))
     axes.set_aspect("equal")
     axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6)

@@ -74,9 +74,20 @@ def test_every_python_example_compiles():
 @pytest.mark.slow
 @pytest.mark.parametrize("shorter", [["--set", "images_seen=6400"], pytest.param([], marks=pytest.mark.faults)], ids=["a quarter", "whole"])
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_path, shorter):
-    """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each. What the README shows of the
-    report's figures works on it as it stands there."""
-    command = [sys.executable, "-m", "tune_cd.run", "--address", "local", "--results", "results", "--study", "mine", *shorter]
+    """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each. What the README shows
+    of the report's figures works on it as it stands there."""
+    command = [
+        sys.executable,
+        "-m",
+        "tune_cd.run",
+        "--address",
+        "local",
+        "--results",
+        "results",
+        "--study",
+        "mine",
+        *shorter,
+    ]
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = results.read(tmp_path / "results")

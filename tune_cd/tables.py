@@ -103,12 +103,14 @@ def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 
 
 def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Sequence[str] = ()) -> pd.DataFrame:
-    """The best balance of every problem and set-up, as in `ssec:best_hp_values` (there with batch_size 64; None: of all).
+    """The best balance of every problem and set-up, as in `ssec:best_hp_values` (there with batch_size 64; None: of
+    all).
 
-    Chosen by the validation score, means over the seeds of a setting. each: columns whose values have rows of their own too, such as
-    "study". set_up: what tells a row's set-up from the table's others, a column where there are several. seeds: trainings of the best
-    setting; test_ci: half the 95 % interval of its mean over them (Student's t), NaN below two. alike: how many settings have a score within ALIKE
-    of the best, itself included; alike_Lambda_p, alike_Lambda_e: the range of their weights. Parts without a completed trial have no row.
+    Chosen by the validation score, means over the seeds of a setting. each: columns whose values have rows of their own
+    too, such as "study". set_up: what tells a row's set-up from the table's others, a column where there are several.
+    seeds: trainings of the best setting; test_ci: half the 95 % interval of its mean over them (Student's t), NaN below
+    two. alike: how many settings have a score within ALIKE of the best, itself included; alike_Lambda_p,
+    alike_Lambda_e: the range of their weights. Parts without a completed trial have no row.
     """
     rows = []
     for part in comparable(trials):
@@ -120,7 +122,18 @@ def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Seque
     return table if table["set_up"].any() else table.drop(columns="set_up")
 
 
-BEST = ["Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "seeds", "test_ci", "alike", "alike_Lambda_p", "alike_Lambda_e"]
+BEST = [
+    "Lambda_p",
+    "Lambda_e",
+    "batch_size",
+    "val_score",
+    "test_score",
+    "seeds",
+    "test_ci",
+    "alike",
+    "alike_Lambda_p",
+    "alike_Lambda_e",
+]
 
 
 def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
@@ -130,27 +143,45 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     if best is None:
         return None
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
-    interval = student.ppf(0.975, best["seeds"] - 1) * best["test_std"] / np.sqrt(best["seeds"]) if best["seeds"] > 1 else np.nan
+    interval = (
+        student.ppf(0.975, best["seeds"] - 1) * best["test_std"] / np.sqrt(best["seeds"])
+        if best["seeds"] > 1
+        else np.nan
+    )
     found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
     return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this table's own.
+    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this
+    table's own.
 
-    One row a source; columns dataset, source, loss, set_up where the table has several of one problem, and BASE_SCORES, NaN where not given. The
-    published rows are those of the table's datasets, whole or a subset, which keeps its own name (`name-<classes>`). The table's rows are
-    its best balance of each problem and set-up by validation, means over seeds, where that has one of BASE_SCORES.
+    One row a source; columns dataset, source, loss, set_up where the table has several of one problem, and BASE_SCORES,
+    NaN where not given. The published rows are those of the table's datasets, whole or a subset, which keeps its own
+    name (`name-<classes>`). The table's rows are its best balance of each problem and set-up by validation, means over
+    seeds, where that has one of BASE_SCORES.
     """
     rows = []
     for part in comparable(trials):
         best = best_trial(means_over_settings(part.trials))
-        scores = {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
+        scores = (
+            {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
+        )
         if any(isfinite(score) for score in scores.values()):
-            rows.append({name: part.problem[name] for name in ("dataset", "loss")} | {"source": "this table", "set_up": part.set_up} | scores)
+            rows.append(
+                {name: part.problem[name] for name in ("dataset", "loss")}
+                | {"source": "this table", "set_up": part.set_up}
+                | scores
+            )
     datasets = {published_name(row["dataset"]) for row in rows}
-    published = [{"dataset": dataset, "source": source, "loss": loss, "set_up": ""} | scores for dataset, source, loss, scores in BASE_NUMBERS if dataset in datasets]
-    table = pd.DataFrame([*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES]).sort_values("dataset", kind="stable", ignore_index=True)
+    published = [
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": ""} | scores
+        for dataset, source, loss, scores in BASE_NUMBERS
+        if dataset in datasets
+    ]
+    table = pd.DataFrame(
+        [*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES]
+    ).sort_values("dataset", kind="stable", ignore_index=True)
     return table if table["set_up"].any() else table.drop(columns="set_up")
 
 
@@ -177,8 +208,8 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
 
-    trials: of the experiment's searches, with any schedule (decay: every one but "constant"). Raises ValueError for a mixture of
-    problems, or of set-ups that differ in more than MEMORY_FIELDS.
+    trials: of the experiment's searches, with any schedule (decay: every one but "constant"). Raises ValueError for a
+    mixture of problems, or of set-ups that differ in more than MEMORY_FIELDS.
     """
     require_one(trials, but=MEMORY_FIELDS)
     decayed = trials["config"].map(lambda config: json.loads(config).get("schedule", "constant") != "constant")
@@ -213,7 +244,18 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
     return "\n".join([*lines, r"\end{table}"])
 
 
-LATEX = {"Λp": r"$\Lambda_p$", "Λe": r"$\Lambda_e$", "\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$", "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+LATEX = {
+    "Λp": r"$\Lambda_p$",
+    "Λe": r"$\Lambda_e$",
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "Λ": r"$\Lambda$",
+    "Δ": r"$\Delta$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+}
 LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 MINUS = r"(?<![\w.])-(?=\d)"
 """A sign, where a hyphen has something before it."""
@@ -231,7 +273,8 @@ def _text(table: pd.DataFrame) -> list[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for nothing."""
+    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
+    nothing."""
     if isinstance(value, tuple):
         return " to ".join(dict.fromkeys(map(cell_text, value)))
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
@@ -258,5 +301,7 @@ def _time(value: float, digits: int) -> str:
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:
-    n, *interval = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count))
+    n, *interval = (
+        f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count)
+    )
     return f"{n} ({' to '.join(interval)})" if interval else n

@@ -13,17 +13,27 @@ from math import prod
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, require_one, score_column, score_words, settings
+from tune_cd.analysis.scores import (
+    octaves,
+    parameter,
+    parameter_names,
+    require_one,
+    score_column,
+    score_words,
+    settings,
+)
 from tune_cd.space import KEY_DIGITS
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e, n_b].
+    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e,
+    n_b].
 
     score: its name. names, ticks: the axes and their values, ascending (a value is NaN where trials do not say it).
-    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard deviation,
-    NaN below two. lost: trainings that ended without the score (diverged, failed, stopped). words: the score as an axis says it.
+    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard
+    deviation, NaN below two. lost: trainings that ended without the score (diverged, failed, stopped). words: the score
+    as an axis says it.
     """
 
     score: str

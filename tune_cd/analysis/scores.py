@@ -17,30 +17,40 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these have no common scale."""
 
 SET_UP = (
-    "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin", "temperature", "distance", "q",
-    "augmentation", "precision", "learning_rate", "memory_size", "memory_start", "evaluations", "probe_epochs", "test", "test_image_size",
+    "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
+    "temperature", "distance", "q", "augmentation", "precision", "learning_rate", "memory_size", "memory_start",
+    "evaluations", "probe_epochs", "test", "test_image_size",
 )  # fmt: skip
-"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
-are of different landscapes. A user's own configuration may have any fields; only these are compared, where they were not searched.
-Where set-ups have to be told apart, the first ones are named first."""
+"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that
+differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
+where they were not searched. Where set-ups have to be told apart, the first ones are named first."""
 
-BEFORE = {"weights": "none", "embedding": 0, "optimizer": "sgd", "schedule": "constant", "memory": "none", "test": "split"}
+BEFORE = {
+    "weights": "none",
+    "embedding": 0,
+    "optimizer": "sgd",
+    "schedule": "constant",
+    "memory": "none",
+    "test": "split",
+}
 """Fields that configurations stored by the first version lack, and what every training of that version had."""
 
 WITHOUT_EFFECT = {
-    "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"), "test_image_size": ("test", "split"),
-    "temperature": ("loss", "margin"), "margin": ("loss", "infonce"), "q": ("loss", "infonce"), "probe_epochs": ("task", "dml"),
+    "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"),
+    "test_image_size": ("test", "split"), "temperature": ("loss", "margin"), "margin": ("loss", "infonce"),
+    "q": ("loss", "infonce"), "probe_epochs": ("task", "dml"),
 }  # fmt: skip
-"""Field of SET_UP -> another field, and its value where the first has no effect on a training (SGD's rate is within Lambda)."""
+"""Field of SET_UP -> another field, and its value where the first has no effect on a training (SGD's rate is within
+Lambda)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Trainings whose scores have a common scale: the rows of one problem and set-up, from any number of studies.
 
-    problem: PROBLEM's fields, None where rows do not say; where they name no dataset it is their study. set_up: what tells its set-up
-    from the table's others of this problem, as few fields as do. words: what tells it from all of the table's other parts. Both are "" where
-    there is no other.
+    problem: PROBLEM's fields, None where rows do not say; where they name no dataset it is their study. set_up: what
+    tells its set-up from the table's others of this problem, as few fields as do. words: what tells it from all of the
+    table's other parts. Both are "" where there is no other.
     """
 
     problem: dict[str, str | None]
@@ -71,13 +81,17 @@ def score_names(trials: pd.DataFrame) -> list[str]:
 
 
 def score_words(trials: pd.DataFrame, score: str) -> str:
-    """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another metric. "score" where
-    trials have several metrics, and a score's own name where it is neither of the two."""
+    """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another
+    metric. "score" where trials have several metrics, and a score's own name where it is neither of the two."""
     split = {"val_score": "validation", "test_score": "test"}.get(score)
     if split is None or trials.empty:
         return score if split is None else f"{split} score"
     metrics = trials["metric_name"].unique()
-    said = (json.loads(text).get("test") for text in trials["config"].unique()) if score == "test_score" and "config" in trials else ()
+    said = (
+        (json.loads(text).get("test") for text in trials["config"].unique())
+        if score == "test_score" and "config" in trials
+        else ()
+    )
     benchmark = next((test for test in said if isinstance(test, str)), "split")
     metric = metrics[0] if benchmark == "split" else f"{benchmark} medium mAP"
     return f"{split} {metric if len(metrics) == 1 else 'score'}"
@@ -145,11 +159,13 @@ def octaves(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
-    """Raises ValueError, saying what there is, if trials differ in a field of PROBLEM, or of SET_UP other than `but`."""
+    """Raises ValueError, saying what there is, if trials differ in a field of PROBLEM, or of SET_UP other than
+    `but`."""
     named = _named(trials)
     several = [name for name in PROBLEM if name in named and named[name].nunique() > 1]
     if several:
-        raise ValueError(f"trials of more than one {' and '.join(several)}: {named[several].drop_duplicates().values.tolist()}; select one")
+        there_are = named[several].drop_duplicates().values.tolist()
+        raise ValueError(f"trials of more than one {' and '.join(several)}: {there_are}; select one")
     if "config" in trials and len(trials):
         said = [json.loads(text) for text in set_ups(trials, but).unique() if text != "{}"]
         differing = {name: sorted({_value(one, name) for one in said}) for name in _differing(said)}
@@ -158,10 +174,11 @@ def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
 
 
 def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]:
-    """The parts of a table, each of one problem and set-up: scores of different parts are never averaged or chosen among.
+    """The parts of a table, each of one problem and set-up: scores of different parts are never averaged or chosen
+    among.
 
-    but: fields of SET_UP that may differ within a part. Rows that do not say their set-up, as of trainings that were lost, count with
-    the most frequent one of their study and search, or else of their problem.
+    but: fields of SET_UP that may differ within a part. Rows that do not say their set-up, as of trainings that were
+    lost, count with the most frequent one of their study and search, or else of their problem.
     """
     rows = _named(trials).reset_index(drop=True)  # labels of tables that were put together repeat
     rows["set_up"] = set_ups(rows, but) if "config" in rows else "{}"
@@ -173,7 +190,11 @@ def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]
         telling = _telling(list(maps.values()), SET_UP)
         of_problem = {name: value if pd.notna(value) else None for name, value in zip(fields, key)}
         for text, part in problem.groupby(said):
-            set_up = " ".join(f"{name}={_value(maps[text], name)}" for name in telling if name in maps[text] or name not in WITHOUT_EFFECT)
+            set_up = " ".join(
+                f"{name}={_value(maps[text], name)}"
+                for name in telling
+                if name in maps[text] or name not in WITHOUT_EFFECT
+            )
             words = [of_problem[name] for name in told if of_problem[name] is not None] + [set_up] * bool(set_up)
             yield Part(of_problem, set_up, " ".join(words), trials.iloc[part.index])
 
@@ -184,7 +205,8 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
-    """The SET_UP fields other than `but` that each trial's configuration has and no search chose, as JSON; "{}" for none."""
+    """The SET_UP fields other than `but` that each trial's configuration has and no search chose, as JSON; "{}" for
+    none."""
     searched = [tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")]
     left_out = tuple(name for name in SET_UP if name in but)
     texts = [_set_up(config, (*names, *left_out)) for config, names in zip(trials["config"], searched)]
@@ -198,7 +220,9 @@ def _set_up(config: str, left_out: tuple[str, ...]) -> str:
         return "{}"  # a user's own
     said = BEFORE | {name: value for name, value in said.items() if value is not None}
     idle = {name for name, (other, value) in WITHOUT_EFFECT.items() if said.get(other) == value}
-    return json.dumps({name: said[name] for name in SET_UP if name in said and name not in idle and name not in left_out})
+    return json.dumps(
+        {name: said[name] for name in SET_UP if name in said and name not in idle and name not in left_out}
+    )
 
 
 def _named(trials: pd.DataFrame) -> pd.DataFrame:
@@ -217,7 +241,11 @@ def _filled(rows: pd.DataFrame) -> pd.Series:
         return rows["set_up"]
     for by in (["study", "search"], []):
         fields = [name for name in by if name in rows]
-        groups = known.groupby([rows[name] for name in fields], dropna=False) if fields else known.groupby(np.zeros(len(rows)))
+        groups = (
+            known.groupby([rows[name] for name in fields], dropna=False)
+            if fields
+            else known.groupby(np.zeros(len(rows)))
+        )
         known = known.fillna(groups.transform(lambda values: values.mode().get(0, np.nan)).astype(object))
     return known.fillna("{}")
 

@@ -59,10 +59,20 @@ def _draw_curves(axes: Axes, methods: Mapping[str, pd.DataFrame], styles: Mappin
     """Bands beneath, means above, marks apart from those of the other curves; each holds from where it was reached."""
     for i, (method, curve) in enumerate(methods.items()):
         style, points = styles[method], len(curve)
-        axes.fill_between(curve.index, curve["low"], curve["high"], step="post", color=style.colour, alpha=0.15, linewidth=0, label=method)
+        axes.fill_between(
+            curve.index,
+            curve["low"],
+            curve["high"],
+            step="post",
+            color=style.colour,
+            alpha=0.15,
+            linewidth=0,
+            label=method,
+        )
         every = max(1, points // 8)
         axes.plot(
-            curve.index, curve["mean"], color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.7, drawstyle="steps-post",
+            curve.index, curve["mean"], color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.7,
+            drawstyle="steps-post",
             markevery=((i * every) // max(1, len(methods)), every), label=method, zorder=3,
         )  # fmt: skip
     if next(iter(methods.values())).index.name != "trials":

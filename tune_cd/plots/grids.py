@@ -53,10 +53,14 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
         panel.tick_params(labelbottom=True)  # also above a square of the last row that has none
-    below, beside = (panels[0, 0].set_xlabel, panels[0, 0].set_ylabel) if len(slices) == 1 else (figure.supxlabel, figure.supylabel)
+    below, beside = (
+        (panels[0, 0].set_xlabel, panels[0, 0].set_ylabel) if len(slices) == 1 else (figure.supxlabel, figure.supylabel)
+    )
     below(label(grid.names[0]), fontsize=NORMAL)
     beside(label(grid.names[1]), fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30)
+    figure.colorbar(
+        ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
+    )
     _legend(figure, grid, _shown(grid, averages), top)
     return figure
 
@@ -78,7 +82,9 @@ def plane(
     tick, place = max(asked, key=lambda pair: np.nanmax(grid.values[pair[1]], initial=-np.inf))
     values = grid.values[place]
     if not np.isfinite(values).any():
-        return empty_figure(f"No cell with {grid.names[2]} = {tick:g} has a {grid.words or label(grid.score)}: no trial has completed.")
+        return empty_figure(
+            f"No cell with {grid.names[2]} = {tick:g} has a {grid.words or label(grid.score)}: no trial has completed."
+        )
     shape = _shape(grid)
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
     axes = figure.subplots()

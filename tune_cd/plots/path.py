@@ -20,13 +20,16 @@ CROWDED = 30.0  # square points that a number may share with others
 SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
 
 
-def path_figure(trials: pd.DataFrame, batch_size: int | None = None, plane: tuple[str, str] = ("Lambda_p", "Lambda_e")) -> Figure:
+def path_figure(
+    trials: pd.DataFrame, batch_size: int | None = None, plane: tuple[str, str] = ("Lambda_p", "Lambda_e")
+) -> Figure:
     """Every line search as a line through its points, trials numbered in the order of asking, start and best marked.
 
-    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with line
-    searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch size. A
-    setting that was trained with several seeds is drawn once, with its mean. plane: the two parameters, which are > 0. Numbers that would
-    overlap are left out. Raises ValueError for trials of more than one study, and parameters that no trial has.
+    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with
+    line searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch
+    size. A setting that was trained with several seeds is drawn once, with its mean. plane: the two parameters, which
+    are > 0. Numbers that would overlap are left out. Raises ValueError for trials of more than one study, and
+    parameters that no trial has.
     """
     if trials["study"].nunique() > 1:
         raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
@@ -39,7 +42,10 @@ def path_figure(trials: pd.DataFrame, batch_size: int | None = None, plane: tupl
     x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
     rows = rows.assign(x=x, y=y).dropna(subset=["x", "y"])
     if rows.empty:
-        return empty_figure(f"There is no trial with {plane[0]} and {plane[1]}" + (f" and b = {batch_size}." if batch_size is not None else "."))
+        return empty_figure(
+            f"There is no trial with {plane[0]} and {plane[1]}"
+            + (f" and b = {batch_size}." if batch_size is not None else ".")
+        )
     figure = new_figure(7.6, 6.9)
     axes = figure.subplots()
     drawn = search_lines(rows, plane)

@@ -35,7 +35,15 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
     line = np.array([low, high])
     for average in averages:
         style = AVERAGES[average]
-        axes.plot(line, line * balance.ratio(average, batch_size, k), linestyle=style.line, color=style.colour, linewidth=1.5, label=f"{average} average{at}", zorder=1)
+        axes.plot(
+            line,
+            line * balance.ratio(average, batch_size, k),
+            linestyle=style.line,
+            color=style.colour,
+            linewidth=1.5,
+            label=f"{average} average{at}",
+            zorder=1,
+        )
     scored = trials[trials["val_score"].notna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
     styles = styles_of(trials["search"])
@@ -49,12 +57,26 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
         axes.scatter(lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3)
     bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
     if bests:
-        places, text = pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]], "best" if len(bests) == 1 else "best of each set-up"
-        axes.scatter(*places.to_numpy().T, s=260, facecolors="none", edgecolors=VERMILION, linewidths=2, label=text, zorder=4, clip_on=False)
+        places, text = (
+            pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]],
+            "best" if len(bests) == 1 else "best of each set-up",
+        )
+        axes.scatter(
+            *places.to_numpy().T,
+            s=260,
+            facecolors="none",
+            edgecolors=VERMILION,
+            linewidths=2,
+            label=text,
+            zorder=4,
+            clip_on=False,
+        )
         axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label("Lambda_p"), ylabel=label("Lambda_e"))
     axes.set_aspect("equal")
-    axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6)
+    axes.figure.legend(
+        *axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6
+    )
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:

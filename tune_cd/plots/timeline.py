@@ -16,10 +16,11 @@ UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
 
 
 def timeline_figure(trials: pd.DataFrame) -> Figure:
-    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there can be. In the
-    bars where they have room: the trial's number, and below it its search where there are several.
+    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there
+    can be. In the bars where they have room: the trial's number, and below it its search where there are several.
 
-    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the title.
+    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the
+    title.
     """
     timed = trials.assign(**{name: pd.to_datetime(trials[name], utc=True) for name in ("started_at", "ended_at")})
     timed = timed[timed["ended_at"] >= timed["started_at"]]  # False where either is null
@@ -102,4 +103,14 @@ def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.nda
             named = several and width / ends.max() > 0.0066 * len(search)
             box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
             text = f"{number}\n{search}" if named else str(number)
-            axes.text(x + width / 2, row, text, ha="center", va="center", fontsize=SMALL - 1, linespacing=0.95, bbox=box, clip_on=True)
+            axes.text(
+                x + width / 2,
+                row,
+                text,
+                ha="center",
+                va="center",
+                fontsize=SMALL - 1,
+                linespacing=0.95,
+                bbox=box,
+                clip_on=True,
+            )

@@ -37,12 +37,14 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s")
     watch = f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given"
     top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
-    top.add_argument("--figures", type=Path, metavar="DIR", help="also write figures and tables of each study there")
+    figures = "also write figures and tables of each study there; exit status 1 where some could not be made"
+    top.add_argument("--figures", type=Path, metavar="DIR", help=figures)
     return top
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the page; 0, or 2 with a message for what cannot be read or written, 1 where figures or tables are missing, by name."""
+    """Write the page; 0, or 2 with a message for what cannot be read or written, 1 where figures or tables are missing,
+    by name."""
     options = parser().parse_args(argv)
     missing: dict[str, str] = {}
     try:
@@ -87,8 +89,9 @@ def _write(options: argparse.Namespace) -> dict[str, str]:
             continue
         if not said:
             number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-            studies = len({study["study"] for study in found["studies"]})  # one may be shown in several parts
-            print(f"{number} trial{'s' * (number != 1)} of {studies} stud{'y' if studies == 1 else 'ies'}: {options.output}", flush=True)
+            count = len({study["study"] for study in found["studies"]})  # one may be shown in several parts
+            studies = "1 study" if count == 1 else f"{count} studies"
+            print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
             said = True
         if not live:
             break

@@ -34,7 +34,8 @@ class Written:
     failed: dict[str, str] = field(default_factory=dict)
 
     def attempt(self, name: str, make: Callable[[], Sequence[Path]]) -> None:
-        """Add the files that `make` writes. What it raises costs no other figure; but for OSError, which goes through."""
+        """Add the files that `make` writes. What it raises costs no other figure; but for OSError, which goes
+        through."""
         try:
             self.files += make()
         except OSError:
@@ -54,7 +55,8 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
 
 
 def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
-    """(folder with a slash behind it, its figures): those of all trials, of each study, and of each of its problems and set-ups."""
+    """(folder with a slash behind it, its figures): those of all trials, of each study, and of each of its problems and
+    set-ups."""
     yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
         place, used = f"{check_name(str(study))}/", set()
@@ -100,14 +102,24 @@ def figures_of(trials: pd.DataFrame) -> Named:
     axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
     balanced, words = tuple(axes[:2]) == BALANCE[:2], score_words(trials, score)
     if is_grid(cells, axes[:2]):
-        yield from _landscapes(cells, score) if balanced else [("landscape", lambda: plots.grid_slices(grid(cells, score, axes)))]
+        yield from (
+            _landscapes(cells, score)
+            if balanced
+            else [("landscape", lambda: plots.grid_slices(grid(cells, score, axes)))]
+        )
         trials_on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
     else:
         trials_on_paths = trials
     searches = trials_on_paths[~trials_on_paths["search"].isin(BASELINES)]
     if len(axes) >= 2 and len(trials_on_paths):
-        yield "path", lambda: plots.path_figure(searches if len(searches) else trials_on_paths, plane=(axes[0], axes[1]))
-    yield "sub-losses", lambda: plots.sublosses_figure(terms, words) if len(terms := sublosses(trials, score)) else None  # fig:sublosses
+        yield (
+            "path",
+            lambda: plots.path_figure(searches if len(searches) else trials_on_paths, plane=(axes[0], axes[1])),
+        )
+    yield (
+        "sub-losses",
+        lambda: plots.sublosses_figure(terms, words) if len(terms := sublosses(trials, score)) else None,
+    )  # fig:sublosses
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:
@@ -116,20 +128,34 @@ def _landscapes(cells: pd.DataFrame, score: str) -> Named:
     yield "landscape", lambda: plots.grid_slices(grid(cells, score), averages, k)  # fig:hp_omniglot
     sizes = cells["batch_size"].unique()
     for size in sorted(sizes.dropna()):
-        yield f"landscape-{size}", lambda size=size: plots.plane(grid(cells, score), size, averages, k, select=grid(cells))  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+        yield (
+            f"landscape-{size}",
+            lambda size=size: plots.plane(grid(cells, score), size, averages, k, select=grid(cells)),
+        )  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
     if len(sizes.dropna()) > 1:
-        yield "balance-gain", lambda: plots.gain_figure(balance_gain(grid(cells, score), k, averages, select=grid(cells)), score_words(cells, score))  # fig:balance_gain
+        yield (
+            "balance-gain",
+            lambda: plots.gain_figure(
+                balance_gain(grid(cells, score), k, averages, select=grid(cells)), score_words(cells, score)
+            ),
+        )  # fig:balance_gain
 
 
 def figures_of_study(trials: pd.DataFrame) -> Named:
     """What a study's trials show whatever their set-ups."""
-    yield "timeline", lambda: plots.timeline_figure(trials) if trials[["started_at", "ended_at"]].notna().all(axis=1).any() else None
+    yield (
+        "timeline",
+        lambda: plots.timeline_figure(trials) if trials[["started_at", "ended_at"]].notna().all(axis=1).any() else None,
+    )
 
 
 def figures_of_all(trials: pd.DataFrame) -> Named:
     """What compares searches across studies, and what needs no trial at all."""
     for over in OVER:
-        yield f"curves-{over.replace('_', '-')}", lambda over=over: _curves(trials, over)  # fig:hpo_curves, fig:omniglot3D
+        yield (
+            f"curves-{over.replace('_', '-')}",
+            lambda over=over: _curves(trials, over),
+        )  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
         return  # nothing of a loss's two terms
     yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
@@ -146,10 +172,14 @@ def _curves(trials: pd.DataFrame, over: str) -> Figure | None:
         if shown and all(_known(curve, over, on_gpus) for curve in shown):
             bands[landscape] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
             best[landscape] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
-            words[landscape] = score_words(trials[trials["study"].isin([curve.study for curve in shown])], shown[0].score)
+            words[landscape] = score_words(
+                trials[trials["study"].isin([curve.study for curve in shown])], shown[0].score
+            )
     if len(set(words.values())) == 1:
         return plots.curves_figure(bands, f"{words.popitem()[1]} of the best so far", best)
-    bands, best = ({f"{landscape}: {words[landscape]}": value for landscape, value in found.items()} for found in (bands, best))
+    bands, best = (
+        {f"{landscape}: {words[landscape]}": value for landscape, value in found.items()} for found in (bands, best)
+    )
     return plots.curves_figure(bands, "score of the best so far", best) if bands else None
 
 

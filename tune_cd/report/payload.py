@@ -14,7 +14,16 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import Curve, cells, curves_of, search_lines
-from tune_cd.analysis.scores import BALANCE, parameter, parts_of, present, score_column, score_names, score_words, with_scores
+from tune_cd.analysis.scores import (
+    BALANCE,
+    parameter,
+    parts_of,
+    present,
+    score_column,
+    score_names,
+    score_words,
+    with_scores,
+)
 from tune_cd.redaction import redact
 from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
 from tune_cd.report.side_tables import compared_studies, of_study
@@ -86,7 +95,11 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
 def _scores(trials: pd.DataFrame) -> list[str]:
     """The scores to choose from: the split's own, the terms, then the rest without what repeats those or counts pairs."""
     metric = trials["metric_name"].iloc[0]
-    names = [name for name in score_names(trials) if name not in (metric, f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")]
+    names = [
+        name
+        for name in score_names(trials)
+        if name not in (metric, f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")
+    ]
     first = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if name in names]
     return (first + [name for name in names if name not in first])[:SCORES]
 

@@ -7,11 +7,10 @@ import pandas as pd
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.report.findings import Findings, averages_of, per_class
-from tune_cd.report.printed import HEADS, methods, readable, searched
+from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
 from tune_cd.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
-ALIKE = "within 1 %: settings, the best included, whose validation score is at most so much below the best one's, and the range of their weights."
 TERMS = "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."
 
 
@@ -22,7 +21,7 @@ def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]
         tables.append(_gain(whole))
     best = best_values(trials)
     if len(best):
-        tables.append(_table("Best balance", readable(best), ALIKE))
+        tables.append(_table("Best balance", readable(best), WITHIN))
     curves = curves_of(trials)
     compared = methods(curves, SEARCHES) if len(curves) > 1 else None
     if compared is not None:
@@ -41,14 +40,24 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
             if set(part.trials["search"]) >= {"S1", "S3"}:
                 modes = memory_modes(part.trials).reset_index(names="balance")
                 name = f"{study}: {part.words}" if part.words else study
-                tables.append(_table(f"Cross-batch memory, {name}", readable(modes), "Best of each mode by validation; R@1 on the test split."))
+                tables.append(
+                    _table(
+                        f"Cross-batch memory, {name}",
+                        readable(modes),
+                        "Best of each mode by validation; R@1 on the test split.",
+                    )
+                )
     for landscape, curves in grouped(curves_of(trials), "landscape").items():
-        compared = methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20")) if len({curve.study for curve in searched(curves)}) > 1 else None
+        compared = (
+            methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20"))
+            if len({curve.study for curve in searched(curves)}) > 1
+            else None
+        )
         if compared is not None:
             tables.append(_table(f"Searches on {landscape}, all studies", compared[0].reset_index(), compared[1]))
     best = best_values(trials, each=["study"])
     if len(best):
-        tables.append(_table("Best balances", readable(best), ALIKE))
+        tables.append(_table("Best balances", readable(best), WITHIN))
     return tables
 
 

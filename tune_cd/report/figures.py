@@ -62,8 +62,9 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
         place, used = f"{check_name(str(study))}/", set()
         yield place, figures_of_study(rows)
         for words, part in parts_of(rows):
-            short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
-            name = next(name for name in (short, *(f"{short}-{n}" for n in range(2, 10**6))) if name not in used)
+            name = short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
+            while name in used:
+                name = f"{short}-{len(used) + 1}" if name == short else f"{name}-"
             used.add(name)
             yield f"{place}{name}/" if words else place, figures_of(part.reset_index(drop=True))
 

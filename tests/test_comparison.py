@@ -41,15 +41,34 @@ def test_means_over_time_are_those_of_steps(over):
     assert mean.index.name == over and mean.index[0] == 0 and mean.index[-1] == pytest.approx(8 * scale)
     for clock, value in mean["mean"].items():
         steps = [[0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended * scale <= clock + 1e-9)][-1] for c in curves]
-        assert value == pytest.approx(np.mean(steps))
+        assert value == pytest.approx(np.mean(steps)) if clock + 1e-9 >= 0.5 * scale else np.isnan(value), (
+            "nothing before the first trial ended"
+        )
 
 
 @pytest.mark.parametrize("over", ["trials", "seconds", "gpu_seconds"])
 @pytest.mark.parametrize("count", [1, 2, FEWEST - 1, FEWEST, FEWEST + 1])
 def test_less_than_eight_searches_have_no_interval(count, over):
     mean = mean_curve([curve([0.2 + 0.01 * seed, 0.4], seed) for seed in range(count)], over)
-    assert FEWEST == 8 and (mean["searches"] == count).all() and mean["mean"].notna().all() and mean["mean"].iloc[-1] == pytest.approx(0.4)
-    assert (mean[["low", "high"]].notna() if count >= FEWEST else mean[["low", "high"]].isna()).all(axis=None)
+    assert FEWEST == 8 and (mean["searches"] == count).all() and mean["mean"].iloc[-1] == pytest.approx(0.4)
+    assert mean["mean"].notna().equals(pd.Series(mean.index >= 1 - 1e-9, index=mean.index)), (
+        "from the end of the first trial on"
+    )
+    assert (
+        mean[["low", "high"]].notna().eq(mean["mean"].notna(), axis=0)
+        if count >= FEWEST
+        else mean[["low", "high"]].isna()
+    ).all(axis=None)
+
+
+def test_there_is_no_curve_before_there_is_a_score():
+    """The lowest of the landscape was not reached by a search whose first trials failed; beside another's score it
+    counts as that."""
+    waits, found = replace(curve([0.0, 0.0, 0.4]), waiting=2), replace(curve([0.0, 0.6, 0.6], 1), waiting=1)
+    assert mean_curve([waits])["mean"].tolist() == pytest.approx([np.nan, np.nan, 0.4], nan_ok=True)
+    assert mean_curve([waits, found])["mean"].tolist() == pytest.approx([np.nan, 0.3, 0.5], nan_ok=True)
+    never = replace(curve([np.nan, np.nan]), waiting=2)
+    assert mean_curve([never])["mean"].isna().all() and mean_curve([never], "seconds")["mean"].isna().all()
 
 
 def test_bootstrap_intervals_hold_the_mean():
@@ -87,7 +106,9 @@ def test_the_numbers_of_a_table_by_hand():
     assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(student.ppf(0.975, 1) * aucs.std(ddof=1) / 2**0.5)
     assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.gpu95 == pytest.approx(6.0) and row.stuck == 0.5
     other = summary(curves).set_index("method").loc["b"]
-    assert (other.n95, other.t95, other.gpu95, other.stuck, other.n95_low, other.n95_high) == (inf, inf, inf, 1.0, inf, inf)
+    assert (other.n95, other.t95, other.gpu95, other.stuck) == (inf, inf, inf, 1.0) and np.isnan(
+        [other.n95_low, other.n95_high]
+    ).all()
     assert np.isnan(other.auc5_ci) and summary(curves)[[f"d{k}" for k in BUDGETS]].isna().all(axis=None)
 
 
@@ -174,11 +195,19 @@ def test_a_search_that_holds_the_best_is_not_stuck_whatever_the_sign(shift):
 
 
 def test_the_interval_of_n95_is_that_of_resampling():
-    """One of two searches is there after 1 trial, the other after 3: means of resamples are there after 1, or 3."""
-    row = summary([curve([1.0, 1.0, 1.0], 0), curve([0.1, 0.1, 1.0], 1)]).iloc[0]
-    assert (row.n95, row.n95_low, row.n95_high) == (3, 1, 3)
-    never = summary([curve([1.0], 0), curve([0.1], 1)]).iloc[0]
+    """Seven of eight searches are there after 1 trial: means of resamples are there at once where the eighth is not
+    among them."""
+    quick, slow = ([curve(reached, seed) for seed in range(FEWEST)] for reached in ([1.0, 1.0, 1.0], [0.1, 0.1, 1.0]))
+    row = summary([quick[0], *slow[1:]]).iloc[0]
+    assert (row.n95, row.n95_low, row.n95_high) == (3, 3, 3)
+    row = summary([*quick[1:], replace(slow[0], reached=np.array([0.55, 1.0, 1.0]))]).iloc[0]
+    assert (row.n95, row.n95_low, row.n95_high) == (2, 1, 2), "without the slow one they are there after one"
+    never = summary([*quick[1:], curve([0.1, 0.1, 0.1], 9)]).iloc[0]
     assert (never.n95, never.n95_low, never.n95_high) == (inf, 1, inf)
+    few = summary(quick[1:]).iloc[0]
+    assert few.n95 == 1 and np.isnan([few.n95_low, few.n95_high]).all(), (
+        "of less than eight it would hold the mean too rarely"
+    )
 
 
 def test_unknown_times_are_never_whoever_comes_first():

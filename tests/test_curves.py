@@ -1,12 +1,13 @@
 """AUC@k and n-95 on curves small enough to do by hand."""
 
 import math
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from studies import empty, lost, plain, row, search_study
+from studies import BEGIN, empty, lost, plain, row, search_study
 from studies import table as results_table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
@@ -224,7 +225,9 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
 def test_a_landscape_is_a_dataset_with_its_task_and_loss_where_there_are_several():
     assert [curve.landscape for curve in curves_of(search_study([0.1]))] == ["glyphs"]
     several = pd.concat([search_study([0.1]), search_study([0.2], study="t", loss="infonce"), search_study([0.3], study="u", task="ssl", dataset="x")])
-    assert [curve.landscape for curve in curves_of(several)] == ["glyphs dml infonce", "glyphs dml margin", "x ssl margin"]
+    assert [curve.landscape for curve in curves_of(several)] == ["glyphs infonce", "glyphs margin", "x margin"], (
+        "the task says no more"
+    )
     assert curves_of(search_study([0.1], dataset=None))[0].landscape == "s", "the study's name"
 
 
@@ -266,6 +269,30 @@ def test_tables_without_a_completed_trial():
     assert np.isnan(curve.reached).all() and np.isnan(curve.low)
     for over in ("trials", "seconds", "gpu_seconds"):
         assert best_so_far(empty(), over=over).empty and best_so_far(lost(), over=over).isna().all()
+
+
+def test_a_trial_that_was_lost_without_times_costs_no_clock():
+    """It took no time that is known, and changed nothing; a completed one without times leaves the clock unknown."""
+    rows = [row(0, val=0.2, search="cd", times=(0, 10)), row(1, "failed", search="cd"),
+            row(2, "failed", search="cd", ended_at=BEGIN + timedelta(seconds=12)),
+            row(3, val=0.5, search="cd", times=(10, 20))]  # fmt: skip
+    (curve,) = curves_of(results_table(rows))
+    assert (
+        curve.ended.tolist() == [10, 12, 20, 20]
+        and curve.started.tolist() == [0, 12, 10, 20]
+        and curve.reached.tolist() == [0.2, 0.2, 0.5, 0.5]
+    )
+    assert curve.clock("gpu_seconds").tolist() == [10, 12, 20, 20]
+    (unknown,) = curves_of(results_table([*rows, row(4, val=0.1, search="cd")]))
+    assert np.isnan(unknown.ended).sum() == 1 and unknown.score == "val_score"
+
+
+def test_numbers_that_a_reader_gave_as_objects_are_numbers():
+    trials = search_study([0.2, None, 0.6])
+    objects = trials.astype({name: object for name in ("val_score", "test_score", "Lambda_p", "gpus", "seed")})
+    assert [curve.reached.tolist() for curve in curves_of(objects)] == [
+        curve.reached.tolist() for curve in curves_of(trials)
+    ]
 
 
 def test_a_setting_takes_the_time_of_all_its_seeds():

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from drivers import COMMAND, cluster, run  # noqa: F401
+from reported import check_figures, reported
 from tune_cd import results
 from tune_cd.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory_modes
 
@@ -53,6 +54,11 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
     page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")
     assert page == (folder / "studies/whole/report.html").read_text(encoding="utf-8") and "Over the separate average" in page and "cd-00000" in page
+
+
+def test_its_figures_and_tables_are_drawn(uninterrupted, tmp_path):
+    said = reported(f"python -m tune_cd.report {uninterrupted[0]} --figures out", tmp_path)
+    check_figures(tmp_path / "out", ["whole"], said)
 
 
 def test_rows_say_everything(uninterrupted):

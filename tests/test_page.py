@@ -168,6 +168,34 @@ def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(runni
 
 
 @slow
+def test_numbers_of_small_tables_stand_below_each_other(running, tmp_path):
+    """Also with an interval, beyond what was tried, or absent; an option's name is not broken in two."""
+    rows = [
+        ["cd", "0.742 ±0.038", "7 (6 to 9)", "+0.0670", "0.2 to 0.4"],
+        ["a", "-", ">20 (9 to >20)", "-", "5 or so"],
+        ["b", "0.8", ">5", None, "17"],
+    ]
+    table = {"title": "Searches", "columns": ["method", "AUC@5", "n-95", "gain", "range"], "rows": rows, "note": ""}
+    study = search_study() | {
+        "tables": [table],
+        "words": [
+            {"head": "Next", "text": f"Do {'a thing or two ' * 3} with `--replicates 3` at last.", "kind": "next"}
+        ],
+    }
+    file = tmp_path / "page.html"
+    file.write_text(render(payload(study)), encoding="utf-8")
+    with opened(running, file) as page:
+        assert page.eval_on_selector_all("#tables-section th", "all => all.map((one) => one.className)") == [
+            "",
+            "number",
+            "number",
+            "number",
+            "",
+        ]
+        assert page.eval_on_selector_all("#words code", "all => all.map((one) => one.getClientRects().length)") == [1]
+
+
+@slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable_and_every_control_has_a_name(running, page_of, scheme):
     with opened(running, page_of("two-studies"), color_scheme=scheme) as page:

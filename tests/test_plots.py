@@ -25,7 +25,8 @@ def trials(scores, search="cd"):
     status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
     return pd.DataFrame({
         "study": "s", "search": search, "trial_index": range(len(scores)), "Lambda_p": x[:, 0], "Lambda_e": x[:, 1],
-        "val_score": scores, "status": status, "metric_name": "r_map", "dataset": "glyphs", "loss": "margin",
+        "val_score": scores, "status": status, "metric_name": "r_map", "dataset": "glyphs",
+        "loss": "margin", "batch_size": 64,
     })  # fmt: skip
 
 
@@ -42,6 +43,53 @@ def test_points_diagonals_curves_and_the_best():
     assert np.allclose(points["best"], cd.loc[[2], ["Lambda_p", "Lambda_e"]])
     steps = {line.get_label(): line.get_ydata().tolist() for line in curves.get_lines()}
     assert steps == {"cd": [0.2, 0.2, 0.6, 0.6], "separate": [0.3, 0.4], "global": [0.1]}
+
+
+def test_a_searched_batch_size_is_no_fixed_one():
+    """The title has every size there was, and the diagonals say for which they are."""
+    table = trials([0.2, 0.6, 0.5]).assign(batch_size=[64, 512, 64])
+    figure = search_figure(table, ("separate", "global"), 64, 2, BOX)
+    assert figure.get_suptitle() == "glyphs, margin loss, b = 64, 512: study s"
+    assert {line.get_label() for line in figure.axes[0].get_lines()} == {
+        "separate average at b = 64",
+        "global average at b = 64",
+    }
+    assert (
+        search_figure(trials([0.2]), ("separate",), 64, 2, BOX).get_suptitle() == "glyphs, margin loss, b = 64: study s"
+    )
+
+
+def test_the_best_of_each_set_up_is_marked():
+    """With and without memory are two landscapes: a better score on one is no better place on the other."""
+    modes = [("without", "none", [0.3, 0.2]), ("S1", "variable", [0.1, 0.2])]
+    table = pd.concat(
+        [
+            trials(scores, name).assign(config=f'{{"memory": "{memory}"}}', params=[{}, {}])
+            for name, memory, scores in modes
+        ],
+        ignore_index=True,
+    )
+    plane = search_figure(table, ("separate",), 64, 2, BOX).axes[0]
+    [rings] = [c for c in plane.collections if c.get_label() == "best of each set-up"]
+    assert {tuple(place) for place in np.asarray(rings.get_offsets())} == {
+        tuple(table.loc[row, ["Lambda_p", "Lambda_e"]]) for row in (0, 3)
+    }
+
+
+def test_no_legend_hides_a_curve():
+    figure = search_figure(
+        pd.concat(
+            [trials([0.2, 0.1]), *(trials([0.1 * n], name) for n, name in enumerate(("S1", "S2", "S3", "without")))]
+        ),
+        ("separate",),
+        64,
+        2,
+        BOX,
+    )
+    figure.draw_without_rendering()
+    assert len(figure.legends) == 2 and all(axes.get_legend() is None for axes in figure.axes)
+    for legend in figure.legends:
+        assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
 
 
 def test_a_study_of_failures_is_drawn_as_such(tmp_path):
@@ -123,7 +171,9 @@ def test_every_axis_says_what_it_is(name):
     for axes in figure.axes:
         names = [axis.get_label_text() for axis in axes._axis_map.values()] if name != "pipeline" and axes.get_visible() else ["drawn by hand"]
         bars = axes.get_label() == "<colorbar>"
-        groups = name == "timeline"  # machines, by name
+        groups = name == "timeline" or (
+            name == "curves" and not axes.get_subplotspec().is_first_col()
+        )  # machines, by name; the label of the first panel
         assert all(names) or len(around) == 2 or ((bars or groups) and any(names)), names
 
 

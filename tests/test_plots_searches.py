@@ -73,6 +73,26 @@ def test_a_single_search_has_no_band_and_a_single_trial_is_a_point(tmp_path):
     save(curves_figure({"a": {"cd": single, "tpe": band(0.4, n=1)}}, "val_score"), tmp_path / "figure")
 
 
+def test_curves_are_steps_their_time_begins_with_the_search_and_long_titles_are_broken():
+    """What was reached holds from then on; a set-up of many words stays above its own panel."""
+    titles = [
+        "glyphs memory=none images_seen=25600 embedding=0: test r_map",
+        "glyphs memory=fixed images_seen=640 embedding=128: test r_map",
+        "sop",
+    ]
+    figure = curves_figure({title: {"cd": band(0.5, name="seconds")} for title in titles}, "val_score")
+    figure.draw_without_rendering()
+    for axes, title in zip(figure.axes, titles):
+        assert (
+            axes.get_title().replace("\n", " ") == title and axes.get_xlim()[0] == 0 and axes.get_xlabel() == "time (s)"
+        )
+        assert {line.get_drawstyle() for line in axes.get_lines()} == {"steps-post"}
+        assert axes.title.get_window_extent().width < 1.1 * axes.get_window_extent().width
+    boxes = [axes.title.get_window_extent() for axes in figure.axes]
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["validation score of the best so far", "", ""]
+
+
 def replayed(landscape="narrow", settings="paper", n=24, workers=1):
     shape = LANDSCAPES[landscape]
     search = CoordinateDescent(shape.space, settings=settings, seed=0, workers=workers)
@@ -112,6 +132,34 @@ def test_every_line_search_is_a_line_through_its_points():
     assert [(name, {tuple(point) for point in np.unique(points, axis=0)}) for name, points in found] == expected
     for _, points in found:
         assert (np.diff(points[:, 0]) >= 0).all() or (np.diff(points[:, 0]) <= 0).all(), "from end to end"
+
+
+def test_a_line_that_began_at_another_searchs_trial_is_seen_whole():
+    """A search that knows another's trials sets out from them: where its first line began is none of its own points."""
+    table = hand_made().assign(line_position=[0.0, 1.0, 2.0, 1.0, 3.0, -9.0, -8.0])
+    axes = path_figure(table).axes[0]
+    for _, points in segments(axes):
+        for column, limits in enumerate((axes.get_xlim(), axes.get_ylim())):
+            assert (limits[0] < points[:, column]).all() and (points[:, column] < limits[1]).all()
+    assert any(points.max() > 1000 for _, points in segments(axes))
+
+
+def test_a_path_over_ones_own_parameters():
+    table = hand_made()
+    own = table.assign(
+        params=[{"lr": p, "wd": e} for p, e in zip(table["Lambda_p"], table["Lambda_e"])],
+        Lambda_p=np.nan,
+        Lambda_e=np.nan,
+    )
+    axes = path_figure(own, plane=("lr", "wd")).axes[0]
+    points = next(c for c in axes.collections if c.get_label() == "completed")
+    assert np.allclose(points.get_offsets(), table[["Lambda_p", "Lambda_e"]]) and (
+        axes.get_xlabel(),
+        axes.get_ylabel(),
+    ) == ("lr", "wd")
+    assert "There is no trial with Lambda_p and Lambda_e" in path_figure(own).texts[0].get_text()
+    with pytest.raises(ValueError, match="parameter 'momentum': one of"):
+        path_figure(own, plane=("lr", "momentum"))
 
 
 def test_the_first_and_the_best_are_marked_and_all_are_numbered():
@@ -219,7 +267,16 @@ def test_numbers_keep_apart_where_there_is_room():
 
 def timed(starts, ends, hosts=None, status="completed"):
     started, ended = (ZERO + pd.to_timedelta(np.array(seconds, dtype=float), unit="s") for seconds in (starts, ends))
-    return pd.DataFrame({"trial_index": range(len(starts)), "status": status, "hostname": hosts, "started_at": started, "ended_at": ended})
+    return pd.DataFrame(
+        {
+            "search": "cd",
+            "trial_index": range(len(starts)),
+            "status": status,
+            "hostname": hosts,
+            "started_at": started,
+            "ended_at": ended,
+        }
+    )
 
 
 def bars(axes):
@@ -265,6 +322,16 @@ def test_bars_are_the_trials_in_rows_of_their_machine():
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
     assert np.allclose(axes.get_yticks(), [(counts["a"] - 1) / 2, counts["a"] + (counts["b"] - 1) / 2])
     assert "40 trials on 2 machines" in axes.get_title()
+
+
+def test_bars_say_their_search_where_there_are_several():
+    """Numbers are of each search's own order, so that the same number stands in several bars."""
+    table = timed([0, 100, 200, 300], [100, 200, 300, 303])
+    assert [text.get_text() for text in timeline_figure(table).axes[0].texts] == ["0", "1", "2"]
+    table = table.assign(search=["cd", "cd", "separate", "separate"], trial_index=[0, 1, 0, 1])
+    assert [text.get_text() for text in timeline_figure(table).axes[0].texts] == ["0\ncd", "1\ncd", "0\nseparate"], (
+        "the last has no room"
+    )
 
 
 @pytest.mark.parametrize(("end", "unit", "seconds"), [(100, "s", 1), (1000, "min", 60), (40_000, "h", 3600)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reported import check_figures, reported
 from tune_cd import results
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -73,11 +74,27 @@ def test_every_python_example_compiles():
 @pytest.mark.slow
 @pytest.mark.parametrize("shorter", [["--set", "images_seen=6400"], pytest.param([], marks=pytest.mark.faults)], ids=["a quarter", "whole"])
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_path, shorter):
-    """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each."""
-    command = [sys.executable, "-m", "tune_cd.run", "--address", "local", "--results", str(tmp_path), *shorter]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each. What the README shows
+    of the report's figures works on it as it stands there."""
+    command = [
+        sys.executable,
+        "-m",
+        "tune_cd.run",
+        "--address",
+        "local",
+        "--results",
+        "results",
+        "--study",
+        "mine",
+        *shorter,
+    ]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    table = results.read(tmp_path)
+    table = results.read(tmp_path / "results")
     assert table.groupby("search").size().to_dict() == {"cd": 20, "separate": 5, "global": 5}
     said = {label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)}
     assert said["best balance found"] > said["best with separate average"] + 0.03
+    [figures] = [line for line in COMMANDS if "tune_cd.report" in line and "--figures" in line]
+    said = reported(figures, tmp_path)
+    assert f"{len(table)} trials of 1 study: report.html" in said and (tmp_path / "report.html").is_file()
+    check_figures(tmp_path / "out", ["mine"], said)

@@ -208,7 +208,7 @@ def test_a_summary_by_hand():
 def test_n95_and_t95_by_hand():
     table = summary([trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])])
     row = table.iloc[0]
-    assert (row.n95, row.n95_low, row.n95_high) == (3, 2, 3)
+    assert row.n95 == 3 and np.isnan([row.n95_low, row.n95_high]).all(), "two searches are too few for an interval"
     assert row.t95 == pytest.approx(4.3) and row.stuck == 0
 
 
@@ -231,7 +231,7 @@ def test_markdown_has_methods_down_and_landscapes_across():
     table = summary([trajectory("a", 0, [0.0, 1.0]), trajectory("a", 1, [0.5, 1.0]), replace(trajectory("b", 0, [0.25, 0.5]), landscape="other")])
     first, second = markdown(compared(table, ["AUC@20", "n-95"])).splitlines()[0::2][:2]
     assert [cell.strip() for cell in first.split("|")[1:-1]] == ["method", "made up AUC@20", "made up n-95", "other AUC@20", "other n-95"]
-    assert [cell.strip() for cell in second.split("|")[1:-1]] == ["a", "-", "2 (2 to 2)", "", ""]
+    assert [cell.strip() for cell in second.split("|")[1:-1]] == ["a", "-", "2", "", ""]
     assert len(markdown(compared(table, ["stuck"]), per_table=1).split("\n\n")) == 2
     with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
         compared(table, ["AUC@30"])

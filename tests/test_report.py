@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 
+import kinds
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +12,9 @@ from studies import full_grid, row, table
 
 from tune_cd import balance, results
 from tune_cd.analysis import grid, search_lines
+from tune_cd.analysis.scores import score_words
 from tune_cd.report.__main__ import main
-from tune_cd.report.findings import best_reachable, findings
+from tune_cd.report.findings import best_reachable, findings, per_class
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content
@@ -198,6 +200,66 @@ def test_numbers_are_rounded_and_errors_hold_no_secrets():
 def store(folder, trials: pd.DataFrame) -> None:
     for trial in trials.to_dict("records"):
         results.write_trial(folder, {name: None if not isinstance(value, dict) and pd.isna(value) else value for name, value in trial.items()})
+
+
+def test_rows_of_lost_trainings_do_not_say_how_many_items_a_class_has():
+    """The first row's training was lost with its node: the others say k = 4."""
+    rows = [row(0, "failed", search="cd", params=h(0.1, 0.1), config={"Lambda_p": 0.1})]
+    rows += [
+        row(
+            1 + n,
+            val=0.5,
+            search="cd",
+            params=dict(zip(("Lambda_p", "Lambda_e", "batch_size"), (*balance.average_weights("global", 64, 4), 64))),
+            config={"k": 4},
+        )
+        for n in range(2)
+    ]
+    assert per_class(table(rows)) == 4 and [recipe.average for recipe in findings(table(rows)).recipes] == ["global"]
+    assert per_class(table([row(0, config={"k": "many"})])) == 2 == per_class(table([]))
+
+
+def test_a_study_in_several_set_ups_is_one_study(tmp_path, capsys):
+    store(tmp_path / "r", kinds.memory())
+    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
+    assert "23 trials of 1 study:" in capsys.readouterr().out
+    shown = payload(kinds.memory(), "t")
+    assert [study["name"] for study in shown["studies"]] == [
+        f"xbm: memory={mode}" for mode in ("fixed", "none", "variable")
+    ]
+    memory, best = (
+        next(one for one in shown["tables"] if one["title"] == title)
+        for title in ("Cross-batch memory, xbm", "Best balances")
+    )
+    assert len(memory["rows"]) == 6 and [row[best["columns"].index("set-up")] for row in best["rows"]] == [
+        "memory=fixed",
+        "memory=none",
+        "memory=variable",
+    ]
+
+
+def test_own_parameters_are_looked_along_in_their_order_and_a_score_stands_there_once():
+    study = payload(kinds.own_parameters(), "t")["studies"][0]
+    assert [axis["name"] for axis in study["axes"]] == ["lr", "weight_decay"]
+    assert [score["label"] for score in study["scores"]] == ["validation accuracy", "loss"]
+
+
+def test_the_test_score_of_a_revisited_benchmark_is_of_another_metric():
+    trials = table(
+        [
+            row(0, val=0.5, test_score=0.6, dataset="landmarks", config={"test": "roxford5k"}),
+            row(1, val=0.4, dataset="landmarks", config={"test": "roxford5k"}),
+        ]
+    )
+    assert [score_words(trials, name) for name in ("val_score", "test_score", "test_map_at_r")] == [
+        "validation r_map",
+        "test roxford5k medium mAP",
+        "test_map_at_r",
+    ]
+    several = table([row(0), row(0, study="t", metric_name="recall")])
+    assert (
+        score_words(several, "test_score") == "test score" and score_words(table([]), "val_score") == "validation score"
+    )
 
 
 def test_the_command_writes_one_page(tmp_path, capsys):

@@ -10,8 +10,8 @@ from math import isclose, isfinite, nan
 
 import pandas as pd
 
-from tune_cd.analysis import best_trial, means_over_seeds, parts_of
-from tune_cd.analysis.scores import maps_of
+from tune_cd.analysis import best_trial, comparable, means_over_seeds
+from tune_cd.analysis.scores import Part, maps_of
 from tune_cd.schema import DECAY
 
 MEMORY_MODES = {
@@ -31,6 +31,9 @@ MEMORY_TABLE = {
     "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
 }
 """The rows of `table:xbm`, without and with memory; S1 tuned is in the text of `sec:xbm` alone, without its numbers."""
+
+MEMORY_FIELDS = ("memory", "schedule")
+"""In which the set-ups of one experiment differ."""
 
 PRINTED = {
     "Original (XBM authors)": ("0.64 / -", "0.77 / -"),
@@ -58,8 +61,8 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     """
     parts = list(_experiments(trials))
     if len(parts) > 1:
-        raise ValueError(f"trials of more than one experiment: {[words for words, _ in parts]}; select one")
-    own = parts[0][1] if parts else trials.iloc[:0]
+        raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
+    own = parts[0].trials if parts else trials.iloc[:0]
     decayed = own["config"].map(_decays).astype(bool)
     names = own["search"].str.removesuffix(DECAY)
     rows = {label: _best(own[~decayed & names.isin(searches)]) for label, searches in MEMORY_MODES.items()}
@@ -77,7 +80,7 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
     Products have the printed numbers beside them.
     trials: those of the experiment's searches count, with any schedule (decay: every one but "constant").
     """
-    parts = list(_experiments(trials)) or [("", trials.iloc[:0])]
+    parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
     blocks = []
     for words, rows in parts:
         block = _block(memory_modes(rows))
@@ -124,18 +127,10 @@ def _ratio(mode: dict, first: dict) -> str:
     return f"{ratio:.1f}" if isfinite(ratio) else "-"
 
 
-def _experiments(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each dataset and set-up, and what tells them from others; memory and schedule are the table's own."""
+def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
+    """The trials of the experiment's searches, those of each dataset and set-up by themselves."""
     searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
-    own = trials[trials["search"].isin(searches)]
-    alike = own.assign(config=own["config"].map(_apart_from_modes), said=own["config"])
-    for words, rows in parts_of(alike):
-        yield words, rows.assign(config=rows["said"]).drop(columns="said")
-
-
-def _apart_from_modes(config: str) -> str:
-    said = json.loads(config)
-    return json.dumps({**said, **{name: "any" for name in ("memory", "schedule") if name in said}})
+    return comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS)
 
 
 def _decays(config: str) -> bool:

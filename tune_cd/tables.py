@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
-from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis import best_trial, comparable, means_over_seeds
 from tune_cd.analysis.comparison import BUDGETS
+from tune_cd.analysis.curves import means_over_settings
 from tune_cd.analysis.scores import PROBLEM
-from tune_cd.memory_table import memory, memory_modes  # noqa: F401, a part of this module's names
+from tune_cd.memory_table import MEMORY_FIELDS, MEMORY_MODES, memory, memory_modes  # noqa: F401, a part of this module's names
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
@@ -81,41 +83,92 @@ def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", 
 # Trainings ----------------------------------------------------------------------------------------------------
 
 
-def best_values(trials: pd.DataFrame, batch_size: int | None = None) -> pd.DataFrame:
-    """The best balance of every dataset, task, loss and metric, as in `ssec:best_hp_values` (there with batch_size 64; None: of all).
+def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Sequence[str] = ()) -> pd.DataFrame:
+    """The best balance of every problem and set-up, as in `ssec:best_hp_values` (there with batch_size 64; None: of
+    all).
 
-    Chosen by the validation score, means over seeds. alike: how many settings have a score within ALIKE of the best, and
-    alike_Lambda_p, alike_Lambda_e: the range of their weights. Problems without a completed trial have no row.
+    Chosen by the validation score, means over the seeds of a setting. each: columns whose values have rows of their own
+    too, such as "study". set_up: what tells a row's set-up from the table's others, a column where there are several.
+    seeds: trainings of the best setting; test_ci: half the 95 % interval of its mean over them (Student's t), NaN below
+    two. alike: how many settings have a score within ALIKE of the best, itself included; alike_Lambda_p,
+    alike_Lambda_e: the range of their weights. Parts without a completed trial have no row.
     """
     rows = []
-    for (dataset, task, loss, metric), group in trials.groupby(list(PROBLEM), dropna=False):
-        group = group if batch_size is None else group[group["batch_size"] == batch_size]
-        group = means_over_seeds(group[group["Lambda_p"].notna() & group["Lambda_e"].notna()])
-        best = best_trial(group)
-        if best is None:
-            continue
-        alike = group[group["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])].drop_duplicates(["Lambda_p", "Lambda_e", "batch_size"])
-        spans = {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
-        chosen = {name: best[name] for name in ("Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score")}
-        rows.append({"dataset": dataset, "task": task, "loss": loss, "metric_name": metric} | chosen | {"alike": len(alike)} | spans)
-    columns = ["dataset", "task", "loss", "metric_name", "Lambda_p", "Lambda_e", "batch_size", "val_score", "test_score", "alike", "alike_Lambda_p", "alike_Lambda_e"]
-    return pd.DataFrame(rows, columns=columns)
+    for part in comparable(trials):
+        for key, group in part.trials.groupby(list(each), dropna=False) if each else [((), part.trials)]:
+            found = _best_of(group[group["batch_size"] == batch_size] if batch_size is not None else group)
+            if found is not None:
+                rows.append(dict(zip(each, key)) | part.problem | {"set_up": part.set_up} | found)
+    table = pd.DataFrame(rows, columns=[*each, *PROBLEM, "set_up", *BEST])
+    return table if table["set_up"].any() else table.drop(columns="set_up")
+
+
+BEST = [
+    "Lambda_p",
+    "Lambda_e",
+    "batch_size",
+    "val_score",
+    "test_score",
+    "seeds",
+    "test_ci",
+    "alike",
+    "alike_Lambda_p",
+    "alike_Lambda_e",
+]
+
+
+def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
+    """The fields BEST of one part's trials; None where none with both weights has completed."""
+    means = means_over_settings(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
+    best = best_trial(means)
+    if best is None:
+        return None
+    alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
+    interval = (
+        student.ppf(0.975, best["seeds"] - 1) * best["test_std"] / np.sqrt(best["seeds"])
+        if best["seeds"] > 1
+        else np.nan
+    )
+    found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
+    return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this table's own.
+    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this
+    table's own.
 
-    One row a source; columns dataset, source, loss and BASE_SCORES, NaN where not given. The table's rows are its best
-    balance of each dataset and loss by validation, means over seeds; subsets keep their own names (`name-<classes>`).
+    One row a source; columns dataset, source, loss, set_up where the table has several of one problem, and BASE_SCORES,
+    NaN where not given. The published rows are those of the table's datasets, whole or a subset, which keeps its own
+    name (`name-<classes>`). The table's rows are its best balance of each problem and set-up by validation, means over
+    seeds, where that has one of BASE_SCORES.
     """
-    rows = [{"dataset": dataset, "source": source, "loss": loss} | scores for dataset, source, loss, scores in BASE_NUMBERS]
-    for (dataset, _, loss, _), group in trials.groupby(list(PROBLEM), dropna=False):
-        best = best_trial(means_over_seeds(group))
-        if best is not None:
-            scores = {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
-            rows.append({"dataset": dataset, "source": "this table", "loss": loss} | scores)
-    table = pd.DataFrame(rows, columns=["dataset", "source", "loss", *BASE_SCORES])
-    return table.sort_values("dataset", kind="stable", ignore_index=True)
+    rows = []
+    for part in comparable(trials):
+        best = best_trial(means_over_settings(part.trials))
+        scores = (
+            {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
+        )
+        if any(isfinite(score) for score in scores.values()):
+            rows.append(
+                {name: part.problem[name] for name in ("dataset", "loss")}
+                | {"source": "this table", "set_up": part.set_up}
+                | scores
+            )
+    datasets = {published_name(row["dataset"]) for row in rows}
+    published = [
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": ""} | scores
+        for dataset, source, loss, scores in BASE_NUMBERS
+        if dataset in datasets
+    ]
+    table = pd.DataFrame(
+        [*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES]
+    ).sort_values("dataset", kind="stable", ignore_index=True)
+    return table if table["set_up"].any() else table.drop(columns="set_up")
+
+
+def published_name(dataset: str | None) -> str:
+    """The name of the whole dataset of which this may be a subset, `name-<classes>`."""
+    return re.sub(r"-\d+$", "", str(dataset))
 
 
 # As text ------------------------------------------------------------------------------------------------------
@@ -144,12 +197,26 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
     return "\n".join([*lines, r"\end{table}"])
 
 
-LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "Λ": r"$\Lambda$", "Δ": r"$\Delta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+LATEX = {
+    "Λp": r"$\Lambda_p$",
+    "Λe": r"$\Lambda_e$",
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "Λ": r"$\Lambda$",
+    "Δ": r"$\Delta$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+}
 LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+MINUS = r"(?<![\w.])-(?=\d)"
+"""A sign, where a hyphen has something before it."""
 
 
 def _escaped(text: str) -> str:
-    return re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found[0]], text)
+    special = "|".join([*map(re.escape, LATEX), MINUS])
+    return re.sub(special, lambda found: LATEX.get(found[0], "$-$"), text)
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:
@@ -159,9 +226,10 @@ def _text(table: pd.DataFrame) -> list[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as it stands in a table: numbers with four digits, ranges as "low to high", "-" for nothing."""
+    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
+    nothing."""
     if isinstance(value, tuple):
-        return " to ".join(map(cell_text, value))
+        return " to ".join(dict.fromkeys(map(cell_text, value)))
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -186,5 +254,7 @@ def _time(value: float, digits: int) -> str:
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:
-    n, low, high = (f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high))
-    return f"{n} ({low} to {high})"
+    n, *interval = (
+        f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count)
+    )
+    return f"{n} ({' to '.join(interval)})" if interval else n

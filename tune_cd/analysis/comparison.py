@@ -19,11 +19,13 @@ POINTS = 200  # of a mean curve over time
 
 
 def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> pd.DataFrame:
-    """The mean of what searches of one method had reached, with a 95 % bootstrap interval over searches (`fig:hpo_curves`).
+    """The mean of what searches of one method had reached, with a 95 % bootstrap interval over searches
+    (`fig:hpo_curves`).
 
-    Indexed by `over`: the number of trials, or POINTS times up to the end of the longest search (a search that ended keeps its
-    last value). Columns mean, low, high; searches their number; low and high are NaN for less than FEWEST of them.
-    Raises ValueError for no curve, curves of several methods or landscapes, unknown times, and as `Curve.clock`.
+    Indexed by `over`: the number of trials, or POINTS times up to the end of the longest search (a search that ended
+    keeps its last value). Columns mean, low, high; searches their number; low and high are NaN for less than FEWEST of
+    them, all of them NaN as long as no search had a score. Raises ValueError for no curve, curves of several methods or
+    landscapes, unknown times, and as `Curve.clock`.
     """
     if not curves or len({(curve.method, curve.landscape) for curve in curves}) > 1:
         raise ValueError(f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required")
@@ -33,6 +35,8 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
     low, high = np.quantile(_resampled(reached, seed), [0.025, 0.975], axis=0) if len(curves) >= FEWEST else np.full((2, len(clock)), np.nan)
+    first = min((curve.clock(over)[curve.waiting] for curve in curves if curve.waiting < len(curve)), default=inf)
+    reached[:, clock < first - 1e-9], low[clock < first - 1e-9], high[clock < first - 1e-9] = nan, nan, nan
     index = pd.Index(clock.astype(int) if over == "trials" else clock, name=over)
     return pd.DataFrame({"mean": reached.mean(0), "low": low, "high": high, "searches": len(curves)}, index=index)
 
@@ -42,11 +46,12 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
 
     auc5 to auc50 (BUDGETS): AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (Student's t).
     n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
-    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples. t95: the same in wall-clock time, NaN where that is unknown (with
-    trials of equal length: rounds of all workers); gpu95: the GPU time used up by then; both in the curves' own unit.
-    stuck: share of searches that end below 95 %. d5 to d50: AUC@k less the reference method's, the mean over pairs of equal
-    seeds (of several searches with one seed their mean), *_ci, and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs, not
-    corrected for how many are made; NaN without a reference, and for the reference itself. Raises ValueError for a reference that was not run.
+    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples, NaN for less than FEWEST searches.
+    t95: the same in wall-clock time, NaN where that is unknown (with trials of equal length: rounds of all workers);
+    gpu95: the GPU time used up by then; both in the curves' own unit. stuck: share of searches that end below 95 %. d5
+    to d50: AUC@k less the reference method's, the mean over pairs of equal seeds (of several searches with one seed
+    their mean), *_ci, and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs, not corrected for how many
+    are made; NaN without a reference, and for the reference itself. Raises ValueError for a reference that was not run.
     """
     if reference is not None and reference not in {curve.method for curve in curves}:
         raise ValueError(f"reference {reference!r}: one of {sorted({curve.method for curve in curves})} is required")
@@ -110,7 +115,10 @@ def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
-    """The 2.5 and 97.5 % quantiles of `n_to_reach` over resampled trajectories; inf where it is not reached."""
+    """The 2.5 and 97.5 % quantiles of `n_to_reach` over resampled trajectories; inf where it is not reached, NaN for
+    less than FEWEST."""
+    if len(curves) < FEWEST:
+        return nan, nan
     reached = _resampled(padded(max(map(len, curves)), curves)) >= target  # [RESAMPLES, length]
     counts = np.where(reached.any(1), reached.argmax(1) + 1.0, inf)
     low, high = np.quantile(counts, [0.025, 0.975], method="inverted_cdf")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import maps_of, parts_of, score_column
+from tune_cd.analysis.scores import comparable, maps_of, score_column, settings
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -19,11 +19,12 @@ SETTING = ("study", "search", "search_seed", "trial_index")
 class Curve:
     """The best so far of one search, a value a trial in the order they ended; vizier's ConvergenceCurve, with a clock.
 
-    landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported score of
-    what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting` trials. started,
-    ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows do not say. gpus [n]:
-    reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds of their processes then.
-    Raises ValueError for arrays of different lengths or without a trial.
+    landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported
+    score of what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting`
+    trials. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows
+    do not say. gpus [n]: reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds
+    of their processes then. score: the reported one's name. Raises ValueError for arrays of different lengths or
+    without a trial.
     """
 
     landscape: str
@@ -36,6 +37,7 @@ class Curve:
     gpus: np.ndarray
     study: str = ""
     waiting: int = 0
+    score: str = "test_score"
 
     def __post_init__(self):
         lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
@@ -76,6 +78,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     absent = reported.isna().groupby(rows["landscape"]).transform("all")
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
+    rows["score"] = np.where(absent, told, score)
     lowest = rows.groupby("landscape")["reported"].min()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
     curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
@@ -130,6 +133,32 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     return means.reset_index().sort_values(setting, ignore_index=True)
 
 
+def setting_numbers(trials: pd.DataFrame) -> pd.Series:
+    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting
+    each."""
+    at = settings(trials).dropna(axis=1, how="all")
+    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
+
+
+def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting, whoever asked for it, as `means_over_seeds`; a training that two searches asked for counts
+    once.
+
+    trials: of one problem and set-up; with the column `setting` where `setting_numbers` are known already.
+    """
+    trials = (
+        trials
+        if "setting" in trials
+        else trials.reset_index(drop=True).assign(setting=lambda rows: setting_numbers(rows))
+    )
+    order = (
+        trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
+    )
+    rows = trials.loc[order]
+    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
+    return means_over_seeds(rows, by=("setting",))
+
+
 def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
     """AUC@k: the mean of best-so-far over the first k trials, averaged over trajectories [n][trials].
 
@@ -173,11 +202,12 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """What each trial's search was on: the dataset, or the study where there is none, and what else of problem and set-up the table
     has several of."""
-    trials = trials.assign(dataset=trials["dataset"].fillna(trials["study"]))
-    only = trials["dataset"].iloc[0] if trials["dataset"].nunique() == 1 else ""  # else the words of a part begin with it
+    parts = list(comparable(trials))
+    datasets = {part.problem.get("dataset") for part in parts}
+    only = f"{datasets.pop() or ''} " if len(datasets) == 1 else ""  # else the words of a part begin with it
     names = pd.Series("", index=trials.index, dtype=object)
-    for words, rows in parts_of(trials):
-        names[rows.index] = f"{only} {words}".strip()
+    for part in parts:
+        names[part.trials.index] = f"{only}{part.words}".strip()
     return names
 
 
@@ -189,13 +219,29 @@ def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFr
     last = np.maximum.accumulate(np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1))
     reported = rows["reported"].to_numpy(dtype=float)
     reached = np.where(last >= 0, reported[last], low)
-    return Curve(landscape, search, int(seed), reached, low, *_times(rows), study, waiting=int((last < 0).sum()))
+    return Curve(
+        landscape,
+        search,
+        int(seed),
+        reached,
+        low,
+        *_times(rows),
+        study,
+        waiting=int((last < 0).sum()),
+        score=str(rows["score"].iloc[0]),
+    )
 
 
 def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """started, ended and gpus of a curve, in the order of the rows."""
+    """started, ended and gpus of a curve, in the order of the rows. Trials that were lost without a time to say took
+    none, and changed nothing: they count as the last to end."""
     begin = rows["started_at"].min()
     started, ended = ((pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy() for name in ("started_at", "ended_at"))
+    lost = (rows["status"] != "completed").to_numpy()
+    ended = np.where(
+        np.isnan(ended) & lost, np.nanmax(ended, initial=-np.inf) if np.isfinite(ended).any() else np.nan, ended
+    )
+    started = np.where(np.isnan(started) & lost, ended, started)
     gpus = rows["gpus"].astype(float).fillna(0.0).to_numpy()
     return started, ended, gpus if (gpus > 0).any() else np.ones(len(rows))
 

@@ -13,17 +13,27 @@ from math import prod
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, require_one, score_column, settings
+from tune_cd.analysis.scores import (
+    octaves,
+    parameter,
+    parameter_names,
+    require_one,
+    score_column,
+    score_words,
+    settings,
+)
 from tune_cd.space import KEY_DIGITS
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e, n_b].
+    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e,
+    n_b].
 
     score: its name. names, ticks: the axes and their values, ascending (a value is NaN where trials do not say it).
-    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard deviation,
-    NaN below two. lost: trainings that ended without the score (diverged, failed, stopped).
+    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard
+    deviation, NaN below two. lost: trainings that ended without the score (diverged, failed, stopped). words: the score
+    as an axis says it.
     """
 
     score: str
@@ -33,6 +43,7 @@ class Grid:
     counts: np.ndarray
     spread: np.ndarray
     lost: np.ndarray
+    words: str = ""
 
     @property
     def steps(self) -> tuple[float, ...]:
@@ -105,7 +116,7 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     for tried, hole in zip(placed.aggregated(), (np.nan, 0, np.nan, 0)):
         arrays.append(np.full(shape, hole, dtype=tried.dtype))
         arrays[-1][tuple(placed.at.T)] = tried
-    return Grid(score, placed.names, placed.ticks, *arrays)
+    return Grid(score, placed.names, placed.ticks, *arrays, words=score_words(trials, score))
 
 
 def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None) -> pd.DataFrame:

@@ -1,7 +1,8 @@
 """A table's columns as the rest of the analysis wants them: scores by name, parameters in octaves, one problem at a time."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,21 +17,44 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 """Scores of trials that differ in one of these have no common scale."""
 
 SET_UP = (
-    "network", "weights", "embedding", "image_size", "images_seen", "evaluations", "probe_epochs", "k", "margin", "temperature", "distance", "q", "augmentation",
-    "crop_scale", "crop_size", "projection", "optimizer", "learning_rate", "weight_decay", "schedule", "precision",
-    "memory", "memory_size", "memory_start", "test", "test_image_size",
+    "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
+    "temperature", "distance", "q", "augmentation", "crop_scale", "crop_size", "projection", "precision",
+    "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs", "test",
+    "test_image_size",
 )  # fmt: skip
-"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that differ in one
-are of different landscapes. A user's own configuration may have any fields; only these are compared, where they were not searched."""
+"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that
+differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
+where they were not searched. Where set-ups have to be told apart, the first ones are named first."""
 
-FORMER = {
+BEFORE = {
     "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
     "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
 }  # fmt: skip
-"""Fields that came to built-in trainings later than others, and what those before were: rows without them say this."""
+"""Fields that came to built-in trainings later than others, and the values of the trainings before that."""
 
-IDLE = {"memory_size": ("memory", "none"), "memory_start": ("memory", "none"), "test_image_size": ("test", "split")}
-"""Fields of built-in trainings that have no effect where another one has this value: there they are left out."""
+WITHOUT_EFFECT = {
+    "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"),
+    "test_image_size": ("test", "split"), "temperature": ("loss", "margin"), "margin": ("loss", "infonce"),
+    "q": ("loss", "infonce"), "probe_epochs": ("task", "dml"),
+}  # fmt: skip
+"""Field of SET_UP -> another field, and its value where the first has no effect on a training (SGD's rate is within
+Lambda)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Trainings whose scores have a common scale: the rows of one problem and set-up, from any number of studies.
+
+    problem: PROBLEM's fields, None where rows do not say; where they name no dataset it is their study. set_up: what
+    tells its set-up from the table's others of this problem, as few fields as do. words: what tells it from all of the
+    table's other parts. Both are "" where there is no other.
+    """
+
+    problem: dict[str, str | None]
+    set_up: str
+    words: str
+    trials: pd.DataFrame
+
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
@@ -38,8 +62,10 @@ def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
 
     Raises ValueError, with the names there are, for one that no trial has.
     """
-    if name in trials and (pd.api.types.is_numeric_dtype(trials[name]) or not trials[name].notna().any()):
-        return trials[name].astype(float)
+    if name in trials:
+        values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
+        if (values.notna() == trials[name].notna()).all():
+            return values
     maps = maps_of(trials, "scores")
     if not any(name in scores for scores in maps):
         raise ValueError(f"score {name!r}: one of {score_names(trials)}")
@@ -50,6 +76,23 @@ def score_names(trials: pd.DataFrame) -> list[str]:
     """The scores that some trial has: the table's own, then those of the `scores` map in alphabetical order."""
     own = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if trials[name].notna().any()]
     return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
+
+
+def score_words(trials: pd.DataFrame, score: str) -> str:
+    """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another
+    metric. "score" where trials have several metrics, and a score's own name where it is neither of the two."""
+    split = {"val_score": "validation", "test_score": "test"}.get(score)
+    if split is None or trials.empty:
+        return score if split is None else f"{split} score"
+    metrics = trials["metric_name"].unique()
+    said = (
+        (json.loads(text).get("test") for text in trials["config"].unique())
+        if score == "test_score" and "config" in trials
+        else ()
+    )
+    benchmark = next((test for test in said if isinstance(test, str)), "split")
+    metric = metrics[0] if benchmark == "split" else f"{benchmark} medium mAP"
+    return f"{split} {metric if len(metrics) == 1 else 'score'}"
 
 
 def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
@@ -89,6 +132,12 @@ def present(trials: pd.DataFrame) -> list[str]:
     return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
 
 
+def varied(trials: pd.DataFrame) -> tuple[str, ...]:
+    """Those of `present` that took several values."""
+    columns = {name: parameter(trials, name) for name in present(trials)}
+    return tuple(name for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) > 1)
+
+
 def settings(trials: pd.DataFrame) -> pd.DataFrame:
     """Every parameter of every trial, the searched ones and the balance's three, in octaves: equal rows are equal settings."""
     table = pd.DataFrame(maps_of(trials, "params"), index=trials.index, dtype=float)
@@ -107,60 +156,142 @@ def octaves(values: np.ndarray, name: str) -> np.ndarray:
     return np.log2(values)
 
 
-def require_one(trials: pd.DataFrame, fields: Sequence[str] = PROBLEM) -> None:
-    """Raises ValueError, saying what there is, if trials differ in one of these fields, or in their set-up."""
-    several = [name for name in fields if name in trials and trials[name].nunique() > 1]
+def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
+    """Raises ValueError, saying what there is, if trials differ in a field of PROBLEM, or of SET_UP other than
+    `but`."""
+    named = _named(trials)
+    several = [name for name in PROBLEM if name in named and named[name].nunique() > 1]
     if several:
-        raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}; select one")
+        there_are = named[several].drop_duplicates().values.tolist()
+        raise ValueError(f"trials of more than one {' and '.join(several)}: {there_are}; select one")
     if "config" in trials and len(trials):
-        said = [json.loads(text) for text in set_ups(trials).unique() if text != "{}"]
-        differing = {name: sorted({str(one.get(name)) for one in said}) for name in _differing(said)}
+        said = [json.loads(text) for text in set_ups(trials, but).unique() if text != "{}"]
+        differing = {name: sorted({_value(one, name) for one in said}) for name in _differing(said)}
         if differing:
             raise ValueError(f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does")
 
 
-def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of every problem and set-up that a table mixes, with what tells each from the others; the whole table with "" where
-    there is one. Rows that do not say their set-up, as of trainings that were lost, count with the most frequent one of their problem."""
-    keys = trials.reset_index(drop=True)  # labels of tables that were put together repeat
-    keys = keys.assign(set_up=set_ups(keys) if "config" in keys else "{}")
-    fields = [name for name in PROBLEM if name in keys and keys[name].nunique(dropna=False) > 1]
-    for problem, rows in keys.groupby(fields, dropna=False) if fields else [((), keys)]:
-        known = rows["set_up"][rows["set_up"] != "{}"]
-        said = rows["set_up"].where(rows["set_up"] != "{}", known.mode()[0]) if len(known) else rows["set_up"]
-        maps = {text: json.loads(text) for text in said.unique()}
-        differing = _differing(maps.values())
-        for text, part in rows.groupby(said):
-            words = [str(value) for value in problem if pd.notna(value)] + [f"{name}={maps[text].get(name)}" for name in differing]
-            yield " ".join(words), trials.iloc[part.index]
+def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]:
+    """The parts of a table, each of one problem and set-up: scores of different parts are never averaged or chosen
+    among.
 
-
-def set_ups(trials: pd.DataFrame) -> pd.Series:
-    """The SET_UP fields that each trial's configuration has, but for those that were searched, as JSON; "{}" for none.
-
-    Built-in trainings of earlier releases have the fields of FORMER too, so that the same training has the same set-up.
+    but: fields of SET_UP that may differ within a part. Rows that do not say their set-up, as of trainings that were
+    lost, count with the most frequent one of their study and search, or else of their problem.
     """
-    searched = [tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")]
+    rows = _named(trials).reset_index(drop=True)  # labels of tables that were put together repeat
+    rows["set_up"] = set_ups(rows, but) if "config" in rows else "{}"
+    fields = [name for name in PROBLEM if name in rows]
+    told = _telling(rows[fields].drop_duplicates().to_dict("records"), fields)
+    for key, problem in rows.groupby(fields, dropna=False) if len(rows) else ():
+        said = _filled(problem)
+        maps = {text: json.loads(text) for text in said.unique()}
+        telling = _telling(list(maps.values()), SET_UP)
+        of_problem = {name: value if pd.notna(value) else None for name, value in zip(fields, key)}
+        for text, part in problem.groupby(said):
+            set_up = " ".join(
+                f"{name}={_value(maps[text], name)}"
+                for name in telling
+                if name in maps[text] or name not in WITHOUT_EFFECT
+            )
+            words = [of_problem[name] for name in told if of_problem[name] is not None] + [set_up] * bool(set_up)
+            yield Part(of_problem, set_up, " ".join(words), trials.iloc[part.index])
+
+
+def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The words and the rows of every part of `comparable`: the whole table with "" where there is one."""
+    return ((part.words, part.trials) for part in comparable(trials))
+
+
+def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
+    """The SET_UP fields other than `but` that each trial's configuration has and no search chose, as JSON; "{}" for
+    none.
+
+    Built-in trainings of earlier releases have the fields of BEFORE too: the same training has the same set-up.
+    """
+    searched = [
+        tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")
+    ]
+    left_out = tuple(name for name in SET_UP if name in but)
     devices = trials["device"] if "device" in trials else [None] * len(trials)
     on_gpu = [isinstance(device, str) and device != "cpu" for device in devices]
-    return pd.Series(list(map(_set_up, trials["config"], searched, on_gpu)), index=trials.index, dtype=object)
+    texts = [
+        _set_up(config, (*names, *left_out), gpu) for config, names, gpu in zip(trials["config"], searched, on_gpu)
+    ]
+    return pd.Series(texts, index=trials.index, dtype=object)
 
 
 @lru_cache(maxsize=1 << 17)
-def _set_up(config: str, searched: tuple[str, ...], on_gpu: bool) -> str:
+def _set_up(config: str, left_out: tuple[str, ...], on_gpu: bool) -> str:
     said = json.loads(config)
-    if {"network", "task", "images_seen"} <= said.keys():
-        if on_gpu and "precision" in said and said["precision"] is None:
-            said["precision"] = "bfloat16"  # None was the device's usual one
-        said = FORMER | {name: value for name, value in said.items() if value is not None}
-        said = {name: value for name, value in said.items() if name not in IDLE or said[IDLE[name][0]] != IDLE[name][1]}
-    return json.dumps({name: said[name] for name in SET_UP if said.get(name) is not None and name not in searched})
+    if all(said.get(name) is None or name in left_out for name in SET_UP):
+        return "{}"  # a user's own
+    if on_gpu and "precision" in said and said["precision"] is None:
+        said["precision"] = "bfloat16"  # None was the device's usual one
+    said = BEFORE | {name: value for name, value in said.items() if value is not None}
+    idle = {
+        name
+        for name, (other, value) in WITHOUT_EFFECT.items()
+        if other not in left_out and said.get(other) == value
+    }
+    return json.dumps(
+        {name: said[name] for name in SET_UP if name in said and name not in idle and name not in left_out}
+    )
+
+
+def _named(trials: pd.DataFrame) -> pd.DataFrame:
+    """The same rows; those that name no dataset have that of their study's other rows, or the study itself."""
+    if "dataset" not in trials or not trials["dataset"].isna().any():
+        return trials.copy(deep=False)
+    studies = trials["study"] if "study" in trials else pd.Series(np.nan, index=trials.index, dtype=object)
+    known = trials[["dataset"]].assign(study=studies).dropna().drop_duplicates("study").set_index("study")["dataset"]
+    return trials.assign(dataset=trials["dataset"].astype(object).fillna(studies.map(known)).fillna(studies))
+
+
+def _filled(rows: pd.DataFrame) -> pd.Series:
+    """The set-up of each row of one problem, as `comparable` counts those that do not say theirs."""
+    known = rows["set_up"].where(rows["set_up"] != "{}")
+    if not known.isna().any() or known.isna().all():
+        return rows["set_up"]
+    for by in (["study", "search"], []):
+        fields = [name for name in by if name in rows]
+        groups = (
+            known.groupby([rows[name] for name in fields], dropna=False)
+            if fields
+            else known.groupby(np.zeros(len(rows)))
+        )
+        known = known.fillna(groups.transform(lambda values: values.mode().get(0, np.nan)).astype(object))
+    return known.fillna("{}")
+
+
+def _differing(maps: Sequence[dict]) -> list[str]:
+    """The SET_UP fields in which set-ups differ."""
+    return [name for name in SET_UP if len({_text(one.get(name)) for one in maps}) > 1]
+
+
+def _telling(maps: Sequence[dict], fields: Sequence[str]) -> list[str]:
+    """As few of these fields, the first ones first, as tell all of the maps apart that can be."""
+    chosen: list[str] = []
+    found = {()}
+    for name in fields:
+        now = {tuple(_text(one.get(other)) for other in (*chosen, name)) for one in maps}
+        if len(now) > len(found):
+            chosen, found = [*chosen, name], now
+    return chosen
+
+
+def _text(value: object) -> str:
+    """A value of a configuration, of whatever type, so that equal ones are equal texts."""
+    return "" if value is None or value != value else json.dumps(value, sort_keys=True)
+
+
+def _value(set_up: dict, name: str) -> str:
+    return str(set_up.get(name, "default"))
 
 
 def _differing(said: Iterable[dict]) -> list[str]:
-    """The fields in which set-ups differ; that one has no field of IDLE is no difference."""
+    """The fields in which set-ups differ. A field without effect in one of them makes no difference by that alone."""
     values = {name: {json.dumps(one.get(name)) for one in said} for name in SET_UP}
-    return [name for name in SET_UP if len(values[name] - ({"null"} if name in IDLE else set())) > 1]
+    return [name for name in SET_UP if len(values[name] - ({"null"} if name in WITHOUT_EFFECT else set())) > 1]
 
 
 def completed(trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """How fast searches find a good balance (`fig:hpo_curves`, `fig:omniglot3D`)."""
 
 from collections.abc import Mapping
+from textwrap import fill
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,6 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from tune_cd.plots.style import BLACK, LABELS, NORMAL, SMALL, Style, empty_figure, label, new_figure, outside_legend, plain, styles_of
 
 Bands = Mapping[str, Mapping[str, pd.DataFrame]]
+
+LETTERS = 11.5  # of a title in an inch
 
 
 def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None, unit: str = "s") -> Figure:
@@ -31,15 +34,18 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
     styles = styles_of(method for methods in problems.values() for method in methods)
     columns = len(problems) if len(problems) <= 3 else 2 if len(problems) == 4 else 3
     rows = -(-len(problems) // columns)
-    figure = new_figure(max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4)
+    width, height = max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4
+    titles = [fill(problem, int(width / columns * LETTERS), break_on_hyphens=False) for problem in problems]
+    figure = new_figure(width, height + 0.15 * rows * max(title.count("\n") for title in titles))
     panels = figure.subplots(rows, columns, squeeze=False)
-    for panel, (problem, methods) in zip(panels.flat, problems.items()):
+    for panel in panels[:, 0]:
+        panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
+    for panel, title, (problem, methods) in zip(panels.flat, titles, problems.items()):
         _draw_curves(panel, methods, styles)
         if best and problem in best:
             panel.axhline(best[problem] - 0.05 * abs(best[problem]), color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best")
-        panel.set_title(problem, fontsize=NORMAL)
+        panel.set_title(title, fontsize=NORMAL)
         panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
-        panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
     for panel in panels.flat[len(problems) :]:
         panel.set_visible(False)
     handles = [Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m) for m, s in styles.items()]
@@ -50,15 +56,27 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
 
 
 def _draw_curves(axes: Axes, methods: Mapping[str, pd.DataFrame], styles: Mapping[str, Style]) -> None:
-    """Bands beneath, means above, marks apart from those of the other curves."""
+    """Bands beneath, means above, marks apart from those of the other curves; each holds from where it was reached."""
     for i, (method, curve) in enumerate(methods.items()):
         style, points = styles[method], len(curve)
-        axes.fill_between(curve.index, curve["low"], curve["high"], color=style.colour, alpha=0.15, linewidth=0, label=method)
+        axes.fill_between(
+            curve.index,
+            curve["low"],
+            curve["high"],
+            step="post",
+            color=style.colour,
+            alpha=0.15,
+            linewidth=0,
+            label=method,
+        )
         every = max(1, points // 8)
         axes.plot(
             curve.index, curve["mean"], color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.7,
+            drawstyle="steps-post",
             markevery=((i * every) // max(1, len(methods)), every), label=method, zorder=3,
         )  # fmt: skip
+    if next(iter(methods.values())).index.name != "trials":
+        axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=next(iter(methods.values())).index.name == "trials"))
     axes.tick_params(labelsize=SMALL)
     plain(axes)

@@ -43,10 +43,11 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
 
 
 def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
-    """`fig:sublosses`: a trial a point, its place both terms after training, its colour the score, its shape the batch size.
+    """`fig:sublosses`: a setting a point, its place both terms after training, its colour the score, its shape the
+    batch size.
 
-    table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. The trials that no other beats
-    in both terms, the table's `front` where it has one, are joined by a line.
+    table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. The settings that no
+    other beats in both terms, the table's `front` where it has one, are joined by a line.
     """
     if table.empty:
         return empty_figure("No completed trial has measured both terms of the loss.")
@@ -56,7 +57,11 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     sizes = sorted(table["batch_size"].dropna().unique())
     few = len(sizes) <= len(MARKERS) and table["batch_size"].notna().all()
     scale = Normalize(table["score"].min(), table["score"].max())
-    groups = [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)] if few else [("trials", "o", table)]
+    groups = (
+        [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)]
+        if few
+        else [("settings", "o", table)]
+    )
     for name, marker, rows in groups:
         axes.scatter(
             rows["positive_term"].astype(float), rows["entropy_term"].astype(float), c=rows["score"].astype(float), cmap=COLOUR_MAP, norm=scale,
@@ -66,12 +71,12 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     handles = shapes if len(groups) > 1 else []
     if "front" in table and table["front"].astype(bool).sum() > 1:
         front = table[table["front"].astype(bool)].sort_values("positive_term")
-        joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "no trial is lower in both", "zorder": 2}
+        joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
         handles += axes.plot(front["positive_term"], front["entropy_term"], **joined)
     axes.set_xlabel(label("positive_term"))
     axes.set_ylabel(label("entropy_term"))
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=label(score))
-    axes.set_title(f"{len(table)} completed trials", fontsize=NORMAL)
+    axes.set_title(f"{len(table)} settings, means over their trainings", fontsize=NORMAL)
     plain(axes)
     axes.margins(0.05)
     if handles:

@@ -38,7 +38,7 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
-        return empty_figure(f"No cell of the grid has a {label(grid.score)}: no trial has completed.")
+        return empty_figure(f"No cell of the grid has a {grid.words or label(grid.score)}: no trial has completed.")
     columns = len(slices) if len(slices) <= 3 else 2 if len(slices) == 4 else 3 if len(slices) <= 9 else 4
     rows = -(-len(slices) // columns)
     shape = _shape(grid)
@@ -53,9 +53,14 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
         panel.tick_params(labelbottom=True)  # also above a square of the last row that has none
-    figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
-    figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=panels, label=label(grid.score), shrink=0.9, aspect=30)
+    below, beside = (
+        (panels[0, 0].set_xlabel, panels[0, 0].set_ylabel) if len(slices) == 1 else (figure.supxlabel, figure.supylabel)
+    )
+    below(label(grid.names[0]), fontsize=NORMAL)
+    beside(label(grid.names[1]), fontsize=NORMAL)
+    figure.colorbar(
+        ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
+    )
     _legend(figure, grid, _shown(grid, averages), top)
     return figure
 
@@ -73,11 +78,13 @@ def plane(
     if not asked:
         raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
     if not np.isfinite(grid.values).any():
-        return empty_figure(f"No cell of the grid has a {label(grid.score)}: no trial has completed.")
+        return empty_figure(f"No cell of the grid has a {grid.words or label(grid.score)}: no trial has completed.")
     tick, place = max(asked, key=lambda pair: np.nanmax(grid.values[pair[1]], initial=-np.inf))
     values = grid.values[place]
     if not np.isfinite(values).any():
-        return empty_figure(f"No cell with {grid.names[2]} = {tick:g} has a {label(grid.score)}: no trial has completed.")
+        return empty_figure(
+            f"No cell with {grid.names[2]} = {tick:g} has a {grid.words or label(grid.score)}: no trial has completed."
+        )
     shape = _shape(grid)
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
     axes = figure.subplots()
@@ -90,7 +97,7 @@ def plane(
     axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
     if tick is not None and np.isfinite(tick):
         axes.set_title(f"{symbol(grid.names[2])} = {tick:g}", fontsize=NORMAL)
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=label(grid.score))
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=(grid.words or label(grid.score)))
     _legend(figure, grid, shown, top, handles, place)
     return figure
 

@@ -1,4 +1,4 @@
-"""A search's path over the plane of both weights, line by line."""
+"""A search's path over the plane of two parameters, the balance's or one's own, line by line."""
 
 from collections.abc import Sequence
 
@@ -10,22 +10,26 @@ from matplotlib.lines import Line2D
 
 from tune_cd.analysis import best_trial, search_lines
 from tune_cd.analysis.path import ON_LINE, SINGLE, Line
+from tune_cd.analysis.scores import parameter
 from tune_cd.plots.style import (
     BLACK, COLOUR_MAP, DIRECTIONS, NORMAL, SMALL, VERMILION, Style, cased, empty_figure, label, log_axis, new_figure, outside_legend, styles_of, symbol,
 )  # fmt: skip
 
-MARGIN = 1.0  # octaves around the points
+MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of what they span
 CROWDED = 30.0  # square points that a number may share with others
 SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
 
 
-def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
+def path_figure(
+    trials: pd.DataFrame, batch_size: int | None = None, plane: tuple[str, str] = ("Lambda_p", "Lambda_e")
+) -> Figure:
     """Every line search as a line through its points, trials numbered in the order of asking, start and best marked.
 
-    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with line
-    searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch size. A
-    setting that was trained with several seeds is drawn once, with its mean. Numbers that would overlap are
-    left out. Raises ValueError for trials of more than one study.
+    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with
+    line searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch
+    size. A setting that was trained with several seeds is drawn once, with its mean. plane: the two parameters, which
+    are > 0. Numbers that would overlap are left out. Raises ValueError for trials of more than one study, and
+    parameters that no trial has.
     """
     if trials["study"].nunique() > 1:
         raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
@@ -35,13 +39,17 @@ def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
     rows = rows.assign(lost=lost, val_score=means).sort_values(["trial_index", "lost"], kind="stable").drop_duplicates("trial_index")
     if batch_size is not None:
         rows = rows[rows["batch_size"] == batch_size]
-    rows = rows[rows["Lambda_p"].notna() & rows["Lambda_e"].notna()]
+    x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
+    rows = rows.assign(x=x, y=y).dropna(subset=["x", "y"])
     if rows.empty:
-        return empty_figure("There is no trial with both weights" + (f" and b = {batch_size}." if batch_size is not None else "."))
+        return empty_figure(
+            f"There is no trial with {plane[0]} and {plane[1]}"
+            + (f" and b = {batch_size}." if batch_size is not None else ".")
+        )
     figure = new_figure(7.6, 6.9)
     axes = figure.subplots()
-    low, high = _box(rows)
-    drawn = search_lines(rows)
+    drawn = search_lines(rows, plane)
+    low, high = _box(np.vstack([rows[["x", "y"]].to_numpy(dtype=float), *(line.points for line in drawn)]))
     styles = styles_of((line.direction for line in drawn), DIRECTIONS)
     handles = _draw_lines(axes, drawn, styles)
     handles += _draw_points(axes, rows)
@@ -51,8 +59,8 @@ def path_figure(trials: pd.DataFrame, batch_size: int | None = None) -> Figure:
     axes.set_aspect("equal")
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_xlabel(label("Lambda_p"), fontsize=NORMAL)
-    axes.set_ylabel(label("Lambda_e"), fontsize=NORMAL)
+    axes.set_xlabel(label(plane[0]), fontsize=NORMAL)
+    axes.set_ylabel(label(plane[1]), fontsize=NORMAL)
     first, metric = rows.iloc[0], rows["metric_name"].iloc[0]
     if axes.collections and rows["val_score"].notna().any():
         figure.colorbar(next(c for c in axes.collections if c.get_label() == "completed"), ax=axes, label=f"validation {metric}", shrink=0.9)
@@ -74,10 +82,11 @@ def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return on_lines[at], f" (the best of {len(on_lines)} searches)" if len(on_lines) > 1 else ""
 
 
-def _box(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Limits of both axes, with a margin, and as many octaves high as wide."""
-    x = np.log2(rows[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float))
-    middle, half = (x.min(0) + x.max(0)) / 2, (np.ptp(x, axis=0).max() / 2 + MARGIN)
+def _box(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Limits of both axes around points [n, 2], with a margin, and as many octaves high as wide."""
+    x = np.log2(points)
+    span = np.ptp(x, axis=0).max()
+    middle, half = (x.min(0) + x.max(0)) / 2, span / 2 + max(MARGIN, MARGIN_SHARE * span)
     return 2.0 ** (middle - half), 2.0 ** (middle + half)
 
 
@@ -109,23 +118,23 @@ def _draw_points(axes: Axes, rows: pd.DataFrame) -> list[Line2D]:
     lost = rows.drop(scored.index)
     if len(scored):
         colours = {"c": scored["val_score"].astype(float), "cmap": COLOUR_MAP, "edgecolors": BLACK, "linewidths": 0.6}
-        axes.scatter(scored["Lambda_p"], scored["Lambda_e"], s=52, label="completed", zorder=4, **colours)
+        axes.scatter(scored["x"], scored["y"], s=52, label="completed", zorder=4, **colours)
     if len(lost):
         cross = {"marker": "X", "markersize": 8, "color": "white", "markeredgecolor": VERMILION}
-        handles += axes.plot(lost["Lambda_p"], lost["Lambda_e"], linestyle="none", label="did not complete", zorder=4, **cross)
+        handles += axes.plot(lost["x"], lost["y"], linestyle="none", label="did not complete", zorder=4, **cross)
     first, best = rows.iloc[0], best_trial(rows)
     square = {"marker": "s", "markersize": 14, "fillstyle": "none", "markeredgewidth": 1.6, "color": BLACK}
-    handles += axes.plot(first["Lambda_p"], first["Lambda_e"], linestyle="none", label="first trial", zorder=5, **square)
+    handles += axes.plot(first["x"], first["y"], linestyle="none", label="first trial", zorder=5, **square)
     if best is not None:
         text = f"best: {best['val_score']:.3f}, trial {best['trial_index']}"
         star = {"marker": "*", "markersize": 14, "color": VERMILION, "markeredgecolor": BLACK}
-        handles += axes.plot(best["Lambda_p"], best["Lambda_e"], linestyle="none", label=text, zorder=6, **star)
+        handles += axes.plot(best["x"], best["y"], linestyle="none", label=text, zorder=6, **star)
     return handles
 
 
 def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -> None:
     """The number of each trial in the order of asking beside its point, several at one point together, where there is room."""
-    x = np.log2(rows[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float) / low) / np.log2(high / low) * SIDE
+    x = np.log2(rows[["x", "y"]].to_numpy(dtype=float) / low) / np.log2(high / low) * SIDE
     places, at = np.unique(np.round(x, 2), axis=0, return_inverse=True)
     texts = [", ".join(str(n) for n in rows["trial_index"].to_numpy()[at == i]) for i in range(len(places))]
     sizes = np.full(len(places), 4.5)
@@ -135,7 +144,7 @@ def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -
             continue
         row = rows.iloc[int(np.argmax(at == i))]
         axes.annotate(
-            texts[i], (row["Lambda_p"], row["Lambda_e"]), textcoords="offset points", xytext=offset, ha="center", va="center",
+            texts[i], (row["x"], row["y"]), textcoords="offset points", xytext=offset, ha="center", va="center",
             fontsize=SMALL, path_effects=cased(2), zorder=7,
         )  # fmt: skip
 

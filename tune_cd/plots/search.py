@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
-from tune_cd.analysis import best_so_far, best_trial
+from tune_cd.analysis import best_so_far, best_trial, parts_of
 from tune_cd.plots.style import AVERAGES, BLACK, COLOUR_MAP, LARGE, VERMILION, label, plain, styles_of
 
 
@@ -16,23 +16,34 @@ def search_figure(trials: pd.DataFrame, averages: tuple[str, ...], batch_size: i
 
     averages: the recipes whose diagonals are drawn, at `batch_size` with k per class. box: the range of both Lambdas.
     """
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.04)
+    figure = Figure(figsize=(11, 5.3), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.04, h_pad=0.1)
     plane, curves = figure.subplots(1, 2)
     draw_plane(plane, trials, averages, batch_size, k, box)
     draw_curves(curves, trials)
     first = trials.iloc[0]
-    figure.suptitle(f"{first['dataset']}, {first['loss']} loss, b = {batch_size}: study {first['study']}", fontsize=LARGE)
+    sizes = sorted(trials["batch_size"].dropna().unique()) or [batch_size]
+    b = f"b = {sizes[0]}" if len(sizes) == 1 else f"b = {', '.join(map(str, sizes))}"
+    figure.suptitle(f"{first['dataset']}, {first['loss']} loss, {b}: study {first['study']}", fontsize=LARGE)
     return figure
 
 
 def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]) -> None:
     """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, with the recipes' diagonals."""
     low, high = box
+    at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
     line = np.array([low, high])
     for average in averages:
         style = AVERAGES[average]
-        axes.plot(line, line * balance.ratio(average, batch_size, k), linestyle=style.line, color=style.colour, linewidth=1.5, label=f"{average} average", zorder=1)
+        axes.plot(
+            line,
+            line * balance.ratio(average, batch_size, k),
+            linestyle=style.line,
+            color=style.colour,
+            linewidth=1.5,
+            label=f"{average} average{at}",
+            zorder=1,
+        )
     scored = trials[trials["val_score"].notna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
     styles = styles_of(trials["search"])
@@ -44,13 +55,28 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
     lost = trials[trials["val_score"].isna()]
     if len(lost):
         axes.scatter(lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3)
-    best = best_trial(trials)
-    if best is not None:
-        axes.scatter(best["Lambda_p"], best["Lambda_e"], s=260, facecolors="none", edgecolors=VERMILION, linewidths=2, label="best", zorder=4, clip_on=False)
-        axes.figure.colorbar(drawn, ax=axes, label=f"validation {best['metric_name']}")
+    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
+    if bests:
+        places, text = (
+            pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]],
+            "best" if len(bests) == 1 else "best of each set-up",
+        )
+        axes.scatter(
+            *places.to_numpy().T,
+            s=260,
+            facecolors="none",
+            edgecolors=VERMILION,
+            linewidths=2,
+            label=text,
+            zorder=4,
+            clip_on=False,
+        )
+        axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label("Lambda_p"), ylabel=label("Lambda_e"))
     axes.set_aspect("equal")
-    axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=6, frameon=False, markerscale=0.6)
+    axes.figure.legend(
+        *axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6
+    )
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
@@ -67,4 +93,4 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     plain(axes)
     axes.margins(x=0.14)  # room for the last values
-    axes.legend(loc="lower right")
+    axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower right", ncols=3, frameon=False)

@@ -99,7 +99,7 @@ SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size":
 
 
 def label(name: str) -> str:
-    """What an axis says of a column, with its unit; the column's own name where it is a user's."""
+    """What an axis says of a column, with its unit; the name itself where it is a user's, or words already."""
     return LABELS.get(name, name)
 
 

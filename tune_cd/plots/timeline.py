@@ -16,9 +16,11 @@ UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
 
 
 def timeline_figure(trials: pd.DataFrame) -> Figure:
-    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there can be.
+    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there
+    can be. In the bars where they have room: the trial's number, and below it its search where there are several.
 
-    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the title.
+    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the
+    title.
     """
     timed = trials.assign(**{name: pd.to_datetime(trials[name], utc=True) for name in ("started_at", "ended_at")})
     timed = timed[timed["ended_at"] >= timed["started_at"]]  # False where either is null
@@ -31,7 +33,8 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
     _, seconds, unit = next(entry for entry in UNITS if ends.max() <= entry[0])
     hosts = timed["hostname"].where(timed["hostname"].notna(), "machine not recorded")
     rows, groups = _rows(starts, ends, hosts)
-    figure = new_figure(9.2, float(np.clip(1.7 + 0.27 * (rows.max() + 1), 2.4, 11)))
+    row_height = 0.27 if timed["search"].nunique() == 1 else 0.36  # inches
+    figure = new_figure(9.2, float(np.clip(1.7 + row_height * (rows.max() + 1), 2.4, 11)))
     axes = figure.subplots()
     _draw_bars(axes, timed, starts / seconds, ends / seconds, rows)
     for host, (first, last) in groups.items():
@@ -94,7 +97,20 @@ def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.nda
             axes.barh(rows[here], ends[here] - starts[here], left=starts[here], height=0.78, label=status, **look)
     widths = ends - starts
     wide = np.median(widths) / max(ends.max(), 1e-9) > 0.022 and rows.max() < 32
-    for number, x, width, row in zip(timed["trial_index"], starts, widths, rows):
+    several = timed["search"].nunique() > 1
+    for number, search, x, width, row in zip(timed["trial_index"], timed["search"], starts, widths, rows):
         if wide and width / ends.max() > 0.018:
+            named = several and width / ends.max() > 0.0066 * len(search)
             box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
-            axes.text(x + width / 2, row, str(number), ha="center", va="center", fontsize=SMALL - 1, bbox=box, clip_on=True)
+            text = f"{number}\n{search}" if named else str(number)
+            axes.text(
+                x + width / 2,
+                row,
+                text,
+                ha="center",
+                va="center",
+                fontsize=SMALL - 1,
+                linespacing=0.95,
+                bbox=box,
+                clip_on=True,
+            )

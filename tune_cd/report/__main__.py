@@ -12,7 +12,7 @@ from tune_cd.report.page import render
 from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
 
-BAD_INPUT = 2
+INCOMPLETE, BAD_INPUT = 1, 2
 SECONDS = 30.0
 
 EPILOG = """\
@@ -37,24 +37,29 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s")
     watch = f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given"
     top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
-    top.add_argument("--figures", type=Path, metavar="DIR", help="also write figures and tables of each study there")
+    figures = "also write figures and tables of each study there; exit status 1 where some could not be made"
+    top.add_argument("--figures", type=Path, metavar="DIR", help=figures)
     return top
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the page; 0, or 2 with a message for what cannot be read or written."""
+    """Write the page; 0, or 2 with a message for what cannot be read or written, 1 where figures or tables are missing,
+    by name."""
     options = parser().parse_args(argv)
+    missing: dict[str, str] = {}
     try:
         _check(options)
         try:
-            _write(options)
+            missing = _write(options)
         except KeyboardInterrupt:
             if options.watch is not None:
                 _write_once(options, live=False)  # a page that goes on looking for a newer one would look for ever
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
-    return 0
+    for name, reason in missing.items():
+        print(redact(f"error: {name} could not be made: {reason}"), file=sys.stderr)
+    return INCOMPLETE if missing else 0
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -68,7 +73,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
 
-def _write(options: argparse.Namespace) -> None:
+def _write(options: argparse.Namespace) -> dict[str, str]:
+    """Write page, figures and tables; returns those of the latter that could not be made, each with its reason."""
     watch = Watch(options.results, options.study)
     said = False
     while True:
@@ -83,15 +89,20 @@ def _write(options: argparse.Namespace) -> None:
             continue
         if not said:
             number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-            print(f"{number} trial{'s' * (number != 1)} of {len(found['studies'])} stud{'y' if len(found['studies']) == 1 else 'ies'}: {options.output}", flush=True)
+            count = len({study["study"] for study in found["studies"]})  # one may be shown in several parts
+            studies = "1 study" if count == 1 else f"{count} studies"
+            print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
             said = True
         if not live:
             break
         time.sleep(options.watch)
-    if options.figures is not None:
-        from tune_cd.report.figures import write_figures  # matplotlib takes its time
+    if options.figures is None:
+        return {}
+    from tune_cd.report.figures import write_figures  # matplotlib takes its time
 
-        print(f"{len(write_figures(read(options.results, options.study), options.figures.expanduser()))} figures and tables: {options.figures}")
+    written = write_figures(read(options.results, options.study), options.figures.expanduser())
+    print(f"{len(written.files)} files of figures and tables: {options.figures}")
+    return written.failed
 
 
 def _write_once(options: argparse.Namespace, live: bool) -> dict:

@@ -1,94 +1,188 @@
 """The paper's figures and tables of a results table, as files: SVG and PNG, Markdown and LaTeX."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tune_cd import balance, plots, tables
-from tune_cd.analysis import balance_gain, curves_of, grid, mean_curve, sublosses, summary
+from tune_cd import balance, plots
+from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.scores import BALANCE, parts_of
+from tune_cd.analysis.curves import OVER
+from tune_cd.analysis.scores import BALANCE, score_words, varied
 from tune_cd.report.findings import averages_of, grid_rows, is_grid, per_class
+from tune_cd.report.payload import axes_of
+from tune_cd.report.printed import searched, tables_of
+from tune_cd.report.words import BASELINES
 from tune_cd.results import check_name, publish
 
-Made = Iterator[tuple[str, Figure]]
+Named = Iterator[tuple[str, Callable[[], Figure | None]]]
+"""Figures by name, each drawn when it is asked for; None where the trials lack what it shows."""
+
+LONGEST = 80  # letters of a folder's name that set-ups are told apart by
 
 
-def write_figures(trials: pd.DataFrame, folder: Path) -> list[Path]:
-    """Everything that these trials give, in DIR/ and DIR/<study>/; returns the files. Raises OSError where they cannot be written."""
-    files: list[Path] = []
-    parts: list[tuple[Path, Made]] = [(folder, figures_of_all(trials))]
+@dataclass
+class Written:
+    """files: what was written. failed: figure or table -> why it could not be."""
+
+    files: list[Path] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def attempt(self, name: str, make: Callable[[], Sequence[Path]]) -> None:
+        """Add the files that `make` writes. What it raises costs no other figure; but for OSError, which goes
+        through."""
+        try:
+            self.files += make()
+        except OSError:
+            raise
+        except Exception as error:  # whatever it is, in drawing or in what is computed for it
+            self.failed[name] = f"{type(error).__name__}: {error}"
+
+
+def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
+    """Everything that these trials give, in DIR/ and DIR/<study>/. Raises OSError where it cannot be written."""
+    written = Written()
+    for place, made in _places(trials):
+        written.attempt(f"{place}figures", lambda: _draw(written, made, folder, place))
+    for name, make in tables_of(trials).items():
+        written.attempt(name, lambda: _publish(folder, name, make()))
+    return written
+
+
+def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
+    """(folder with a slash behind it, its figures): those of all trials, of each study, and of each of its problems and
+    set-ups."""
+    yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
+        place, used = f"{check_name(str(study))}/", set()
+        yield place, figures_of_study(rows)
         for words, part in parts_of(rows):
-            place = folder / check_name(str(study))
-            parts.append((place / re.sub(r"[^A-Za-z0-9._=-]+", "-", words) if words else place, figures_of(part.reset_index(drop=True))))
-    for place, made in parts:
-        place.mkdir(parents=True, exist_ok=True)
-        for name, figure in made:
-            files += plots.save(figure, place / name)
-    for name, table in tables_of(trials):
-        for ending, text in (("md", tables.markdown(table)), ("tex", tables.latex(table, label=LABELS[name]))):
-            publish(folder / f"{name}.{ending}", f"{text}\n".encode())
-            files.append(folder / f"{name}.{ending}")
-    return files
+            name = short = re.sub(r"[^A-Za-z0-9._=-]+", "-", words)[:LONGEST]
+            while name in used:
+                name = f"{short}-{len(used) + 1}" if name == short else f"{name}-"
+            used.add(name)
+            yield f"{place}{name}/" if words else place, figures_of(part.reset_index(drop=True))
 
 
-LABELS = {"methods": "tab:hp_res", "best-values": "tab:best_values", "base-numbers": "table:baselines", "memory": "table:xbm"}
-"""File of a table -> its label in the paper, or one of its kind."""
+def _draw(written: Written, made: Named, folder: Path, place: str) -> list[Path]:
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    for name, make in made:
+        written.attempt(f"{place}{name}", lambda: _save(make, folder / place / name))
+    return []
 
 
-def figures_of(trials: pd.DataFrame) -> Made:
-    """The figures of one study, by name; those for which it lacks what they show are left out."""
+def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
+    """The files of a figure; none of an earlier run are left where it cannot be drawn now."""
+    try:
+        figure = make()
+        return [] if figure is None else plots.save(figure, stem)
+    except Exception:
+        for ending in (".svg", ".png"):
+            Path(f"{stem}{ending}").unlink(missing_ok=True)
+        raise
+
+
+def _publish(folder: Path, name: str, texts: dict[str, str]) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, text in texts.items():
+        publish(folder / f"{name}.{ending}", text.encode())
+    return [folder / f"{name}.{ending}" for ending in texts]
+
+
+# Figures ------------------------------------------------------------------------------------------------------
+
+
+def figures_of(trials: pd.DataFrame) -> Named:
+    """The figures of one study's trials of one problem and set-up."""
     score = "test_score" if trials["test_score"].notna().any() else "val_score"
-    balanced = trials[list(BALANCE[:2])].notna().all(axis=1).any()
-    cells = grid_rows(trials)
-    if balanced and is_grid(cells, BALANCE[:2]):
-        averages, k, landscape = averages_of(cells), per_class(cells), grid(cells, score)
-        yield "landscape", plots.grid_slices(landscape, averages, k)  # fig:hp_omniglot
-        for size in landscape.ticks[2]:
-            yield f"landscape-{size:g}", plots.plane(landscape, size, averages, k, select=grid(cells))  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
-        if len(landscape.ticks[2]) > 1:
-            yield "balance-gain", plots.gain_figure(balance_gain(landscape, k, averages, select=grid(cells)), score)  # fig:balance_gain
-    elif balanced:
-        yield "path", plots.path_figure(trials)
-    terms = sublosses(trials, score)
-    if len(terms):
-        yield "sub-losses", plots.sublosses_figure(terms, score)  # fig:sublosses
-    if trials["ended_at"].notna().any():
-        yield "timeline", plots.timeline_figure(trials)
+    axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
+    balanced, words = tuple(axes[:2]) == BALANCE[:2], score_words(trials, score)
+    if is_grid(cells, axes[:2]):
+        yield from (
+            _landscapes(cells, score)
+            if balanced
+            else [("landscape", lambda: plots.grid_slices(grid(cells, score, axes)))]
+        )
+        trials_on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
+    else:
+        trials_on_paths = trials
+    searches = trials_on_paths[~trials_on_paths["search"].isin(BASELINES)]
+    if len(axes) >= 2 and len(trials_on_paths):
+        yield (
+            "path",
+            lambda: plots.path_figure(searches if len(searches) else trials_on_paths, plane=(axes[0], axes[1])),
+        )
+    yield (
+        "sub-losses",
+        lambda: plots.sublosses_figure(terms, words) if len(terms := sublosses(trials, score)) else None,
+    )  # fig:sublosses
 
 
-def figures_of_all(trials: pd.DataFrame) -> Made:
+def _landscapes(cells: pd.DataFrame, score: str) -> Named:
+    """A full grid over the balance, seen as in the paper."""
+    averages, k = averages_of(cells), per_class(cells)
+    yield "landscape", lambda: plots.grid_slices(grid(cells, score), averages, k)  # fig:hp_omniglot
+    sizes = cells["batch_size"].unique()
+    for size in sorted(sizes.dropna()):
+        yield (
+            f"landscape-{size}",
+            lambda size=size: plots.plane(grid(cells, score), size, averages, k, select=grid(cells)),
+        )  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+    if len(sizes.dropna()) > 1:
+        yield (
+            "balance-gain",
+            lambda: plots.gain_figure(
+                balance_gain(grid(cells, score), k, averages, select=grid(cells)), score_words(cells, score)
+            ),
+        )  # fig:balance_gain
+
+
+def figures_of_study(trials: pd.DataFrame) -> Named:
+    """What a study's trials show whatever their set-ups."""
+    yield (
+        "timeline",
+        lambda: plots.timeline_figure(trials) if trials[["started_at", "ended_at"]].notna().all(axis=1).any() else None,
+    )
+
+
+def figures_of_all(trials: pd.DataFrame) -> Named:
     """What compares searches across studies, and what needs no trial at all."""
-    curves = curves_of(trials)
-    score = "test_score" if trials["test_score"].notna().any() else "val_score"
-    if curves:
-        timed = all(pd.notna(curve.ended).all() for curve in curves)
-        for over in ["trials"] + ["seconds"] * timed + ["gpu_seconds"] * (timed and (trials["gpus"].astype(float) > 0).any()):
-            bands = {landscape: {method: mean_curve(own, over) for method, own in grouped(of, "method").items()} for landscape, of in grouped(curves, "landscape").items()}
-            yield f"curves-{over.replace('_', '-')}", plots.curves_figure(bands, score)  # fig:hpo_curves, fig:omniglot3D
+    for over in OVER:
+        yield (
+            f"curves-{over.replace('_', '-')}",
+            lambda over=over: _curves(trials, over),
+        )  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
         return  # nothing of a loss's two terms
-    yield "directions", plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
-    yield "constraints", plots.constraints_figure()  # fig:constraints
-    yield "pipeline", plots.pipeline_figure()  # fig:pipeline
+    yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
+    yield "constraints", plots.constraints_figure  # fig:constraints
+    yield "pipeline", plots.pipeline_figure  # fig:pipeline
 
 
-def tables_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The tables, by name; those that would be empty are left out."""
-    curves = curves_of(trials)
-    if curves:
-        methods = {curve.method for curve in curves}
-        columns = ["AUC@10", "AUC@20", "n-95"] + ["ΔAUC@20", "p@20"] * ("cd" in methods and len(methods) > 1)
-        yield "methods", tables.compared(summary(curves, "cd" if "cd" in methods else None), columns)
-    best = tables.best_values(trials)
-    if len(best):
-        yield "best-values", best
-        published = {dataset for dataset, *_ in tables.BASE_NUMBERS}
-        if any(str(dataset).split("-")[0] in published for dataset in best["dataset"]):
-            yield "base-numbers", tables.base_numbers(trials)
-    if set(trials["search"]) >= {"S1", "S3"}:
-        yield "memory", tables.memory(trials)
+def _curves(trials: pd.DataFrame, over: str) -> Figure | None:
+    """A panel a landscape whose searches say what `over` needs; None where there is none."""
+    on_gpus = set(trials.loc[trials["gpus"].astype(float) > 0, "study"])
+    bands, best, words = {}, {}, {}
+    for landscape, curves in grouped(curves_of(trials), "landscape").items():
+        shown = searched(curves)
+        if shown and all(_known(curve, over, on_gpus) for curve in shown):
+            bands[landscape] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}
+            best[landscape] = max(np.nanmax(curve.reached, initial=-np.inf) for curve in curves)
+            words[landscape] = score_words(
+                trials[trials["study"].isin([curve.study for curve in shown])], shown[0].score
+            )
+    if len(set(words.values())) == 1:
+        return plots.curves_figure(bands, f"{words.popitem()[1]} of the best so far", best)
+    bands, best = (
+        {f"{landscape}: {words[landscape]}": value for landscape, value in found.items()} for found in (bands, best)
+    )
+    return plots.curves_figure(bands, "score of the best so far", best) if bands else None
+
+
+def _known(curve: Curve, over: str, on_gpus: set[str]) -> bool:
+    return over == "trials" or (np.isfinite(curve.ended).all() and (over == "seconds" or curve.study in on_gpus))

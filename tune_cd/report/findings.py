@@ -10,8 +10,9 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tune_cd import balance
-from tune_cd.analysis import Ridge, best_trial, means_over_seeds, ridge
-from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, present, settings
+from tune_cd.analysis import Ridge, best_trial, ridge
+from tune_cd.analysis.curves import means_over_settings, setting_numbers
+from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, varied
 from tune_cd.tables import ALIKE
 
 ON_DIAGONAL = 1e-6  # octaves
@@ -68,7 +69,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(trials)
     best = best_trial(means)
-    names = tuple(name for name in present(trials) if len(np.unique(parameter(trials, name)[~np.isnan(parameter(trials, name))])) > 1)
+    names = varied(trials)
     found = [] if best is None else [(average, _recipe(trials, means, best, average)) for average in averages_of(trials)]
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
     alike = alike.assign(**{name: parameter(alike, name) for name in names}) if len(alike) else alike
@@ -104,7 +105,8 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
 
 def per_class(trials: pd.DataFrame) -> int:
     """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
-    return int(json.loads(trials["config"].iloc[0]).get("k") or 2) if len(trials) else 2
+    said = (json.loads(text).get("k") for text in trials["config"].unique())
+    return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
 def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float | pd.Series = ON_DIAGONAL) -> tuple[pd.Series | None, int]:
@@ -116,23 +118,6 @@ def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float | p
     away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
     rows = rows[away.abs() <= within + 1e-9] if isinstance(within, float) else rows[away.abs() <= within[rows.index] + 1e-9]
     return best_trial(rows), len(rows)
-
-
-def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting each."""
-    at = settings(trials).dropna(axis=1, how="all")
-    return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
-
-
-def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting of a study, as `means_over_seeds`; a training that two searches asked for counts once.
-
-    trials: with the column of `setting_numbers`.
-    """
-    order = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
-    rows = trials.loc[order]
-    rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
-    return means_over_seeds(rows, by=("setting",))
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:

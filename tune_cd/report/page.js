@@ -4,7 +4,8 @@
 const KEY = `tune_cd report ${location.pathname}`;
 const CONFIG = { displayModeBar: false, responsive: false, displaylogo: false };
 const KINDS = { caution: "Caution" };
-const NUMERIC = /^[-+−]?\d[\d.,]*(e[-+]?\d+)?( ± [\d.,]+)?( ?%)?$|^–?$/; // a number in words, or none
+/** A number in words, with its interval where it has one; or none. */
+const NUMERIC = /^[-+−>]?\d[\d.,]*(e[-+]?\d+)?( ?± ?[\d.,]+)?( ?%)?( \([>\d.]+( to [>\d.]+)?\))?$|^[-–]?$/;
 const SVG = "http://www.w3.org/2000/svg";
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
@@ -136,7 +137,8 @@ function drawHeader() {
 
 /** A sentence with what stands between backticks as code. */
 function prose(text) {
-  return text.split("`").map((part, n) => (n % 2 ? make("code", {}, part) : part));
+  const code = (part) => make("code", { class: part.length < 30 ? "short" : "" }, part);
+  return text.split("`").map((part, n) => (n % 2 ? code(part) : part));
 }
 
 function drawSummary(one) {

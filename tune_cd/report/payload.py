@@ -14,7 +14,16 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import Curve, cells, curves_of, search_lines
-from tune_cd.analysis.scores import BALANCE, parameter, parts_of, present, score_column, score_names, with_scores
+from tune_cd.analysis.scores import (
+    BALANCE,
+    parameter,
+    parts_of,
+    present,
+    score_column,
+    score_names,
+    score_words,
+    with_scores,
+)
 from tune_cd.redaction import redact
 from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
 from tune_cd.report.side_tables import compared_studies, of_study
@@ -59,13 +68,14 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
     wide = with_scores(trials)
     found = findings(trials, ranges)
-    axes = _axes(trials, found.names)
+    axes = axes_of(trials, found.names)
     whole = grid_rows(trials)
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     scores = _scores(trials)
     content = _grid(wide.loc[(whole if full else trials).index], axes, scores, full) if axes else None
     return {
         "name": name,
+        "study": found.study,
         "facts": _facts(trials),
         "words": [asdict(sentence) for sentence in summarise(found, command)],
         "status": found.status,
@@ -85,18 +95,22 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
 def _scores(trials: pd.DataFrame) -> list[str]:
     """The scores to choose from: the split's own, the terms, then the rest without what repeats those or counts pairs."""
     metric = trials["metric_name"].iloc[0]
-    names = [name for name in score_names(trials) if name not in (f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")]
+    names = [
+        name
+        for name in score_names(trials)
+        if name not in (metric, f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")
+    ]
     first = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if name in names]
     return (first + [name for name in names if name not in first])[:SCORES]
 
 
-def _axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
+def axes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
     balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
     columns = {name: parameter(trials, name) for name in names}
     values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
     others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
-    axes = [*balanced, *others][:2]
+    axes = [*balanced, *sorted(others[: 2 - len(balanced)])]
     few = [name for name in others if name not in axes and values[name] <= SLIDER_VALUES]
     return axes + few[:1] if len(axes) == 2 else axes
 
@@ -145,8 +159,7 @@ def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
 
 
 def _label(score: str, trials: pd.DataFrame) -> str:
-    metric = trials["metric_name"].iloc[0]
-    return {"val_score": f"validation {metric}", "test_score": "test score", "positive_term": "positive term", "entropy_term": "entropy term"}.get(score, score)
+    return {"positive_term": "positive term", "entropy_term": "entropy term"}.get(score) or score_words(trials, score)
 
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,0 +1,201 @@
+"""The tables of `--figures` as they are printed: headings, what the numbers are, Markdown and LaTeX."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import tables
+from tune_cd.analysis import Curve, comparable, curves_of, summary
+from tune_cd.analysis.comparison import BUDGETS, FEWEST, grouped
+from tune_cd.report.words import LETTERS
+
+HEADS = LETTERS | {
+    "val_score": "validation",
+    "test_score": "test",
+    "best_Lambda_p": "its Λp",
+    "best_Lambda_e": "its Λe",
+    "gain_separate": "gain over separate",
+    "gain_global": "gain over global",
+    "alike": "within 1 %",
+    "alike_Lambda_p": "their Λp",
+    "alike_Lambda_e": "their Λe",
+    "positive_term": "positive",
+    "entropy_term": "entropy",
+    "recall_at_1": "R@1",
+    "rank_of_best": "rank in the best tenth",
+    "metric_name": "metric",
+    "set_up": "set-up",
+    "batch_size": "b",
+}
+"""Column of a table -> what stands above it."""
+
+
+SCORES = ("val_score", "test_score", "recall_at_1", "best", "separate", "global", "gain_separate", "gain_global")
+"""Columns with four decimals."""
+
+
+WITHIN = (
+    f"within {100 * tables.ALIKE:.0f} %: settings, the best included, whose validation score is at most so much below "
+    "the best one's, and the range of their weights."
+)
+"""What the columns on the settings alike are."""
+
+
+class Printed(NamedTuple):
+    """A table with its caption and its label in LaTeX."""
+
+    frame: pd.DataFrame
+    caption: str
+    label: str
+
+
+def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
+    """Name of a file -> what makes its texts, by ending; of no text where the trials lack what it shows."""
+    made = {"methods": _methods, "best-values": _best, "base-numbers": _base, "memory": _memory}
+    return {name: lambda make=make: _texts(make(trials)) for name, make in made.items()}
+
+
+def _texts(printed: Sequence[Printed]) -> dict[str, str]:
+    """One table after the other, in both forms."""
+    if not printed:
+        return {}
+    parts = [f"{tables.markdown(table.frame)}\n\n{table.caption}\n" for table in printed]
+    return {
+        "md": "\n".join(parts),
+        "tex": "\n".join(f"{tables.latex(table.frame, table.caption, table.label)}\n" for table in printed),
+    }
+
+
+def searched(curves: Sequence[Curve]) -> list[Curve]:
+    """Those of searches that choose what to try next: how fast a grid's cells were gone through says nothing."""
+    return [curve for curve in curves if curve.method != "grid"]
+
+
+def readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of numbers with its columns as they are printed: intervals beside their means, nothing empty, nothing
+    alone in saying one thing."""
+    shown = frame.astype(object)
+    for name in set(SCORES).intersection(frame):
+        sign = "+" if name.startswith("gain_") else ""
+        shown[name] = [f"{score:{sign}.4f}" if pd.notna(score) else score for score in frame[name]]
+    if "test_ci" in shown:
+        cells = zip(shown["test_score"], frame["test_ci"])
+        shown["test_score"] = [f"{mean} ±{half:.4f}" if pd.notna(half) else mean for mean, half in cells]
+        shown = shown.drop(columns="test_ci")
+    shown = shown[
+        [
+            name
+            for name in shown
+            if shown[name].map(tables.cell_text).ne("-").any() or name in ("val_score", "test_score")
+        ]
+    ]
+    return shown.rename(columns=HEADS)
+
+
+MEMORY_SEARCHES = {search for searches in tables.MEMORY_MODES.values() for search in searches}
+COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20")
+
+
+def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[pd.DataFrame, str] | None:
+    """The search methods of one landscape compared, and what the columns are; columns that say nothing are left out.
+    None where there is nothing to compare: a single search, none but a grid or those of `table:xbm`, which know each
+    other's trials, or no completed trial."""
+    shown = [curve for curve in searched(curves) if curve.method not in MEMORY_SEARCHES]
+    best = max((np.nanmax(curve.reached, initial=-np.inf) for curve in curves), default=-np.inf)
+    if len(shown) < 2 or not np.isfinite(best):
+        return None
+    reference = "cd" if any(curve.method == "cd" for curve in shown) else None
+    numbers = summary(curves, reference)
+    numbers = numbers[numbers["method"].isin({curve.method for curve in shown})].reset_index(drop=True)
+    long = numbers["trials"].clip(upper=numbers.loc[numbers["method"] == reference, "trials"].max())
+    for k in BUDGETS:  # a search that stopped half-way has no AUC@k, nor a difference of it
+        numbers.loc[long < k, [f"d{k}", f"d{k}_ci", f"d{k}_p"]] = np.nan
+    paired = numbers[[f"d{k}_ci" for k in BUDGETS]].notna().any(axis=None)  # of one pair a difference has no interval
+    useful = [name for name in columns if name != "searches" or (numbers["trajectories"] > 1).any()]
+    cells = tables.compared(numbers, [name for name in useful if paired or name[0] not in "Δp"]).droplevel(0, axis=1)
+    cells = cells[[name for name in cells if cells[name].ne("-").any()]]
+    return cells, " ".join(_definitions(cells, numbers["trajectories"].max(), curves, best, reference))
+
+
+def _definitions(
+    cells: pd.DataFrame, most: int, curves: Sequence[Curve], best: float, reference: str | None
+) -> Iterator[str]:
+    """What the columns of a table of methods are, a sentence each. most: searches of one method."""
+    split = (
+        "test"
+        if curves[0].score == "test_score"
+        else "validation"
+        if curves[0].score == "val_score"
+        else curves[0].score
+    )
+    yield f"Reached: the {split} score of the trial that was best by validation so far."
+    if any(name.startswith("AUC") for name in cells):
+        several = ", ± half the 95 % interval over searches (Student's t)" if most > 1 else ", of one search each"
+        yield f"AUC@k: mean of that over the first k trials{several}; - for searches of fewer trials."
+    grid = ", the grid's cells included" if any(curve.method == "grid" for curve in curves) else ""
+    averaged = ", averaged over searches," if most > 1 else ""
+    target = f"{best - 0.05 * abs(best):.4f}, 95 % of the best that any reached{grid}"
+    yield f"n-95: trials until that{averaged} is at {target}; > n: not within n trials."
+    if most >= FEWEST:
+        yield f"In brackets 95 % of bootstrap resamples of the searches, where there are {FEWEST} or more."
+    if "t-95" in cells:
+        yield "t-95: seconds until then."
+    if "ΔAUC@20" in cells:
+        yield f"Δ: less {reference}'s, over pairs of equal seeds."
+    if "p@20" in cells:
+        yield "p: two-sided, of Wilcoxon's signed-rank test over those pairs, not corrected for how many there are."
+
+
+def _methods(trials: pd.DataFrame) -> list[Printed]:
+    """`tab:hp_res`, a table a landscape."""
+    compared = {landscape: methods(curves) for landscape, curves in grouped(curves_of(trials), "landscape").items()}
+    found = [(landscape, *table) for landscape, table in compared.items() if table is not None]
+    return [
+        Printed(
+            cells, f"Search methods on {landscape}. {definitions}", f"tab:hp_res{f'-{number}' if number > 1 else ''}"
+        )
+        for number, (landscape, cells, definitions) in enumerate(found, 1)
+    ]
+
+
+def _best(trials: pd.DataFrame) -> list[Printed]:
+    """The best balances, `ssec:best_hp_values`."""
+    best = tables.best_values(trials)
+    over = " ± half the 95 % interval (Student's t over them)" if best["test_ci"].notna().any() else ""
+    caption = (
+        f"The best setting of each problem and set-up, chosen by validation, scores means over its seeds{over}. "
+        f"Weights are already multiplied by the learning rate and have no unit; b: images of a batch. {WITHIN}"
+    )
+    return [Printed(readable(best), caption, "tab:best_values")] if len(best) else []
+
+
+def _base(trials: pd.DataFrame) -> list[Printed]:
+    """`table:baselines`, where the table has a dataset of which numbers were published."""
+    numbers = tables.base_numbers(trials)
+    known = {dataset for dataset, *_ in tables.BASE_NUMBERS}
+    numbers = numbers[[tables.published_name(dataset) in known for dataset in numbers["dataset"]]]
+    caption = (
+        "Scores on the test split: as published, and of this table's best setting of each problem and set-up by "
+        "validation, means over its seeds. A dataset with a number behind its name is a subset of so many classes, "
+        "whose scores compare with no published one."
+    )
+    return [Printed(readable(numbers), caption, "table:baselines")] if len(numbers) else []
+
+
+def _memory(trials: pd.DataFrame) -> list[Printed]:
+    """`table:xbm` of every problem and set-up with the experiment's searches."""
+    parts = [
+        part for part in comparable(trials, but=tables.MEMORY_FIELDS) if set(part.trials["search"]) >= {"S1", "S3"}
+    ]
+    words = (
+        "R@1 on the test split of each mode's best setting by validation, means over its seeds; without / with "
+        "learning rate decay, - where it was not run."
+    )
+    printed = []
+    for number, part in enumerate(parts, 1):
+        head = f"Cross-batch memory on {part.words}" if part.words else "Cross-batch memory"
+        label = f"table:xbm{f'-{number}' if number > 1 else ''}"
+        printed.append(Printed(tables.memory(part.trials), f"{head}: {words}", label))
+    return printed

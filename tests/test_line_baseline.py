@@ -9,7 +9,8 @@ import pytest
 from contract import FINITE, MIXED, PLANE, advance
 from tune_cd import balance
 from tune_cd.baselines import restore
-from tune_cd.baselines.line import RESOLUTION, most_trials
+from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
+from tune_cd.baselines.line import most_trials
 from tune_cd.baselines.methods import line_search
 from tune_cd.golden import Bracket
 from tune_cd.replay.find import MEASURED, find

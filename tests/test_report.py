@@ -1,6 +1,7 @@
 """The report's Python: findings checked by hand, sentences, the page's content, the command. The page itself: test_page.py."""
 
 import json
+import math
 import re
 import warnings
 
@@ -11,10 +12,10 @@ import pytest
 from studies import full_grid, row, table
 
 from tune_cd import balance, results
-from tune_cd.analysis import grid, search_lines
+from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
 from tune_cd.analysis.scores import score_words
 from tune_cd.report.__main__ import main
-from tune_cd.report.findings import best_reachable, findings, per_class
+from tune_cd.report.findings import findings, per_class
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content
@@ -45,7 +46,7 @@ def search_study(seeds=(0,)) -> pd.DataFrame:
 def test_the_best_and_what_it_gains_over_each_average():
     found = findings(search_study(), BOX)
     assert found.best["trial_index"] == 4 and found.seeds == 1 and np.isnan(found.noise)
-    gains = {recipe.average: (recipe.gain, recipe.learning_rate, recipe.trials) for recipe in found.recipes}
+    gains = {recipe.average: (recipe.gain, recipe.learning_rate, recipe.rates.settings) for recipe in found.recipes}
     assert gains["separate"] == (pytest.approx(0.1), pytest.approx(0.4), 2), "the search's start is one of them"
     assert gains["global"] == (pytest.approx(0.05), pytest.approx(0.4), 2) and found.missing == ()
     assert all(np.isnan(recipe.low) for recipe in found.recipes)
@@ -83,7 +84,7 @@ def test_trials_of_another_set_up_are_a_part_of_their_own():
     parts = {study["name"]: study for study in payload(trials, "t")["studies"]}
     assert {name: len(part["trials"]["trial_id"]) for name, part in parts.items()} == {"s: memory=fixed": 2, "s: memory=none": 12}
     [gain] = [sentence for sentence in parts["s: memory=none"]["words"] if sentence["head"] == "Over the separate average"]
-    assert "1 setting lies on its line" in gain["text"], "the search's own start alone"
+    assert "1 learning rate trained, which is too few to know the best" in gain["text"], "the search's own start alone"
 
 
 def test_infonce_has_one_average_and_other_parameters_have_none():
@@ -96,9 +97,33 @@ def test_reachable_trials_against_brute_force():
     trials = full_grid(9, (16, 64))
     for average, k, within in (("separate", 2, 0.5), ("global", 2, 0.5), ("global", 4, 1.0)):
         near = [abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) <= within + 1e-9 for _, trial in trials.iterrows()]
-        best, number = best_reachable(trials, average, k, within)
+        found = on_diagonal(trials, average, k, within)
         done = trials[near][trials[near]["status"] == "completed"]
-        assert number == sum(near) and best["val_score"] == done["val_score"].max()
+        assert found.equals(trials[near]) and best_trial(found)["val_score"] == done["val_score"].max()
+
+
+RATES = [
+    ([0.1, 0.4], 0.4, "2 learning rates trained, which is too few to know the best: the next lower one is 2 octaves away and no higher one was tried."),
+    ([0.1, 0.11, 0.12], 0.11, "3 learning rates trained: the best is bracketed within 0.26 octaves."),
+    ([0.1, 14.0, 16.0], 16.0, "3 learning rates trained: the best is bracketed within 0.19 octaves. It is at the upper end of the range: a wider one may hold better."),
+    ([1e-6, 0.5, 16.0], 16.0, "3 learning rates trained, which is too few to know the best: the next lower one is 5 octaves away. It is at the upper end of the range: a wider one may hold better."),
+    ([1e-6, 0.5], 1e-6, "2 learning rates trained, which is too few to know the best: the next higher one is 19 octaves away. It is at the lower end of the range: a wider one may hold better."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rates, best, said", RATES)
+def test_a_baseline_says_how_well_its_learning_rate_was_tuned(rates, best, said):
+    rows = [row(i, val=0.5 + 0.1 * (rate == best), search="separate", params=h(rate, rate)) for i, rate in enumerate(rates)]
+    rows += [row(9, val=0.9, search="cd", params=h(0.5, 4.0)), row(10, val=0.1, search="separate", params=h(1.01 * best, 1.01 * best, 32))]
+    gain = next(one for one in summarise(findings(table(rows), BOX)) if one.head == "Over the separate average")
+    assert gain.text.endswith(said) and gain.kind == ("caution" if "too few" in said else "result")
+
+
+def test_the_rates_of_a_line_are_those_of_one_batch_size_and_failures_tell_nothing():
+    rows = [row(0, val=0.9, params=h(1.0, 1.0)), row(1, "failed", params=h(1.1, 1.1)), row(2, "diverged", params=h(2.0, 2.0)), row(3, val=0.5, params=h(0.9, 0.9, 32))]
+    trials = table(rows)
+    rates = rate_search(on_diagonal(trials, "separate", 2), best_trial(trials), {})
+    assert (rates.settings, rates.below, rates.above, rates.end) == (2, math.inf, 1.0, None) and not rates.exhausted
 
 
 def test_sentences_say_the_numbers():

@@ -5,12 +5,13 @@ from tune_cd.analysis.curves import Curve, auc_at, best_so_far, best_trial, curv
 from tune_cd.analysis.gain import balance_gain, reachable
 from tune_cd.analysis.grids import Grid, cells, grid
 from tune_cd.analysis.path import search_lines
+from tune_cd.analysis.rates import RateSearch, on_diagonal, rate_search
 from tune_cd.analysis.ridge import Ridge, alignment, coupling, ridge
 from tune_cd.analysis.scores import comparable, parts_of
 from tune_cd.analysis.sublosses import subloss_statistics, sublosses
 
 __all__ = [
-    "Curve", "Grid", "Ridge", "alignment", "auc_at", "balance_gain", "best_so_far", "best_trial", "cells", "comparable",
+    "Curve", "RateSearch", "on_diagonal", "rate_search", "Grid", "Ridge", "alignment", "auc_at", "balance_gain", "best_so_far", "best_trial", "cells", "comparable",
     "coupling", "curves_of", "grid", "mean_curve", "means_over_seeds", "n_to_reach", "parts_of",
     "reachable", "ridge", "search_lines", "subloss_statistics", "sublosses", "summary",
 ]  # fmt: skip

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tune_cd.balance import RATE_RESOLUTION
 from tune_cd.golden import FAILED, Bracket
 from tune_cd.space import Space
-
-RESOLUTION = 1 / 3
-"""Octaves. A golden-section search ends when the settings on both sides of the best are this close together."""
 
 ON_LINE = 1e-6
 """Octaves. A configuration this near to the line, on every axis, is on it."""
@@ -21,7 +19,7 @@ class LineRule:
     """The `baselines.Rule` of a golden-section search (`algo:line_search`) over log h + γ·direction.
 
     Everything known on the line counts, whoever asked for it: the bracket is the best value and its neighbours. The
-    search ends at RESOLUTION. Golden section never evaluates the end of a range; where the best is next to an end, the
+    search ends at RATE_RESOLUTION. Golden section never evaluates the end of a range; where the best is next to an end, the
     end is evaluated last, so that an optimum at the end of the range is known to be one.
 
     start: a configuration of the space. direction: [n_axes], in log coordinates. Raises ValueError for a direction that
@@ -64,7 +62,7 @@ class LineRule:
 
     def _after(self, points: list[tuple[float, float]], known: Mapping[tuple, Any]) -> dict | None:
         bracket = _bracket(points, self._low, self._high)
-        if not bracket.narrower_than(RESOLUTION):
+        if not bracket.narrower_than(RATE_RESOLUTION):
             return self._at(bracket.proposal())
         ends = [self._at(end) for end in (self._low, self._high) if end in (bracket.low, bracket.high)]
         return next((h for h in ends if self._space.key(h) not in known), None)
@@ -101,7 +99,7 @@ def _bracket(points: list[tuple[float, float]], low: float, high: float) -> Brac
 @cache
 def _most_steps(low: float, interior: float, high: float) -> int:
     bracket = Bracket(low, interior, high, 0.0)
-    if bracket.narrower_than(RESOLUTION):
+    if bracket.narrower_than(RATE_RESOLUTION):
         return 1  # an end of the range
     outcomes = (bracket.told(bracket.proposal(), value) for value in (-inf, 1.0))
     return 1 + max(_most_steps(*(round(at, 3) for at in (b.low, b.interior, b.high))) for b in outcomes)

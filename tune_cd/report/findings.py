@@ -10,13 +10,12 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tune_cd import balance
-from tune_cd.analysis import Ridge, best_trial, ridge
+from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_search, ridge
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
+from tune_cd.analysis.rates import AT_EDGE, ON_DIAGONAL
 from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, varied
 from tune_cd.tables import ALIKE
 
-ON_DIAGONAL = 1e-6  # octaves
-AT_EDGE = 0.1  # octaves within which a value is at the end of its range
 LATE = 0.25  # the best was found in this last part of its search's trials
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -28,7 +27,8 @@ class Recipe:
     """The best trial that a conventional recipe reaches by its learning rate alone, and what the best of all has more.
 
     gain: on the test split (on validation where there is no test). low, high: its 95 % interval over the seeds that both were
-    trained with (Student's t on the pairs); NaN below two. pairs: their number. trials: how many settings lie on the recipe's diagonal.
+    trained with (Student's t on the pairs); NaN below two. pairs: their number. rates: how well its learning rate was tuned.
+    grid_step: octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
     """
 
     average: str
@@ -38,7 +38,8 @@ class Recipe:
     low: float
     high: float
     pairs: int
-    trials: int
+    rates: RateSearch
+    grid_step: float | None
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     means = means_over_settings(trials)
     best = best_trial(means)
     names = varied(trials)
-    found = [] if best is None else [(average, _recipe(trials, means, best, average)) for average in averages_of(trials)]
+    allowed = ranges or _extents(trials, names)
+    found = [] if best is None else [(average, _recipe(trials, means, best, average, allowed)) for average in averages_of(trials)]
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
     alike = alike.assign(**{name: parameter(alike, name) for name in names}) if len(alike) else alike
     return Findings(
@@ -82,7 +84,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
         alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names} if len(alike) else {},
-        edges=_edges(best, names, ranges or _extents(trials, names)),
+        edges=_edges(best, names, allowed),
         late=_late(trials, best),
         seeds=0 if best is None else int(best["seeds"]),
         unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
@@ -109,17 +111,6 @@ def per_class(trials: pd.DataFrame) -> int:
     return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
-def best_reachable(trials: pd.DataFrame, average: str, k: int, within: float | pd.Series = ON_DIAGONAL) -> tuple[pd.Series | None, int]:
-    """The best trial that a recipe with this average reaches by its learning rate alone, whoever asked for it, and how many
-    trials lie on its diagonal, at most `within` octaves of Lambda_e away. Trials without the two weights lie nowhere."""
-    rows = trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()]
-    sizes, at = np.unique(rows["batch_size"].astype(float), return_inverse=True)
-    ratios = np.array([balance.ratio(average, size, k) for size in sizes])
-    away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
-    rows = rows[away.abs() <= within + 1e-9] if isinstance(within, float) else rows[away.abs() <= within[rows.index] + 1e-9]
-    return best_trial(rows), len(rows)
-
-
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that may make up a grid: those of the search `grid` where it was run, beside whatever else, or all."""
     asked = trials["search"] == "grid"
@@ -136,21 +127,25 @@ def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
     return bool(min(sizes[:2]) >= 3 and len(at.drop_duplicates()) >= 0.5 * np.prod(sizes))
 
 
-def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average: str) -> Recipe | None:
+def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average: str, ranges: Ranges) -> Recipe | None:
     k = per_class(trials)
-    whole = grid_rows(means)
-    within = pd.Series(ON_DIAGONAL, index=means.index)
-    if is_grid(whole, BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
-        within[whole.index] = float(np.median(np.diff(np.unique(np.round(np.log2(whole["Lambda_e"].dropna()), 9))))) / 2
-    reached, number = best_reachable(means, average, k, within)
+    within, step = pd.Series(ON_DIAGONAL, index=means.index), None
+    cells = grid_rows(means)
+    if is_grid(cells, BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
+        step = float(np.median(np.diff(np.unique(np.round(np.log2(cells["Lambda_e"].dropna()), 9)))))
+        within[cells.index] = step / 2
+    on_line = on_diagonal(means, average, k, within)
+    reached = best_trial(on_line)
     if reached is None:
         return None
     score = "test_score" if pd.notna(best["test_score"]) and pd.notna(reached["test_score"]) else "val_score"
     gains = _paired(trials, best, reached, score)
-    half = float(student.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.nan
+    spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
+    half = float(student.ppf(0.975, len(gains) - 1) * spread) if len(gains) > 1 else np.nan
     gain = float(gains.mean()) if len(gains) > 1 else float(best[score] - reached[score])
     positive = 1.0 if average == "separate" else balance.average_weights(average, int(reached["batch_size"]), k)[0]
-    return Recipe(average, reached, float(reached["Lambda_p"] / positive), gain, gain - half, gain + half, len(gains), number)
+    rate, rates = float(reached["Lambda_p"] / positive), rate_search(on_line, reached, ranges)
+    return Recipe(average, reached, rate, gain, gain - half, gain + half, len(gains), rates, step)
 
 
 def _paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series, score: str) -> np.ndarray:

@@ -80,15 +80,36 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     name = "test_score" if split == "test" else "val_score"
     sure = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
-    on_line = "1 setting lies on its line" if recipe.trials == 1 else f"{recipe.trials} settings lie on its line"
-    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}; {on_line}"
+    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
     head = f"Over the {recipe.average} average"
     if recipe.best["trial_id"] == found.best["trial_id"]:
         text = f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own})."
-        return Sentence(head, text, "result")
+        return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
-    text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}. Tuning the learning rate alone, the {recipe.average} average reached {own}."
-    return Sentence(head, text, "result")
+    noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
+    text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise} Tuning the learning rate alone, the {recipe.average} average reached {own}."
+    return Sentence(head, f"{text} {tuned(recipe)}", "result" if recipe.rates.exhausted or recipe.grid_step else "caution")
+
+
+def tuned(recipe: Recipe) -> str:
+    """How well a baseline's learning rate was tuned, in a sentence or two."""
+    rates = recipe.rates
+    trained = f"{rates.settings} learning rate{'s' * (rates.settings != 1)} trained"
+    if recipe.grid_step is not None:
+        said = f"{trained}, {recipe.grid_step:.2g} octaves apart, as the grid has them."
+    elif rates.exhausted:
+        said = f"{trained}: the best is bracketed within {max(rates.gap, 0.005):.2f} octaves."
+    else:
+        sides = ((rates.below, "lower", "lower"), (rates.above, "higher", "upper"))
+        gaps = [
+            f"no {side} one was tried" if np.isinf(gap) else f"the next {side} one is {gap:.2g} octaves away"
+            for gap, side, end in sides
+            if end != rates.end
+        ]
+        said = f"{trained}, which is too few to know the best: {' and '.join(gaps)}."
+    if rates.end is not None:
+        said += f" It is at the {rates.end} end of the range: a wider one may hold better."
+    return said
 
 
 def _certainty(found: Findings) -> list[Sentence]:
@@ -162,10 +183,15 @@ def _reason(error: str) -> str:
     return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:160]
 
 
+def edges(found: Findings) -> str:
+    """Which parameters of the best setting are at an end of their range."""
+    return " and ".join(f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items())
+
+
 def _next(found: Findings, command: str | None) -> list[Sentence]:
     ideas = []
     if found.edges:
-        where = " and ".join(f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items())
+        where = edges(found)
         wider = " and ".join(["`--range LO,HI`"] * (set(found.edges) != {"batch_size"}) + ["`--batch-sizes`"] * ("batch_size" in found.edges))
         ideas.append(f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else "."))
     if found.late and found.best["search"] not in BASELINES:

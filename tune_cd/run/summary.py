@@ -9,7 +9,8 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.plots import search_figure
-from tune_cd.report.findings import best_reachable
+from tune_cd.report.findings import findings
+from tune_cd.report.words import edges, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 from tune_cd.tables import markdown, memory, memory_modes
@@ -21,7 +22,7 @@ def summarise(study: Study) -> str:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
     counts, replicates = _counts(table), study.options.replicates
     trainings, table = table, means_over_seeds(table)
-    lines = _memory_table(trainings) if study.options.experiment == "xbm" else _balance_table(table, study)
+    lines = _memory_table(trainings) if study.options.experiment == "xbm" else _balance_table(trainings, study)
     setup = study.setup
     scores = setup.metric if setup.test_metric == setup.metric else f"{setup.metric} (validation) and {setup.test_metric} (test)"
     means = f", means over {replicates} seeds" if replicates > 1 else ""
@@ -31,12 +32,20 @@ def summarise(study: Study) -> str:
     return "\n".join(lines)
 
 
-def _balance_table(table: pd.DataFrame, study: Study) -> list[str]:
-    """The best h and its test score, beside each baseline's."""
+def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
+    """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned."""
+    low, high = study.options.range
+    found = findings(trials, {"Lambda_p": (low, high), "Lambda_e": (low, high)})
+    recipes = {recipe.average: recipe for recipe in found.recipes}
+    means = means_over_seeds(trials)
     lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best_trial(table[table["search"] == study.options.search])))
+    lines.append(_line("best balance found", best_trial(means[means["search"] == study.options.search])))
     for average in averages_of(study.setup):
-        lines.append(_line(f"best with {average} average", best_reachable(table, average, study.setup.k)[0]))
+        lines.append(_line(f"best with {average} average", recipes[average].best if average in recipes else None))
+    lines.append("")
+    lines += [f"{average} average: {tuned(recipe)}" for average, recipe in recipes.items()]
+    if found.edges:
+        lines.append(f"best setting: {edges(found)}; a wider --range may hold better.")
     return lines
 
 

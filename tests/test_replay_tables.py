@@ -66,7 +66,7 @@ def test_it_has_one_worker_and_ends_with_the_search_it_pays_for():
 def test_repeated_points_hardly_change_what_is_reached_in_20_trials(name):
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_O (3,3) repeats cost")}
     table = summary(replay_all(pair, [find(name)], range(40), trials=20, processes=1), "A_O (3,3)").set_index("method")
-    assert -0.003 <= table.loc["A_O (3,3) repeats cost", "d20"] <= 0
+    assert -0.006 < table.loc["A_O (3,3) repeats cost", "d20"] <= 0
 
 
 # What is printed ----------------------------------------------------------------------------------------------
@@ -114,6 +114,8 @@ def test_the_words_follow_from_paired_differences_alone():
         ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "A_O (3,3) local"): "ahead",
         ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "A_O (3,3) local"): "level",
     }  # fmt: skip
+    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index("method")
+    assert [standing(row) for row in sure.itertuples()][1:] == ["level", "behind"], "however sure, two digits do not show 0.004"
     table = differences(numbers, TABLES["ablation"])
     assert table["the paper's order"].tolist() == [
         "-", "holds: omniglot; reverses: glyphs-margin", "level: glyphs-margin; ahead: omniglot"
@@ -199,6 +201,7 @@ def test_the_ablation_still_runs_with_several_workers(capsys):
     ("--table fits --figure x --benchmark paper", "--table and --figure and --benchmark"),
     ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
     ("--table ablation --landscapes batch", r"on \['batch'\]"),
+    ("--table ablation --start conventional", "has one trajectory from there"), ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
     ("--table fits --landscapes narrow", "dataset 'narrow'"),
     ("--table fits --results out", "--results: neither"), ("--figure x --results out", "--results: neither"),
     ("--table fits --trajectories 0", "--trajectories 0"),

@@ -114,6 +114,8 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
     others = [landscape.name for landscape in landscapes if landscape.space.names != BALANCE_SPACES[0]]
     if others or options.workers > 1:
         raise ValueError(f"--table {options.table} with --workers {options.workers} on {others or 'its landscapes'}: one worker, on axes {BALANCE_SPACES[0]}")
+    if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
+        raise ValueError(f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory from there; its interval would be of nothing")
     trajectories: list[Trajectory] = []
     for many in (False, True):
         group = [landscape for landscape in landscapes if (landscape.name in MEASURED) == many]

@@ -3,8 +3,8 @@
     python -m tune_cd.replay --table hp_res
     python -m tune_cd.replay --table ablation
 
-What holds and what reverses is read off paired differences: behind or ahead of the reference where the 95 % interval of the
-difference does not hold 0, level where it does.
+What holds and what reverses is read off paired differences: a row is behind or ahead of the reference where its difference is more
+than the 95 % interval and more than two digits hide, level elsewhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from tune_cd.formulas import PRINTED
 from tune_cd.landscape import Landscape
 from tune_cd.replay.ablation import ABLATION
 from tune_cd.replay.find import MEASURED
-from tune_cd.replay.printed import COLUMNS, ROWS, printed
+from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
 from tune_cd.replay.simulation import Method, Trajectory
 from tune_cd.tables import CELLS, markdown
 
@@ -65,8 +65,8 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory]) -> Iterable[
     how = ", ".join(f"{count} on {' '.join(counts.index[counts == count])}" for count in dict.fromkeys(counts))
     yield (
         f"## {table.title}\n\nMeans over trajectories ± half the 95 % interval: {how}. In square brackets: printed in the paper. "
-        f"Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal seeds by more than the interval, "
-        "reverses where it is ahead by more, and is open between."
+        f"Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal seeds by more than the interval and "
+        f"more than {ROUNDING}, which two digits do not show, reverses where it is ahead by as much, and is open between."
     )
     for column in table.columns:
         yield markdown(beside_printed(numbers, column))
@@ -103,8 +103,9 @@ def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 def standing(row: object) -> str:
     """behind, level or ahead: where a row of a summary stands to the reference in AUC@20, by its paired differences."""
-    low, high = row.d20 - row.d20_ci, row.d20 + row.d20_ci
-    return "behind" if high < 0 else "ahead" if low > 0 else "level"
+    if not abs(row.d20) > max(row.d20_ci, ROUNDING):
+        return "level"
+    return "behind" if row.d20 < 0 else "ahead"
 
 
 def _words(standings: Mapping[str, str], table: PaperTable, method: str) -> str:

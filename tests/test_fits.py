@@ -8,7 +8,8 @@ from test_replay import trajectory
 
 from tune_cd.formulas import FITTED, PRINTED, random_curve
 from tune_cd.replay import __main__ as command
-from tune_cd.replay.fits import ANGLES, ASPECTS, as_text, family, predictions
+from tune_cd.replay import replay_all
+from tune_cd.replay.fits import ANGLES, ASPECTS, METHODS, VARIANTS, as_text, family, predictions
 from tune_cd.replay.printed import printed
 
 
@@ -57,6 +58,26 @@ def test_a_number_of_trials_that_is_never_reached_is_above_50():
     row = predictions(made).set_index(["method", "column"]).loc["cmaes", "n-95"]
     assert row.low == row.high == np.inf and row.verdict == "below"
     assert as_text(predictions(made)).loc["cmaes n-95", "omniglot"] == "15 below >50 to >50"
+
+
+@pytest.mark.slow
+def test_what_omniglots_printed_rows_test():
+    """CD and A_I lie in the range of what ridges of any aspect and angle predict, so they speak for none of them; A_O (7,7) lies below all."""
+    methods = {"cd-paper": METHODS["cd-paper"], "A_I (3,3)": VARIANTS["A_I (3,3)"], "A_O (7,7)": VARIANTS["A_O (7,7)"]}
+    table = predictions(replay_all(methods, family("omniglot"), range(40), trials=20, processes=1)).set_index(["method", "column"])
+    verdicts = {method: table.loc[(method, "AUC@20"), "verdict"] for method in methods}
+    assert verdicts == {"cd-paper": "inside", "A_I (3,3)": "inside", "A_O (7,7)": "below"}
+    wide = table.loc[("A_I (3,3)", "AUC@20")]
+    assert wide.high - wide.low > 0.08, "and a row that any orientation predicts says little"
+
+
+@pytest.mark.slow
+def test_tinyimagenets_printed_n95_is_that_of_turned_ridges():
+    """Along A_O's directions it takes CD 8 or 9 trials instead of the printed 27."""
+    members = {member.name.removeprefix("tinyimagenet "): member for member in family("tinyimagenet")}
+    chosen = [members[name] for name in ("aspect 2 angle 0", "aspect 2 angle -45", "aspect 2 angle 45")]
+    row = predictions(replay_all({"cd-paper": METHODS["cd-paper"]}, chosen, range(80), trials=50, processes=1)).set_index("column").loc["n-95"]
+    assert row.low < 10 and row.verdict.startswith(("inside", "above (noise)"))
 
 
 def test_the_command_prints_what_was_fitted_and_what_the_rows_test(capsys):

@@ -6,6 +6,7 @@ import matplotlib.colors
 import numpy as np
 import pandas as pd
 import pytest
+import test_plots
 from test_landscape import minimal
 
 from tune_cd.formulas import RANGE, Ridge, landscape_of
@@ -159,6 +160,12 @@ def test_the_command_draws_it_and_prints_where_the_measured_grids_lie(tmp_path, 
     printed = capsys.readouterr().out
     assert "floor_share" in printed and MEASURED[0] in printed and str(tmp_path / "drawn.png") in printed
     assert all((tmp_path / f"drawn.{form}").stat().st_size > 10_000 for form in ("svg", "png"))
+
+
+def test_it_keeps_to_what_all_figures_keep_to(tmp_path, monkeypatch):
+    monkeypatch.setitem(test_plots.FIGURES, "orientation", lambda: orientation_figure(family(), of_measured()))
+    test_plots.test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib("orientation", tmp_path)
+    test_plots.test_every_axis_says_what_it_is("orientation")
 
 
 def test_it_is_saved_without_measured_landscapes_and_says_why_there_is_nothing(tmp_path):

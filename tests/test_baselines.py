@@ -23,7 +23,8 @@ def study_of(search: Baseline):
 
 
 def test_the_search_methods_have_their_documented_names():
-    assert list(OPTIMISERS) == ["cd", "cd-paper", "cd-local", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp", "cfo"]
+    ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp", "cfo"]
+    assert list(OPTIMISERS) == ours + theirs
 
 
 def test_the_coordinate_descents_are_the_presets():

@@ -122,7 +122,8 @@ def growing(draw):
     """Brackets anywhere on the line, with room at either end or none."""
     bracket = draw(brackets())
     below, above = (draw(st.one_of(st.just(0.0), st.floats(0, 1e3))) for _ in range(2))
-    return Growing(bracket.low, bracket.interior, bracket.high, bracket.value, bracket.low - below, bracket.high + above)
+    lowest, highest = bracket.low - below, bracket.high + above
+    return Growing(bracket.low, bracket.interior, bracket.high, bracket.value, lowest, highest)
 
 
 @given(growing(), st.lists(st.floats(-2, 2), min_size=1, max_size=12))

@@ -303,7 +303,8 @@ runpy.run_module("tune_cd.replay", run_name="__main__")
 
 @pytest.mark.slow
 def test_the_papers_search_on_ridges_along_its_directions():
-    """Of fitted ridges with aspect 2 and angle 0: the metric-learning rows of CD are predicted, Tiny-ImageNet's n-95 of 27 is not."""
+    """Of fitted ridges with aspect 2 and angle 0: the metric-learning rows of CD are predicted, Tiny-ImageNet's n-95 of
+    27 is not."""
     trajectories = replay_all({"random": RANDOM, "cd-paper": PAPER}, [LANDSCAPES[name] for name in PRINTED], range(80), trials=30, processes=1)
     table = summary(trajectories, "cd-paper").set_index(["landscape", "method"])
     for name in PRINTED:
@@ -325,9 +326,11 @@ def test_the_columns_of_the_inverse_change_one_constraint_at_a_time():
 
 @pytest.mark.slow
 def test_the_ablations_order():
-    """tab:ablation on ridges along A_O's directions: A_O (3,3) is the best row; the appendix: A_th is far worse, in either reading."""
+    """tab:ablation on ridges along A_O's directions: A_O (3,3) is the best row; the appendix: A_th is far worse, in
+    either reading."""
     landscapes = [LANDSCAPES[name] for name in ("omniglot", "sop", "landmarks")]
-    flat = summary(replay_all({name: ABLATION[name] for name in ROWS}, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
+    rows = {name: ABLATION[name] for name in ROWS}
+    flat = summary(replay_all(rows, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
     worse = flat[flat["method"] != "A_O (3,3)"]
     assert (worse["d20"] + worse["d20_ci"] < 0).all()
     solid = summary(replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)").set_index("method")

@@ -1,4 +1,5 @@
-"""The paper's tables side by side: printed numbers, what holds and what reverses, and what repeated points are worth."""
+"""The paper's tables side by side: printed numbers, what holds and what reverses, and what repeated points are
+worth."""
 
 from dataclasses import replace
 from math import inf
@@ -82,10 +83,11 @@ def test_the_printed_numbers_agree_with_each_other():
 
 
 @pytest.mark.parametrize("cell, number", [
-    (("omniglot", "cd-paper", "n-95"), 7), (("tinyimagenet", "tpe-paper", "n-95"), inf), (("tinyimagenet", "random", "n-95"), inf),
-    (("sop", "random", "AUC@20"), 0.63), (("landmarks", "A_O (15,15)", "AUC@20"), 0.55), (("landmarks", "A_O (15,15)", "AUC@10"), None),
-    (("tinyimagenet", "A_I (3,3)", "AUC@20"), None), (("glyphs-margin", "random", "AUC@20"), None), (("omniglot", "cd", "AUC@20"), None),
-    (("omniglot", "cmaes", "ΔAUC@20"), None),
+    (("omniglot", "cd-paper", "n-95"), 7), (("tinyimagenet", "tpe-paper", "n-95"), inf),
+    (("tinyimagenet", "random", "n-95"), inf), (("omniglot", "cmaes", "ΔAUC@20"), None),
+    (("sop", "random", "AUC@20"), 0.63), (("landmarks", "A_O (15,15)", "AUC@20"), 0.55),
+    (("landmarks", "A_O (15,15)", "AUC@10"), None), (("omniglot", "cd", "AUC@20"), None),
+    (("tinyimagenet", "A_I (3,3)", "AUC@20"), None), (("glyphs-margin", "random", "AUC@20"), None),
 ])  # fmt: skip
 def test_printed_numbers_by_cell(cell, number):
     assert printed(*cell) == number
@@ -106,21 +108,33 @@ def made_up(landscape: str, gains: dict[str, float], spread: float = 0.01):
 
 def test_the_words_follow_from_paired_differences_alone():
     numbers = summary(
-        made_up("omniglot", {"A_I (3,3)": -0.08, "A_O (3,3) local": 0.04}) + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "A_O (3,3) local": 0.001}),
+        made_up("omniglot", {"A_I (3,3)": -0.08, "A_O (3,3) local": 0.04})
+        + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "A_O (3,3) local": 0.001}),
         "A_O (3,3)",
     )
-    standings = {(row.landscape, row.method): standing(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"}
+    standings = {
+        (row.landscape, row.method): standing(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"
+    }
     assert standings == {
         ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "A_O (3,3) local"): "ahead",
         ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "A_O (3,3) local"): "level",
     }  # fmt: skip
-    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index("method")
-    assert [standing(row) for row in sure.itertuples()][1:] == ["level", "behind"], "however sure, two digits do not show 0.004"
+    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index(
+        "method"
+    )
+    assert [standing(row) for row in sure.itertuples()][1:] == ["level", "behind"], (
+        "however sure, two digits do not show 0.004"
+    )
     table = differences(numbers, TABLES["ablation"])
     assert table["the paper's order"].tolist() == [
-        "-", "holds: omniglot; reverses: glyphs-margin", "level: glyphs-margin; ahead: omniglot"
+        "-",
+        "holds: omniglot; reverses: glyphs-margin",
+        "level: glyphs-margin; ahead: omniglot",
     ]  # the last is no row of the paper: nothing of it holds there
-    assert table.loc["A_I (3,3)", "omniglot"] == "-0.080 ±0.009 [-0.08]" and table.loc["A_I (3,3)", "glyphs-margin"] == "+0.060 ±0.009"
+    assert (
+        table.loc["A_I (3,3)", "omniglot"] == "-0.080 ±0.009 [-0.08]"
+        and table.loc["A_I (3,3)", "glyphs-margin"] == "+0.060 ±0.009"
+    )
     turned = summary(made_up("omniglot", {"A_I (3,3)": +0.08}), "A_O (3,3)")
     assert differences(turned, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"] == "reverses: omniglot"
 
@@ -134,12 +148,15 @@ def test_cells_stand_beside_the_printed_numbers():
 
 @pytest.mark.slow
 def test_the_ablation_reverses_on_the_measured_margin_grids():
-    """A_I is ahead of A_O there, level on the InfoNCE grid, and behind on every fitted ridge: the printed order is one of smooth ridges."""
+    """A_I is ahead of A_O there, level on the InfoNCE grid, and behind on every fitted ridge: the printed order is one
+    of smooth ridges."""
     pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
     landscapes = [find(name) for name in (*PRINTED, *MEASURED)]
     numbers = summary(replay_all(pair, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
     said = differences(numbers, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"]
-    assert said == f"holds: {', '.join(PRINTED)}; open: omniglot-242-infonce; reverses: glyphs-margin, omniglot-242-margin"
+    assert (
+        said == f"holds: {', '.join(PRINTED)}; open: omniglot-242-infonce; reverses: glyphs-margin, omniglot-242-margin"
+    )
 
 
 @pytest.mark.slow
@@ -169,19 +186,28 @@ def test_a_table_has_printed_numbers_differences_and_notes(capsys):
 
 def test_hp_res_has_all_the_papers_rows_in_all_its_columns(capsys):
     pytest.importorskip("optuna")
-    assert command.main("--table hp_res --landscapes tinyimagenet --trajectories 2 --trials 5 --processes 1".split()) == 0
+    assert (
+        command.main("--table hp_res --landscapes tinyimagenet --trajectories 2 --trials 5 --processes 1".split()) == 0
+    )
     parts = capsys.readouterr().out.strip().split("\n\n")
     assert [part.split("|")[1].strip() for part in parts[2:5]] == list(COLUMNS)
     for part, at in zip(parts[2:5], range(3)):
         rows = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in part.splitlines()[2:]}
         assert list(rows) == ["random", "tpe-paper", "cmaes", "cd-paper", "cd-local", "cd"]
-        assert rows["cd-paper"].endswith(("[0.19]", "[0.22]", "[27]")[at]) and rows["cmaes"].endswith(("[0.17]", "[0.19]", "[>50]")[at])
+        assert rows["cd-paper"].endswith(("[0.19]", "[0.22]", "[27]")[at]) and rows["cmaes"].endswith(
+            ("[0.17]", "[0.19]", "[>50]")[at]
+        )
     assert all(note in parts[-1] for note in NOTES.values())
 
 
 def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are_free(capsys):
     few = "--landscapes sop --trajectories 1 --trials 2 --processes 1"
-    for asked, free in (("--methods cd-paper", True), ("--methods random cd-local", True), ("--ablation", True), ("--methods random cd", False)):
+    for asked, free in (
+        ("--methods cd-paper", True),
+        ("--methods random cd-local", True),
+        ("--ablation", True),
+        ("--methods random cd", False),
+    ):
         assert command.main(f"{few} {asked}".split()) == 0
         assert ("repeated points" in capsys.readouterr().out) == free
     assert command.main("--benchmark ablation-3d --trajectories 1 --processes 1".split()) == 0
@@ -191,7 +217,9 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
 
 def test_the_ablation_still_runs_with_several_workers(capsys):
     """Without the row of the search that has one worker."""
-    assert command.main("--ablation --landscapes sop --trajectories 1 --trials 4 --workers 2 --processes 1".split()) == 0
+    assert (
+        command.main("--ablation --landscapes sop --trajectories 1 --trials 4 --workers 2 --processes 1".split()) == 0
+    )
     printed_rows = capsys.readouterr().out
     assert "A_O (3,3) rev" in printed_rows and "repeats cost" not in printed_rows
 
@@ -201,7 +229,8 @@ def test_the_ablation_still_runs_with_several_workers(capsys):
     ("--table fits --figure x --benchmark paper", "--table and --figure and --benchmark"),
     ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
     ("--table ablation --landscapes batch", r"on \['batch'\]"),
-    ("--table ablation --start conventional", "has one trajectory from there"), ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
+    ("--table ablation --start conventional", "has one trajectory from there"),
+    ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
     ("--table fits --landscapes narrow", "dataset 'narrow'"),
     ("--table fits --results out", "--results: neither"), ("--figure x --results out", "--results: neither"),
     ("--table fits --trajectories 0", "--trajectories 0"),
@@ -220,6 +249,13 @@ def test_all_rows_of_the_paper_are_variants_that_there_are():
 
 def test_a_search_with_a_local_bracket_is_ahead_from_a_known_start():
     """4 octaves off the optimum, where the paper's looks from end to end of the box first."""
-    searches = {name: [replay(name, ABLATION[name], PLANE, seed, trials=10, start="near:4") for seed in range(20)] for name in ("A_O (3,3)", "A_O (3,3) local")}
-    row = summary([one for group in searches.values() for one in group], "A_O (3,3)").set_index("method").loc["A_O (3,3) local"]
+    searches = {
+        name: [replay(name, ABLATION[name], PLANE, seed, trials=10, start="near:4") for seed in range(20)]
+        for name in ("A_O (3,3)", "A_O (3,3) local")
+    }
+    row = (
+        summary([one for group in searches.values() for one in group], "A_O (3,3)")
+        .set_index("method")
+        .loc["A_O (3,3) local"]
+    )
     assert row.d10 - row.d10_ci > 0

@@ -75,7 +75,9 @@ def test_rows_that_are_not_allowed_are_refused(tmp_path, wrong, message):
 
 
 def test_secrets_are_not_stored(tmp_path):
-    results.write_trials(tmp_path, rows(0, config='{"url": "https://me:hunter2@host/x"}', error="AWS_SECRET_ACCESS_KEY=abcdefgh"))
+    results.write_trials(
+        tmp_path, rows(0, config='{"url": "https://me:hunter2@host/x"}', error="AWS_SECRET_ACCESS_KEY=abcdefgh")
+    )
     row = results.read(tmp_path).iloc[0]
     assert "hunter2" not in row["config"] and "abcdefgh" not in row["error"]
 

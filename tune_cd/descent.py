@@ -2,8 +2,8 @@
 
 The algorithm is in `trajectory`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
 Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
-on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the history
-is the whole state (saving is JSON, restoring is walking again).
+on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the
+history is the whole state (saving is JSON, restoring is walking again).
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,8 +51,8 @@ class CoordinateDescent:
         by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
         that cost nothing, and replace the blind one.
     workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
-        order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number of
-        workers: the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
+        order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
+        of workers: the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
 
     Raises ValueError for anything that does not fit.
     """

@@ -2,14 +2,14 @@
 
 The first four are Gaussian ridges over the paper's range, 1e-6 to 17. What was fitted, and to what:
 
-    peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, and to nothing else
+    peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, only
     centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
     ASPECT, angle       not fitted: random search hardly feels them. A choice; `replay.fits` varies both
     floor               0, a choice
 
-The ridges lie along A_O's directions because that was chosen. Other aspects and angles have the same Random rows and predict
-other rows of CD, TPE and CMA-ES; `replay.fits` says in which range. The best scores that the paper prints for three of the
-datasets were not used: they are 0.85, 0.66 and 0.30 where the fit has 0.865, 0.660 and 0.276.
+The ridges lie along A_O's directions because that was chosen. Other aspects and angles have the same Random rows and
+predict other rows of CD, TPE and CMA-ES; `replay.fits` says in which range. The best scores that the paper prints for
+three of the datasets were not used: they are 0.85, 0.66 and 0.30 where the fit has 0.865, 0.660 and 0.276.
 
 The other landscapes are variations of the first that are harder to search.
 """
@@ -27,10 +27,10 @@ RANGE = (1e-6, 17.0)  # sec:exps, "HPO ranges"
 BATCH_SIZES = [16, 32, 64, 128, 256, 512]
 
 ASPECT = 2.0
-"""s_joint / s_balance of the four, a choice: the middle of 1 to 4 on a log scale. The Random rows do not tell (their AUCs
-are met to 0.005 with any of them), and the paper only says that the ridge is long along the joint direction
-(`ssec:intuition`). On round ridges, which have no direction, A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and 0.006
-±0.003 behind on tinyimagenet: the box cuts off the lines of both elsewhere."""
+"""s_joint / s_balance of the four, a choice: the middle of 1 to 4 on a log scale. The Random rows do not tell (their
+AUCs are met to 0.005 with any of them), and the paper only says that the ridge is long along the joint direction
+(`ssec:intuition`). On round ridges, which have no direction, A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and
+0.006 ±0.003 behind on tinyimagenet: the box cuts off the lines of both elsewhere."""
 
 SHELF_WIDTH = 5.0
 """Octaves of Lambda_p over which a shelf falls to 1/e: about what the floors of the measured margin grids do."""
@@ -107,15 +107,16 @@ FITTED = {  # (peak, s_balance in octaves), from `fit`
     "landmarks": (0.66, 10.11),
     "tinyimagenet": (0.276, 4.67),
 }
-"""Means of 80 searches, printed to two digits, leave some of it open: rows simulated on these ridges, fitted again, have
-peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
+"""Means of 80 searches, printed to two digits, leave some of it open: rows simulated on these ridges, fitted again,
+have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
 
 
 def fit(printed: Printed, aspect: float = ASPECT, angle: float = 0.0, cells: int = 100) -> tuple[float, float]:
     """(peak, s_balance in octaves) of the ridge on which random search does what the Random row says, by least squares.
 
-    Residuals: AUC@10, AUC@20, and how far the expected best-so-far at trial n-95 is from 95 % of the peak, the last at half
-    weight as a printed n is the coarser number; without n-95 the two AUCs are met exactly. cells: as in `random_curve`.
+    Residuals: AUC@10, AUC@20, and how far the expected best-so-far at trial n-95 is from 95 % of the peak, the last at
+    half weight as a printed n is the coarser number; without n-95 the two AUCs are met exactly. cells: as in
+    `random_curve`.
     """
 
     def residuals(x: np.ndarray) -> list[float]:

@@ -101,10 +101,12 @@ class Growing(Bracket):
     def __post_init__(self):
         super().__post_init__()
         if not self.lowest <= self.low or not self.high <= self.highest:
-            raise ValueError(f"bracket ({self.low}, {self.high}): must lie within its limits ({self.lowest}, {self.highest})")
+            limits = (self.lowest, self.highest)
+            raise ValueError(f"bracket ({self.low}, {self.high}): must lie within its limits {limits}")
 
     def told(self, position: float, value: float) -> "Growing":
-        """As `Bracket.told`; the part beyond a new best point becomes GROWTH times what it was, as far as there is room."""
+        """As `Bracket.told`; the part beyond a new best point becomes GROWTH times what it was, as far as there is
+        room."""
         after = super().told(position, value)
         lowest = self.lowest if after.low == self.low else after.low
         highest = self.highest if after.high == self.high else after.high

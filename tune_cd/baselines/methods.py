@@ -211,9 +211,10 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
 """Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
 
 NOTES = {
-    "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes by a configuration "
-    "that was evaluated before takes its value and spends no trial on it.",
-    "cd-local": "cd-local is cd-paper, repeated points free as well, with line searches that begin 4 octaves to either side of the incumbent.",
+    "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "
+    "by a configuration that was evaluated before takes its value and spends no trial on it.",
+    "cd-local": "cd-local is cd-paper, repeated points free as well, with line searches that begin within 4 octaves of "
+    "the incumbent.",
 }
 """What a table that prints one of these methods must say below it."""
 

@@ -16,8 +16,8 @@ from tune_cd.plots.search import search_figure
 from tune_cd.plots.timeline import timeline_figure
 
 __all__ = [
-    "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "orientation_figure", "path_figure", "pipeline_figure", "plane", "save",
-    "search_figure", "sublosses_figure", "timeline_figure",
+    "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "orientation_figure",
+    "path_figure", "pipeline_figure", "plane", "save", "search_figure", "sublosses_figure", "timeline_figure",
 ]  # fmt: skip
 
 DPI = 150

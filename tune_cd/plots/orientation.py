@@ -19,10 +19,11 @@ MARKERS = "oDsv^P"
 def orientation_figure(family: pd.DataFrame, measured: pd.DataFrame) -> Figure:
     """A panel a floor share (across) and shelf (down): angle and aspect of ridges, their colour A_I less A_O in AUC@20.
 
-    family: a row a ridge: aspect, angle, floor_share, shelf, difference, half (of its 95 % interval), the last two as shares of
-    the ridge's height; a ridge of aspect 1 has one row. Where the interval does not hold 0 its cell says + (A_I ahead) or
-    - (A_O ahead). measured: a row a landscape: its name, the same fields, and angle_low, angle_high, aspect_low, aspect_high.
-    Each is drawn in the panel nearest to its floor share and shelf, filled with the colour of its own difference.
+    family: a row a ridge: aspect, angle, floor_share, shelf, difference, half (of its 95 % interval), the last two as
+    shares of the ridge's height; a ridge of aspect 1 has one row. Where the interval does not hold 0 its cell says +
+    (A_I ahead) or - (A_O ahead). measured: a row a landscape: its name, the same fields, and angle_low, angle_high,
+    aspect_low, aspect_high. Each is drawn in the panel nearest to its floor share and shelf, filled with the colour of
+    its own difference.
     """
     if family.empty:
         return empty_figure("There is no ridge to draw.")
@@ -33,12 +34,16 @@ def orientation_figure(family: pd.DataFrame, measured: pd.DataFrame) -> Figure:
     panels = figure.subplots(len(shelves), len(shares), sharex=True, sharey=True, squeeze=False)
     for axes, (shelf, share) in zip(panels.flat, [(shelf, share) for shelf in shelves for share in shares]):
         _draw_family(axes, family[(family["floor_share"] == share) & (family["shelf"] == shelf)], scale)
-        axes.set_title(f"{f'shelf of {100 * shelf:g} %' if shelf else 'flat floor'}, {100 * share:g} % of the box", fontsize=NORMAL)
+        axes.set_title(
+            f"{f'shelf of {100 * shelf:g} %' if shelf else 'flat floor'}, {100 * share:g} % of the box", fontsize=NORMAL
+        )
     handles = []
     for n, (_, landscape) in enumerate(measured.iterrows()):
         at = _nearest(shelves, landscape["shelf"]), _nearest(np.log(1 - shares), np.log(1 - landscape["floor_share"]))
         handles.append(_draw_measured(panels[at], landscape, MARKERS[n % len(MARKERS)], scale))
-    figure.supxlabel("angle of the ridge to the joint direction (degrees, positive towards $\\Lambda_e$)", fontsize=NORMAL)
+    figure.supxlabel(
+        "angle of the ridge to the joint direction (degrees, positive towards $\\Lambda_e$)", fontsize=NORMAL
+    )
     figure.supylabel("aspect: length of the ridge by its width", fontsize=NORMAL)
     text = "AUC@20 of $A_I$ less that of $A_O$, share of the height\n+ and −: more than the 95 % interval"
     figure.colorbar(ScalarMappable(scale, COLOURS), ax=panels, label=text)
@@ -58,7 +63,15 @@ def _draw_family(axes: Axes, rows: pd.DataFrame, scale: Normalize) -> None:
         axes.fill_between([left, right], edges[up], edges[up + 1], color=COLOURS(scale(row["difference"])), linewidth=0)
         if abs(row["difference"]) > row["half"]:
             middle = (left + right) / 2, np.sqrt(edges[up] * edges[up + 1])
-            axes.text(*middle, "+" if row["difference"] > 0 else "−", ha="center", va="center", fontsize=LARGE, color=BLACK, alpha=0.55)
+            axes.text(
+                *middle,
+                "+" if row["difference"] > 0 else "−",
+                ha="center",
+                va="center",
+                fontsize=LARGE,
+                color=BLACK,
+                alpha=0.55,
+            )
     axes.set(yscale="log", xlim=(columns[0], columns[-1]), ylim=(edges[0], edges[-1]))
     axes.xaxis.set_major_locator(FixedLocator(angles[:: max(1, (len(angles) - 1) // 2)]))
     axes.yaxis.set_major_locator(FixedLocator(aspects))
@@ -67,7 +80,8 @@ def _draw_family(axes: Axes, rows: pd.DataFrame, scale: Normalize) -> None:
 
 
 def _draw_measured(axes: Axes, landscape: pd.Series, marker: str, scale: Normalize) -> Line2D:
-    """Its place with 95 % intervals, cut off at the panel's edges, where a landscape beyond them is put; a handle for the legend."""
+    """Its place with 95 % intervals, cut off at the panel's edges, where a landscape beyond them is put; a handle for
+    the legend."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     inset = (top / bottom) ** 0.05
     x = np.clip([landscape[f"angle{end}"] for end in ("", "_low", "_high")], left, right)
@@ -77,7 +91,14 @@ def _draw_measured(axes: Axes, landscape: pd.Series, marker: str, scale: Normali
     axes.plot([middle[0]] * 2, y[1:], color=BLACK, linewidth=1.1, path_effects=cased(3), zorder=3)
     colour = COLOURS(scale(landscape["difference"]))
     text = f"{landscape['landscape']}: {landscape['difference']:+.2f} ±{landscape['half']:.2f}"
-    look = {"linestyle": "none", "marker": marker, "color": colour, "markeredgecolor": BLACK, "markeredgewidth": 1.4, "markersize": 10}
+    look = {
+        "linestyle": "none",
+        "marker": marker,
+        "color": colour,
+        "markeredgecolor": BLACK,
+        "markeredgewidth": 1.4,
+        "markersize": 10,
+    }
     axes.plot(*middle, label=text, path_effects=cased(4), zorder=4, **look)
     return Line2D([], [], label=text, **look)
 

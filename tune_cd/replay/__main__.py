@@ -22,8 +22,8 @@ examples:
   python -m tune_cd.replay --table hp_res                        tab:hp_res, on the fitted ridges and on measured grids
   python -m tune_cd.replay --table ablation                      tab:ablation, likewise
   python -m tune_cd.replay --table ablation --start near:4       the same from starts 4 octaves off the optimum
-  python -m tune_cd.replay --table fits                          what was fitted to what, and what the paper's other rows test
-  python -m tune_cd.replay --figure orientation                  where A_O wins and where A_I does: orientation.svg and .png
+  python -m tune_cd.replay --table fits                          what was fitted to what, and what the other rows test
+  python -m tune_cd.replay --figure orientation                  where A_O wins and where A_I does, as SVG and PNG
   python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
   python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
   python -m tune_cd.replay --landscapes results/mine --start conventional
@@ -32,8 +32,20 @@ examples:
 
 
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
-"""Trials a trajectory and trajectories a method and landscape, as in the paper; with --table 200 on measured grids, where differences
-are smaller."""
+"""Trials a trajectory and trajectories a method and landscape, as in the paper; with --table 200 on measured grids,
+where differences are smaller."""
+
+
+HELP_TABLE = """instead: tab:hp_res or tab:ablation, beside the printed numbers and with what holds and what reverses;
+fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
+--trajectories, --trials, --seed and --processes only)"""
+HELP_FIGURE = """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and
+STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)"""
+HELP_LANDSCAPES = f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
+with a full grid; default: {" ".join(PRINTED)}, with --table the measured ones as well"""
+HELP_TRAJECTORIES = f"""a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table {OF_MEASURED} on
+measured grids; with --benchmark the part's own"""
+HELP_TRIALS = f"a trajectory; default: {TRIALS}, as in the paper; 20 with --table ablation"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,22 +60,23 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--methods", nargs="+", choices=list(OPTIMISERS), default=["random", "cd-paper"], metavar="NAME", help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper")
     what.add_argument("--ablation", action="store_true", help="instead of methods: the variants of the paper's search in tab:ablation and the appendix")
     what.add_argument("--benchmark", nargs="*", choices=list(PARTS), metavar="PART", help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only")
-    what.add_argument("--table", choices=[*paper_tables.TABLES, "fits"], help="instead: tab:hp_res or tab:ablation, beside the printed numbers and with what holds and what reverses; fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes, --trajectories, --trials, --seed and --processes only)")
-    what.add_argument("--figure", metavar="STEM", help="instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)")
+    what.add_argument("--table", choices=[*paper_tables.TABLES, "fits"], help=HELP_TABLE)
+    what.add_argument("--figure", metavar="STEM", help=HELP_FIGURE)
     what.add_argument("--reference", metavar="NAME", help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first")
     where = top.add_argument_group("on what")
-    where.add_argument("--landscapes", nargs="+", metavar="NAME", help=f"of {', '.join(LANDSCAPES)}, measured: {', '.join(MEASURED)}; or a results folder or Parquet file with a full grid; default: {' '.join(PRINTED)}, with --table the measured ones as well")
+    where.add_argument("--landscapes", nargs="+", metavar="NAME", help=HELP_LANDSCAPES)
     where.add_argument("--noise", nargs="+", type=float, default=[0.0], metavar="F", help="standard deviations of the validation score, as shares of a landscape's range; default: 0")
     where.add_argument("--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s")
     where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
     how = top.add_argument_group("how")
-    how.add_argument("--trajectories", type=int, metavar="N", help=f"a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table {OF_MEASURED} on measured grids; with --benchmark the part's own")
-    how.add_argument("--trials", type=int, metavar="N", help=f"a trajectory; default: {TRIALS}, as in the paper; with --table ablation 20, as it prints AUC@20 alone")
+    how.add_argument("--trajectories", type=int, metavar="N", help=HELP_TRAJECTORIES)
+    how.add_argument("--trials", type=int, metavar="N", help=HELP_TRIALS)
     how.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time, on a simulated clock; default: %(default)s")
     how.add_argument("--start", default="blind", metavar="H", help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...")
     how.add_argument("--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s")
     how.add_argument("--processes", type=int, metavar="N", help="default: one a core")
-    how.add_argument("--results", metavar="DIR", help="also store every trial there, in the results schema: a study and a file a landscape; what is stored is never replaced")
+    kept = "also store every trial there, a study and a file a landscape; nothing stored is replaced"
+    how.add_argument("--results", metavar="DIR", help=kept)
     return top
 
 
@@ -94,7 +107,8 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
     if options.figure:
         return drawn(options)
     if options.table == "fits":
-        return fits.sections(options.landscapes or list(PRINTED), _seeds(options), options.trials or TRIALS, options.processes)
+        names = options.landscapes or list(PRINTED)
+        return fits.sections(names, _seeds(options), options.trials or TRIALS, options.processes)
     return tabled(options) if options.table else compare(options)
 
 
@@ -109,13 +123,18 @@ def compare(options: argparse.Namespace) -> Iterable[str]:
 
 
 def tabled(options: argparse.Namespace) -> Iterable[str]:
-    """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e, ImportError without Optuna."""
+    """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e, ImportError without
+    Optuna."""
     table, landscapes = paper_tables.TABLES[options.table], _landscapes(options, paper_tables.LANDSCAPES)
     others = [landscape.name for landscape in landscapes if landscape.space.names != BALANCE_SPACES[0]]
     if others or options.workers > 1:
-        raise ValueError(f"--table {options.table} with --workers {options.workers} on {others or 'its landscapes'}: one worker, on axes {BALANCE_SPACES[0]}")
+        where = f"--workers {options.workers} on {others or 'its landscapes'}"
+        raise ValueError(f"--table {options.table} with {where}: one worker, on axes {BALANCE_SPACES[0]}")
     if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
-        raise ValueError(f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory from there; its interval would be of nothing")
+        raise ValueError(
+            f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory "
+            "from there; its interval would be of nothing"
+        )
     trajectories: list[Trajectory] = []
     for many in (False, True):
         group = [landscape for landscape in landscapes if (landscape.name in MEASURED) == many]
@@ -153,7 +172,9 @@ def _how(options: argparse.Namespace) -> dict:
     return {"trials": TRIALS if trials is None else trials, "workers": options.workers, "start": options.start}
 
 
-def _replayed(methods: dict[str, Method], landscapes: Sequence[Landscape], seeds: range, options: argparse.Namespace) -> list[Trajectory]:
+def _replayed(
+    methods: dict[str, Method], landscapes: Sequence[Landscape], seeds: range, options: argparse.Namespace
+) -> list[Trajectory]:
     """All trajectories; nothing is replayed for a folder that has them otherwise."""
     if options.results:
         check_stored(options.results, methods, landscapes, seeds, _how(options))
@@ -171,7 +192,8 @@ def _groups(landscapes: list[Landscape], options: argparse.Namespace) -> list[tu
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
     for names, variants in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
-        methods = {name: make for name, make in variants.items() if options.workers == 1 or make.func is not Charged}  # it has one worker
+        alone = [name for name, make in variants.items() if make.func is Charged]  # these have one worker
+        methods = {name: make for name, make in variants.items() if options.workers == 1 or name not in alone}
         groups.append((methods, [landscape for landscape in landscapes if landscape.space.names == names]))
     others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]
     if others:

@@ -1,4 +1,5 @@
-"""The variants of the paper's search that `tab:ablation` compares, those of the appendix and of the discussion, as methods to replay."""
+"""The variants of the paper's search that `tab:ablation` compares, those of the appendix and of the discussion, as
+methods to replay."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -30,7 +31,8 @@ FIXED = replace(SETTINGS["paper"], budget_growth=1.0)
 """The preset "paper" without the growth of budgets."""
 
 LOCAL_LATER = replace(SETTINGS["local"], whole_sweeps=1)
-"""The preset "local", but every direction is searched from end to end once: a blind start is no neighbourhood of anything."""
+"""The preset "local", but every direction is searched from end to end once: a blind start is no neighbourhood of
+anything."""
 
 
 class Charged:
@@ -69,7 +71,9 @@ class Charged:
         return best_of(self._told)
 
 
-def _variant(directions: tuple, budget: int, settings: str | SearchSettings = "paper", search: Method = CoordinateDescent) -> Method:
+def _variant(
+    directions: tuple, budget: int, settings: str | SearchSettings = "paper", search: Method = CoordinateDescent
+) -> Method:
     return partial(search, directions=directions, budgets=budget, settings=settings)
 
 
@@ -88,8 +92,9 @@ ABLATION: dict[str, Method] = {
     "A_O (7,7) fixed": _variant(A_O, 7, FIXED),
     "A_O (15,15) fixed": _variant(A_O, 15, FIXED),
 }
-"""The five rows of `tab:ablation`; for landscapes of Lambda_p and Lambda_e. Then A_I with Lambda_e first; the search that pays
-for repeated points; brackets around the incumbent, at once or after a first sweep; budgets that do not grow."""
+"""The five rows of `tab:ablation`; for landscapes of Lambda_p and Lambda_e. Then A_I with Lambda_e first; the search
+that pays for repeated points; brackets around the incumbent, at once or after a first sweep; budgets that do not
+grow."""
 
 ABLATION_3D: dict[str, Method] = {
     "A_O (3,3,3)": _variant(A_O_3D, 3),

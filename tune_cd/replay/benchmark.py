@@ -69,7 +69,8 @@ def _in_parallel(workers: int, durations: str, title: str) -> Part:
 
 
 PARTS: dict[str, Part] = {
-    "paper": Part("tab:hp_res on the ridges fitted to its Random rows", _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
+    "paper": Part("tab:hp_res on the ridges fitted to its Random rows",
+                  _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
                   ("AUC@10", "AUC@20", "n-95"), "cd-paper"),
     "ablation": Part("tab:ablation", _ablation(ABLATION), FITTED, ("AUC@10", "AUC@20", "n-95"), "A_O (3,3)"),
     "ablation-3d": Part("the appendix's directions, with a batch size", _ablation(ABLATION_3D), ("batch",), ("AUC@10", "AUC@20", "n-95"), "A_O (3,3,3)"),
@@ -101,7 +102,8 @@ def benchmark(names: Sequence[str], trajectories: int | None = None, processes: 
         table = summary([trajectory.as_curve() for trajectory in run(part, processes)], part.reference)
         seconds = perf_counter() - begun
         notes = [f"- {note}" for note in notes_of(entry.method for entry in part.entries)]
-        yield "\n\n".join([f"## {name}: {part.title}", f"{part.trajectories} trajectories, {seconds:.0f} s", _by_landscape(table, part.columns), *notes])
+        head = [f"## {name}: {part.title}", f"{part.trajectories} trajectories, {seconds:.0f} s"]
+        yield "\n\n".join([*head, _by_landscape(table, part.columns), *notes])
 
 
 def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:

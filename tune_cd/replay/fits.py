@@ -1,9 +1,11 @@
-"""What the paper's other rows test, once ridges are fitted to its Random rows alone: `python -m tune_cd.replay --table fits`.
+"""What the paper's other rows test, once ridges are fitted to its Random rows alone: `python -m tune_cd.replay --table
+fits`.
 
-The Random rows leave a ridge's aspect and its angle to A_O's axes open. So every aspect and angle of a family is fitted to them
-anew (`formulas.fit`), all methods are replayed on every member, and what the paper prints is compared with the range of what the
-members predict. A row inside the range is no evidence for A_O's directions or for aspect 2; a row outside it contradicts every
-Gaussian ridge of the family. The centres are the printed best configurations for all members.
+The Random rows leave a ridge's aspect and its angle to A_O's axes open. So every aspect and angle of a family is fitted
+to them anew (`formulas.fit`), all methods are replayed on every member, and what the paper prints is compared with the
+range of what the members predict. A row inside the range is no evidence for A_O's directions or for aspect 2; a row
+outside it contradicts every Gaussian ridge of the family. The centres are the printed best configurations for all
+members.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,8 +49,8 @@ def family(name: str) -> list[Landscape]:
 def predictions(trajectories: Sequence[Trajectory]) -> pd.DataFrame:
     """One row a dataset, method and printed number: printed, low and high of the members' predictions, and `verdict`.
 
-    below, inside, above: where the printed number lies, "(noise)" behind it where it is inside once its rounding and the 95 %
-    interval of some member's mean over as many searches are counted.
+    below, inside, above: where the printed number lies, "(noise)" behind it where it is inside once its rounding and
+    the 95 % interval of some member's mean over as many searches are counted.
     """
     numbers = summary([trajectory.as_curve() for trajectory in trajectories])
     numbers["dataset"] = numbers["landscape"].str.split().str[0]
@@ -57,7 +59,10 @@ def predictions(trajectories: Sequence[Trajectory]) -> pd.DataFrame:
         for column in COLUMNS:
             number = printed(dataset, method, column)
             if number is not None:
-                rows.append({"dataset": dataset, "method": method, "column": column, "printed": number} | _range(members, column, number))
+                rows.append(
+                    {"dataset": dataset, "method": method, "column": column, "printed": number}
+                    | _range(members, column, number)
+                )
     return pd.DataFrame(rows)
 
 
@@ -65,8 +70,9 @@ def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes:
     """The ridges fitted, then what their family predicts, as Markdown."""
     best = ", ".join(f"{name} {PRINTED[name].best}" for name in names if name in PRINTED and PRINTED[name].best)
     yield (
-        "## Ridges fitted to the Random rows of tab:hp_res\n\nPeak and widths (octaves to 1/e) of every aspect and angle (degrees towards Lambda_e "
-        f"from the joint direction); centres are the printed best configurations. Best scores that the paper prints, which no fit used: {best or '-'}."
+        "## Ridges fitted to the Random rows of tab:hp_res\n\nPeak and widths (octaves to 1/e) of every aspect and "
+        "angle (degrees towards Lambda_e from the joint direction); centres are the printed best configurations. "
+        f"Best scores that the paper prints, which no fit used: {best or '-'}."
     )
     members = {name: family(name) for name in names}
     yield markdown(pd.DataFrame([_fitted(member) for name in names for member in members[name]]).set_index("ridge"))
@@ -74,8 +80,9 @@ def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes:
     trajectories = replay_all(METHODS, landscapes, seeds, trials=trials, processes=processes)
     trajectories += replay_all(VARIANTS, landscapes, seeds, trials=min(trials, 20), processes=processes)
     yield (
-        f"## What the other rows test\n\nPrinted, and the range of what the members predict ({len(seeds)} searches each). random is what was "
-        "fitted, all else was not used. (noise): inside once rounding and the 95 % intervals of such means are counted."
+        f"## What the other rows test\n\nPrinted, and the range of what the members predict ({len(seeds)} searches "
+        "each). random is what was fitted, all else was not used. (noise): inside once rounding and the 95 % intervals "
+        "of such means are counted."
     )
     yield markdown(as_text(predictions(trajectories)))
     yield f"- {NOTES['cd-paper']}"
@@ -83,16 +90,25 @@ def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes:
 
 def as_text(table: pd.DataFrame) -> pd.DataFrame:
     """`predictions` with datasets across, a row a method and column."""
-    text = [f"{_short(row.printed)} {row.verdict} {_short(row.low)} to {_short(row.high)}" for row in table.itertuples()]
+    text = [
+        f"{_short(row.printed)} {row.verdict} {_short(row.low)} to {_short(row.high)}" for row in table.itertuples()
+    ]
     wide = table.assign(text=text, row=table["method"] + " " + table["column"])
     order = list(dict.fromkeys(wide["row"]))
-    cells = wide.pivot(index="row", columns="dataset", values="text").reindex(order)[list(dict.fromkeys(wide["dataset"]))]
+    cells = wide.pivot(index="row", columns="dataset", values="text").reindex(order)[
+        list(dict.fromkeys(wide["dataset"]))
+    ]
     return cells.fillna("").rename_axis("row", axis=0).rename_axis(None, axis=1)
 
 
 def _fitted(member: Landscape) -> dict[str, str]:
     ridge = member.validation
-    return {"ridge": member.name, "peak": f"{ridge.peak:.3f}", "across": f"{ridge.s_balance:.2f}", "along": f"{ridge.s_joint:.2f}"}
+    return {
+        "ridge": member.name,
+        "peak": f"{ridge.peak:.3f}",
+        "across": f"{ridge.s_balance:.2f}",
+        "along": f"{ridge.s_joint:.2f}",
+    }
 
 
 def _range(members: pd.DataFrame, column: str, number: float) -> dict[str, float | str]:

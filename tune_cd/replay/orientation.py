@@ -2,8 +2,9 @@
 
     python -m tune_cd.replay --figure orientation        # orientation.svg and .png, and the numbers
 
-A member is a ridge on a flat floor, or on a floor with a shelf: higher where Lambda_p is the optimum's, whatever Lambda_e is, as
-the floors of the measured margin grids are. What is compared is `tab:ablation`'s A_I (3,3) less A_O (3,3), AUC@20, blind starts.
+A member is a ridge on a flat floor, or on a floor with a shelf: higher where Lambda_p is the optimum's, whatever
+Lambda_e is, as the floors of the measured margin grids are. What is compared is `tab:ablation`'s A_I (3,3) less A_O
+(3,3), AUC@20, blind starts.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ from tune_cd.replay.find import MEASURED, find
 from tune_cd.replay.simulation import replay_all
 
 ANGLES = (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)
-"""Degrees from the joint direction, positive towards Lambda_e; at 45 the ridge runs along that axis. The sign matters to A_I alone,
+"""Degrees from the joint direction, positive towards Lambda_e; at 45 the ridge runs along that axis. The sign matters
+to A_I alone,
 whose first line is along Lambda_p: across the ridge at 45, along it at -45."""
 ASPECTS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 FLOOR_SHARES = (0.8, 0.9, 0.95, 0.975)
@@ -62,7 +64,8 @@ def shelf(landscape: Landscape) -> float:
 
 
 def member(aspect: float, angle: float, share: float, shelf: float) -> Landscape:
-    """The ridge at Omniglot's printed optimum, 1 high on a floor of 0, so wide that the floor has that share of the box.
+    """The ridge at Omniglot's printed optimum, 1 high on a floor of 0, so wide that the floor has that share of the
+    box.
 
     Raises ValueError for a share that no width from 0.2 to 60 octaves has.
     """
@@ -70,20 +73,26 @@ def member(aspect: float, angle: float, share: float, shelf: float) -> Landscape
 
     def ridge(log_width: float) -> Landscape:
         width = exp(log_width)
-        return landscape_of(name, Ridge(PRINTED["omniglot"].centre, 1.0, width, aspect * width, angle=angle, shelf=shelf))
+        return landscape_of(
+            name, Ridge(PRINTED["omniglot"].centre, 1.0, width, aspect * width, angle=angle, shelf=shelf)
+        )
 
     ends = log(0.2), log(60.0)
     least, most = sorted(floor_share(ridge(end)) for end in ends)
     if not least < share < most:
-        raise ValueError(f"floor share {share}: {least:.3f} to {most:.3f} are possible with aspect {aspect} and angle {angle}")
+        raise ValueError(
+            f"floor share {share}: {least:.3f} to {most:.3f} are possible with aspect {aspect} and angle {angle}"
+        )
     return ridge(brentq(lambda log_width: floor_share(ridge(log_width)) - share, *ends, xtol=1e-3))
 
 
 def over_the_family(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
-    """A row a member: aspect, angle, floor_share, shelf, and difference ± half: A_I less A_O, as a share of the ridge's height."""
+    """A row a member: aspect, angle, floor_share, shelf, and difference ± half: A_I less A_O, as a share of the ridge's
+    height."""
     places = [
         {"aspect": aspect, "angle": angle, "floor_share": share, "shelf": rise}
-        for rise, share, aspect in product(SHELVES, FLOOR_SHARES, ASPECTS) for angle in (ANGLES if aspect != 1 else (0.0,))
+        for rise, share, aspect in product(SHELVES, FLOOR_SHARES, ASPECTS)
+        for angle in (ANGLES if aspect != 1 else (0.0,))
     ]  # fmt: skip
     members = [member(*values.values()) for values in places]
     compared = _compared(members, seeds, processes)
@@ -91,12 +100,17 @@ def over_the_family(seeds: Sequence[int], processes: int | None = None) -> pd.Da
 
 
 def of_the_measured(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
-    """A row a measured grid: landscape, the fields of `Place`, and difference ± half, as a share of the range of its test scores."""
+    """A row a measured grid: landscape, the fields of `Place`, and difference ± half, as a share of the range of its
+    test scores."""
     rows = []
     for name, compared in _compared([find(name) for name in MEASURED], seeds, processes).items():
         trials = results.read_file(SHIPPED / f"{name}.parquet")
         height = float(np.ptp(trials["test_score"].dropna()))
-        rows.append({"landscape": name} | vars(place(find(name), trials)) | {key: value / height for key, value in compared.items()})
+        rows.append(
+            {"landscape": name}
+            | vars(place(find(name), trials))
+            | {key: value / height for key, value in compared.items()}
+        )
     return pd.DataFrame(rows)
 
 
@@ -105,15 +119,20 @@ def place(landscape: Landscape, trials: pd.DataFrame) -> Place:
     fitted = analysis.ridge(trials, "val_score", axes=("Lambda_p", "Lambda_e"), share=NEAR)
     curvatures, vectors = np.linalg.eigh(fitted.draws)  # of each draw, the steepest fall first
     angle = _angle(fitted.directions[1])
-    turned = angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has no sign: of two ends the one nearer
+    turned = (
+        angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90
+    )  # an axis has no sign: of two ends the one nearer
     aspects = [_aspect(drawn) for drawn in curvatures]
     return Place(
         float(angle), *np.quantile(turned, [0.025, 0.975]).tolist(),
-        _aspect(fitted.curvatures), *np.quantile(aspects, [0.025, 0.975], method="nearest").tolist(), floor_share(landscape), shelf(landscape),
+        _aspect(fitted.curvatures), *np.quantile(aspects, [0.025, 0.975], method="nearest").tolist(),
+        floor_share(landscape), shelf(landscape),
     )  # fmt: skip
 
 
-def _compared(landscapes: Sequence[Landscape], seeds: Sequence[int], processes: int | None) -> dict[str, dict[str, float]]:
+def _compared(
+    landscapes: Sequence[Landscape], seeds: Sequence[int], processes: int | None
+) -> dict[str, dict[str, float]]:
     """Landscape -> difference of A_I less A_O in AUC@20, and half its 95 % interval."""
     trajectories = replay_all(PAIR, landscapes, seeds, trials=20, processes=processes)
     table = summary([trajectory.as_curve() for trajectory in trajectories], "A_O (3,3)")
@@ -122,15 +141,20 @@ def _compared(landscapes: Sequence[Landscape], seeds: Sequence[int], processes: 
 
 
 def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
-    """Validation scores at the midpoints of so many cells an axis, at its lower end of one; of diverged ones the lowest."""
+    """Validation scores at the midpoints of so many cells an axis, at its lower end of one; of diverged ones the
+    lowest."""
     low, high = landscape.space.low, landscape.space.high
-    axes = [a + (np.arange(n) + 0.5) / n * (b - a) if n > 1 else np.array([a]) for a, b, n in zip(low, high, cells, strict=True)]
+    axes = [
+        a + (np.arange(n) + 0.5) / n * (b - a) if n > 1 else np.array([a])
+        for a, b, n in zip(low, high, cells, strict=True)
+    ]
     scores = landscape.validation(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)).ravel()
     return np.nan_to_num(scores, nan=landscape.low)
 
 
 def _angle(directions: np.ndarray) -> np.ndarray:
-    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive towards Lambda_e."""
+    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive
+    towards Lambda_e."""
     positive, entropy = np.moveaxis(directions, -1, 0)
     return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
 

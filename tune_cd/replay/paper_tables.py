@@ -3,8 +3,8 @@
     python -m tune_cd.replay --table hp_res
     python -m tune_cd.replay --table ablation
 
-What holds and what reverses is read off paired differences: a row is behind or ahead of the reference where its difference is more
-than the 95 % interval and more than two digits hide, level elsewhere.
+What holds and what reverses is read off paired differences: a row is behind or ahead of the reference where its
+difference is more than the 95 % interval and more than two digits hide, level elsewhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,8 @@ LANDSCAPES = (*PRINTED, *MEASURED)
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Which rows are compared, in which columns, and with which of them. claimed: the rows that the paper has, all behind the reference.
+    """Which rows are compared, in which columns, and with which of them. claimed: the rows that the paper has, all
+    behind the reference.
     trials: as many as the columns need."""
 
     title: str
@@ -44,29 +45,33 @@ HP_RES = ("random", "tpe-paper", "cmaes", "cd-paper")
 
 TABLES = {
     "hp_res": PaperTable(
-        "tab:hp_res", {name: OPTIMISERS[name] for name in (*HP_RES, "cd-local", "cd")}, "cd-paper", COLUMNS, HP_RES[:-1],
-        ("random, TPE (tpe-paper), CMA-ES (cmaes) and CD (cd-paper) are the paper's rows; cd-local and cd, the default, are not in it.",
+        "tab:hp_res", {name: OPTIMISERS[name] for name in (*HP_RES, "cd-local", "cd")}, "cd-paper", COLUMNS,
+        HP_RES[:-1],
+        ("random, TPE (tpe-paper), CMA-ES (cmaes) and CD (cd-paper) are the paper's rows; cd-local and cd, the "
+         "default, are not in it.",
          NOTES["cd-paper"], NOTES["cd-local"]), 50,
     ),
     "ablation": PaperTable(
         "tab:ablation", ABLATION, "A_O (3,3)", ("AUC@20",), ROWS[1:],
         ("A_O (3,3) is cd-paper. The first five rows are the paper's, the others are not in it.",
          NOTES["cd-paper"] + " In the row \"repeats cost\" it does.",
-         "rev: the last direction first. local: brackets of 4 octaves to either side of the incumbent, later: after one sweep from end "
-         "to end. fixed: budgets that do not grow."), 20,
+         "rev: the last direction first. local: brackets of 4 octaves to either side of the incumbent, later: after "
+         "one sweep from end to end. fixed: budgets that do not grow."), 20,
     ),
 }  # fmt: skip
 
 
 def sections(table: PaperTable, trajectories: Sequence[Trajectory]) -> Iterable[str]:
-    """The table as Markdown: one part a column, then the paired differences with what holds and what reverses, then the notes."""
+    """The table as Markdown: one part a column, then the paired differences with what holds and what reverses, then the
+    notes."""
     numbers = summary([trajectory.as_curve() for trajectory in trajectories], table.reference)
     counts = numbers.groupby("landscape", sort=False)["trajectories"].max()
     how = ", ".join(f"{count} on {' '.join(counts.index[counts == count])}" for count in dict.fromkeys(counts))
     yield (
-        f"## {table.title}\n\nMeans over trajectories ± half the 95 % interval: {how}. In square brackets: printed in the paper. "
-        f"Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal seeds by more than the interval and "
-        f"more than {ROUNDING}, which two digits do not show, reverses where it is ahead by as much, and is open between."
+        f"## {table.title}\n\nMeans over trajectories ± half the 95 % interval: {how}. In square brackets: printed "
+        f"in the paper. Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal "
+        f"seeds by more than the interval and more than {ROUNDING}, which two digits do not show, reverses where it is "
+        "ahead by as much, and is open between."
     )
     for column in table.columns:
         yield markdown(beside_printed(numbers, column))
@@ -75,7 +80,8 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory]) -> Iterable[
 
 
 def beside_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A summary's cells of one column as text, methods down, landscapes across, each with the printed number where there is one."""
+    """A summary's cells of one column as text, methods down, landscapes across, each with the printed number where
+    there is one."""
 
     def cell(row: pd.Series) -> str:
         number = printed(row.landscape, row.method, column)
@@ -85,7 +91,8 @@ def beside_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
-    """AUC@20 less the reference's as text, with the printed difference; the last column says where the paper's order holds."""
+    """AUC@20 less the reference's as text, with the printed difference; the last column says where the paper's order
+    holds."""
 
     def cell(row: pd.Series) -> str:
         if row.method == table.reference:
@@ -112,7 +119,11 @@ def _words(standings: Mapping[str, str], table: PaperTable, method: str) -> str:
     if method == table.reference:
         return "-"
     groups = {word: [at for at, stands in standings.items() if stands == word] for word in ("behind", "level", "ahead")}
-    words = {"behind": "holds", "level": "open", "ahead": "reverses"} if method in table.claimed else {word: word for word in groups}
+    words = (
+        {"behind": "holds", "level": "open", "ahead": "reverses"}
+        if method in table.claimed
+        else {word: word for word in groups}
+    )
     return "; ".join(f"{words[word]}: {', '.join(where)}" for word, where in groups.items() if where)
 
 

@@ -10,7 +10,8 @@ HP_RES = {
     "landmarks": {"tpe-paper": (0.53, 0.58, 14), "cmaes": (0.56, 0.60, 9), "cd-paper": (0.57, 0.61, 4)},
     "tinyimagenet": {"tpe-paper": (0.13, 0.17, inf), "cmaes": (0.17, 0.19, inf), "cd-paper": (0.19, 0.22, 27)},
 }
-"""Dataset -> method -> AUC@10, AUC@20 and n-95 (inf: > 50). The Random rows are `formulas.PRINTED`, to which ridges are fitted."""
+"""Dataset -> method -> AUC@10, AUC@20 and n-95 (inf: > 50). The Random rows are `formulas.PRINTED`, to which ridges are
+fitted."""
 
 ROWS = ("A_O (3,3)", "A_I (3,3)", "A_O (7,7)", "A_O (15,15)", "A_O (3,3) rev")
 

@@ -1,7 +1,8 @@
 """Replays in a results folder: a study a landscape, the method as search, one file a study.
 
-A study grows: other methods and seeds join it. Rows that it has are never replaced: the same trajectory again changes nothing, and
-one that was replayed otherwise (other trials, workers, start, durations or failures, another release) is refused.
+A study grows: other methods and seeds join it. Rows that it has are never replaced: the same trajectory again changes
+nothing, and one that was replayed otherwise (other trials, workers, start, durations or failures, another release) is
+refused.
 """
 
 import json
@@ -15,7 +16,9 @@ from tune_cd.landscape import Landscape
 from tune_cd.replay.simulation import Trajectory, Trial
 
 
-def check_stored(folder: str | Path, methods: Iterable[str], landscapes: Sequence[Landscape], seeds: Sequence[int], how: Mapping) -> None:
+def check_stored(
+    folder: str | Path, methods: Iterable[str], landscapes: Sequence[Landscape], seeds: Sequence[int], how: Mapping
+) -> None:
     """To be asked before hours are spent: raises ValueError where a trajectory is stored that was replayed otherwise.
 
     how: trials, workers and start. OSError where the folder cannot be written to.
@@ -29,17 +32,22 @@ def check_stored(folder: str | Path, methods: Iterable[str], landscapes: Sequenc
             differing = {name: said.get(name) for name in now if said.get(name) != now[name]}
             if differing:
                 raise ValueError(
-                    f"{folder} has {row.search} of seed {row.search_seed} in study {row.study} with {differing}, which never changes; "
-                    f"now {({name: now[name] for name in differing})}: another folder is required"
+                    f"{folder} has {row.search} of seed {row.search_seed} in study {row.study} with {differing}, which "
+                    "never changes; "
+                    f"now { ({name: now[name] for name in differing}) }: another folder is required"
                 )
 
 
-def store(folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping) -> None:
+def store(
+    folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping
+) -> None:
     """Write every trial as a row of the results table. Errors: as `results.write_trials`."""
     rows: dict[str, list[dict]] = {}
     for trajectory in trajectories:
         landscape = landscapes[trajectory.landscape]
-        rows.setdefault(landscape.name, []).extend(_row(trajectory, trial, landscape, how) for trial in trajectory.trials)
+        rows.setdefault(landscape.name, []).extend(
+            _row(trajectory, trial, landscape, how) for trial in trajectory.trials
+        )
     for of_landscape in rows.values():
         results.write_trials(folder, of_landscape)
 
@@ -50,7 +58,13 @@ def study_of(landscape: Landscape) -> str:
 
 
 def _config(landscape: Landscape, how: Mapping) -> dict:
-    return {"landscape": landscape.name, "noise": landscape.noise, "durations": landscape.durations, "failures": landscape.failures, **how}
+    return {
+        "landscape": landscape.name,
+        "noise": landscape.noise,
+        "durations": landscape.durations,
+        "failures": landscape.failures,
+        **how,
+    }
 
 
 def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:

@@ -27,5 +27,6 @@ from tune_cd.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve
 
 __all__ = [
     "CURVES", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve", "check_location", "check_name", "check_trial",
-    "check_writable", "compact", "history", "publish", "read", "read_curves", "read_file", "read_trial", "write_curve", "write_trial", "write_trials",
+    "check_writable", "compact", "history", "publish", "read", "read_curves", "read_file", "read_trial", "write_curve", "write_trial",
+    "write_trials",
 ]  # fmt: skip

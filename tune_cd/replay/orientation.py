@@ -3,8 +3,8 @@
     python -m tune_cd.replay --figure orientation        # orientation.svg and .png, and the numbers
 
 A member is a ridge on a flat floor, or on a floor with a shelf: higher where Lambda_p is the optimum's, whatever
-Lambda_e is, as the floors of the measured margin grids are. What is compared is `tab:ablation`'s A_I (3,3) less A_O
-(3,3), AUC@20, blind starts.
+Lambda_e is. The shelf was added after the measured grids had been seen, whose floors have one: angle, aspect and floor
+share alone would put A_O ahead on them. What is compared is `tab:ablation`'s A_I (3,3) less A_O (3,3), AUC@20, blind.
 """
 
 from collections.abc import Sequence
@@ -119,9 +119,7 @@ def place(landscape: Landscape, trials: pd.DataFrame) -> Place:
     fitted = analysis.ridge(trials, "val_score", axes=("Lambda_p", "Lambda_e"), share=NEAR)
     curvatures, vectors = np.linalg.eigh(fitted.draws)  # of each draw, the steepest fall first
     angle = _angle(fitted.directions[1])
-    turned = (
-        angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90
-    )  # an axis has no sign: of two ends the one nearer
+    turned = angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: the nearer one
     aspects = [_aspect(drawn) for drawn in curvatures]
     return Place(
         float(angle), *np.quantile(turned, [0.025, 0.975]).tolist(),

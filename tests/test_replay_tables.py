@@ -182,6 +182,8 @@ def test_a_table_has_printed_numbers_differences_and_notes(capsys):
     gaps = [[cell.strip() for cell in line.split("|")[1:-1]] for line in parts[3].splitlines()]
     assert gaps[0] == ["AUC@20 less A_O (3,3)", "sop", "glyphs-margin", "the paper's order"]
     assert NOTES["cd-paper"] in parts[4] and '"repeats cost" it does' in parts[4]
+    assert command.main([*asked.split(), "--start", "near:4"]) == 0
+    assert "began at near:4, the paper's began blind" in capsys.readouterr().out and "began blind" not in parts[1]
 
 
 def test_hp_res_has_all_the_papers_rows_in_all_its_columns(capsys):

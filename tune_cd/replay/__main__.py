@@ -139,7 +139,7 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
     for many in (False, True):
         group = [landscape for landscape in landscapes if (landscape.name in MEASURED) == many]
         trajectories += _replayed(table.methods, group, _seeds(options, OF_MEASURED if many else TRAJECTORIES), options)
-    yield from paper_tables.sections(table, trajectories)
+    yield from paper_tables.sections(table, trajectories, options.start)
     _store(trajectories, landscapes, options)
 
 

@@ -61,9 +61,9 @@ TABLES = {
 }  # fmt: skip
 
 
-def sections(table: PaperTable, trajectories: Sequence[Trajectory]) -> Iterable[str]:
+def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str = "blind") -> Iterable[str]:
     """The table as Markdown: one part a column, then the paired differences with what holds and what reverses, then the
-    notes."""
+    notes. start: where the searches began."""
     numbers = summary([trajectory.as_curve() for trajectory in trajectories], table.reference)
     counts = numbers.groupby("landscape", sort=False)["trajectories"].max()
     how = ", ".join(f"{count} on {' '.join(counts.index[counts == count])}" for count in dict.fromkeys(counts))
@@ -72,6 +72,7 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory]) -> Iterable[
         f"in the paper. Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal "
         f"seeds by more than the interval and more than {ROUNDING}, which two digits do not show, reverses where it is "
         "ahead by as much, and is open between."
+        + (f" These searches began at {start}, the paper's began blind." if start != "blind" else "")
     )
     for column in table.columns:
         yield markdown(beside_printed(numbers, column))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
-from tune_cd.baselines import OPTIMISERS, Baseline, given, restore
+from tune_cd.baselines import NOTES, OPTIMISERS, Baseline, given, restore
 from tune_cd.trajectory import SETTINGS
 from tune_cd.baselines.listed import grid_cells, uniform_draws
 from tune_cd.space import Axis, Space
@@ -23,12 +23,18 @@ def study_of(search: Baseline):
 
 
 def test_the_search_methods_have_their_documented_names():
-    assert list(OPTIMISERS) == ["cd", "cd-paper", "random", "grid", "tpe-paper", "tpe", "cmaes", "gp", "cfo"]
+    ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp", "cfo"]
+    assert list(OPTIMISERS) == ours + theirs
 
 
-def test_cd_and_cd_paper_are_the_presets():
-    for name, settings in (("cd", "default"), ("cd-paper", "paper")):
+def test_the_coordinate_descents_are_the_presets():
+    for name, settings in (("cd", "default"), ("cd-paper", "paper"), ("cd-local", "local")):
         assert OPTIMISERS[name](PLANE, seed=0).state()["settings"] == vars(SETTINGS[settings])
+
+
+def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_free():
+    assert list(NOTES) == ["cd-paper", "cd-local"] and set(NOTES) < set(OPTIMISERS)
+    assert all("repeated points" in note and "free" in note for note in NOTES.values())
 
 
 def test_importing_the_baselines_imports_no_heavy_package():
@@ -67,7 +73,7 @@ def test_what_is_given_is_asked_for_and_nothing_else():
 # Random -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["cd", "cd-paper", "random", "tpe", "cmaes", "gp", "cfo"])
+@pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local", "random", "tpe", "cmaes", "gp", "cfo"])
 def test_blind_methods_of_equal_seeds_start_alike(method):
     if method in ("tpe", "cmaes", "gp", "cfo"):
         pytest.importorskip("optuna")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tune_cd import Axis, CoordinateDescent, SearchSettings, Space
+from tune_cd.golden import GOLDEN
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 CUBE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
@@ -263,9 +264,79 @@ def test_what_does_not_fit_is_refused_by_value(arguments, said):
 
 
 def test_settings_refuse_numbers_out_of_range():
-    for wrong in ({"slope_threshold": -1}, {"budget_growth": 0.5}, {"resolution": 0}, {"score_range": 0.0}, {"score_range": math.inf}):
+    wrongs = [{"slope_threshold": -1}, {"budget_growth": 0.5}, {"resolution": 0}, {"score_range": 0.0}]
+    wrongs += [{"score_range": math.inf}] + [{"bracket": value} for value in (0.0, -4.0, math.inf, math.nan, 1e-3)]
+    wrongs += [{"whole_sweeps": value} for value in (-1, 1.5, True)]
+    for wrong in wrongs:
         with pytest.raises(ValueError):
             SearchSettings(**wrong)
+
+
+# A bracket around the incumbent -----------------------------------------------------------------------------------
+
+
+def floor_with_a_needle(h):
+    """A flat floor of 0.2 with a hill 3 octaves wide at (8e-3, 2)."""
+    return 0.2 + (0.6 if math.hypot(math.log2(h["Lambda_p"] / 8e-3), math.log2(h["Lambda_e"] / 2.0)) < 3 else 0.0)
+
+
+def test_a_local_line_begins_within_4_octaves_of_the_incumbent():
+    start = {"Lambda_p": 1e-3, "Lambda_e": 1e-2}
+    search = CoordinateDescent(PLANE, settings="local", start=start)
+    history = run(search, lambda h: -1.0 if h != start else 0.0, 3)
+    moved = [math.log2(h["Lambda_e"] / start["Lambda_e"]) for h, _ in history[1:]]
+    assert moved == pytest.approx([GOLDEN * 4, -GOLDEN * 4]), "0.382 of 4 octaves, up and down"
+
+
+def test_a_local_search_grows_its_bracket_towards_what_gets_better():
+    start = {"Lambda_p": 1e-5, "Lambda_e": 1e-5}
+    search = CoordinateDescent(PLANE, settings="local", directions=[[1, 0]], budgets=50, start=start)
+    run(search, lambda h: -abs(math.log2(h["Lambda_p"] / 4.0)), 30)
+    assert abs(math.log2(search.best[0]["Lambda_p"] / 4.0)) < 0.01, "18.6 octaves from the start"
+
+
+def test_a_local_search_leaves_a_floor():
+    """Brackets that gained nothing begin twice as wide, up to the whole line; with one that cannot grow it would search
+    the same 8 octaves for ever."""
+    start = {"Lambda_p": 1e-5, "Lambda_e": 2.0}  # 9.6 octaves from the hill along Lambda_p
+    search = CoordinateDescent(PLANE, settings="local", directions=[[1, 0], [0, 1]], start=start)
+    run(search, floor_with_a_needle, 40)
+    assert search.best[1] == 0.8
+    reach = [abs(math.log2(h["Lambda_p"] / 1e-5)) for h, _ in search.history]
+    first, later = max(reach[:4]), max(reach)
+    assert first < 4 < later
+
+
+def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
+    fixed = SearchSettings(proposals="golden", budget_growth=1.0, bracket=4.0)
+    search = CoordinateDescent(PLANE, settings=fixed, start={"Lambda_p": 1e-3, "Lambda_e": 1e-3}, budgets=2)
+    history = run(search, lambda h: 0.5, 100)
+    low, high = PLANE.chord(PLANE.to_log(history[0][0]), (1, 1))
+    joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
+    assert search.finished and max(joint) == pytest.approx(GOLDEN * high), "as far as the first step of a whole line"
+    assert min(joint) > low
+
+
+def test_whole_sweeps_come_before_local_ones():
+    start = {"Lambda_p": 1e-3, "Lambda_e": 1e-2}
+    later = SearchSettings(proposals="golden", score_range=1.0, bracket=4.0, whole_sweeps=1)
+    search, paper = (CoordinateDescent(PLANE, settings=settings, start=start) for settings in (later, "paper"))
+    ours, theirs = run(search, ridge, 11), run(paper, ridge, 11)
+    assert ours[:7] == theirs[:7], "start, 3 on the balance line, 3 on the joint one"
+    positions = [abs(search.origin(h).line_position) for h, _ in ours[7:10]]
+    assert ours[7:] != theirs[7:] and positions[0] == pytest.approx(GOLDEN * 4)
+
+
+def test_a_failing_start_is_left_by_a_local_search_too():
+    search = CoordinateDescent(PLANE, settings="local", start={"Lambda_p": 17.0, "Lambda_e": 0.5})
+    run(search, lambda h: None if h["Lambda_p"] > 0.05 else ridge(h), 40)
+    assert search.best[1] > 0.6
+
+
+def test_a_state_from_before_brackets_could_be_local_is_restored():
+    state = CoordinateDescent(PLANE, settings="paper", seed=3).state()
+    older = {name: value for name, value in state["settings"].items() if name not in ("bracket", "whole_sweeps")}
+    assert CoordinateDescent.from_state(state | {"settings": older}).state() == state
 
 
 def test_a_state_of_another_version_is_refused():

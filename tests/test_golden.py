@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tune_cd.golden import FAILED, GOLDEN, Bracket
+from tune_cd.golden import FAILED, GOLDEN, GROWTH, Bracket, Growing
 
 finite = st.floats(-1e6, 1e6)
 
@@ -112,3 +112,82 @@ def test_told_refuses_what_cannot_be_an_answer(position, value):
 def test_a_bracket_of_no_width_is_narrow():
     assert Bracket(3.0, 3.0, 3.0, 0.0).narrower_than(0.0)
     assert Bracket(1e6, 1e6, math.nextafter(1e6, 2e6), 0.0).narrower_than(0.0), "no float lies in between"
+
+
+# Brackets that grow ---------------------------------------------------------------------------------------------
+
+
+@st.composite
+def growing(draw):
+    """Brackets anywhere on the line, with room at either end or none."""
+    bracket = draw(brackets())
+    below, above = (draw(st.one_of(st.just(0.0), st.floats(0, 1e3))) for _ in range(2))
+    lowest, highest = bracket.low - below, bracket.high + above
+    return Growing(bracket.low, bracket.interior, bracket.high, bracket.value, lowest, highest)
+
+
+@given(growing(), st.lists(st.floats(-2, 2), min_size=1, max_size=12))
+def test_a_growing_bracket_stays_within_its_limits_and_keeps_the_best_inside(bracket, values):
+    lowest, highest = bracket.lowest, bracket.highest
+    for value in values:
+        if bracket.narrower_than(1e-6):
+            break
+        best = max(bracket.value, value)
+        bracket = bracket.told(bracket.proposal(), value)
+        assert lowest <= bracket.lowest <= bracket.low <= bracket.interior <= bracket.high <= bracket.highest <= highest
+        assert bracket.value == best
+
+
+@given(growing(), st.floats(-2, 2))
+def test_without_room_it_is_the_bracket_of_the_paper(bracket, value):
+    plain = Bracket(bracket.low, bracket.interior, bracket.high, bracket.value)
+    shut = Growing(bracket.low, bracket.interior, bracket.high, bracket.value, bracket.low, bracket.high)
+    for _ in range(8):
+        if plain.narrower_than(1e-6):
+            break
+        assert shut.proposal() == plain.proposal()
+        plain, shut = plain.told(plain.proposal(), value), shut.told(shut.proposal(), value)
+        value = -value
+        assert (shut.low, shut.interior, shut.high) == (plain.low, plain.interior, plain.high)
+
+
+def test_steps_towards_an_end_that_keeps_getting_better_grow_by_the_golden_ratio():
+    bracket, positions = Growing(-4.0, 0.0, 4.0, 0.0, -1000.0, 1000.0), [0.0]
+    for value in range(1, 8):
+        positions.append(bracket.proposal())
+        bracket = bracket.told(positions[-1], float(value))
+    steps = [after - before for before, after in zip(positions, positions[1:])]
+    assert steps[0] == pytest.approx(GOLDEN * 4)
+    assert [after / before for before, after in zip(steps, steps[1:])] == pytest.approx([GROWTH] * 6)
+    assert GROWTH == pytest.approx((1 + 5**0.5) / 2)
+
+
+def test_an_end_where_something_was_evaluated_stays():
+    bracket = Growing(-4.0, 0.0, 4.0, 0.0, -100.0, 100.0)
+    worse = bracket.told(bracket.proposal(), -1.0)
+    assert (worse.low, worse.high, worse.highest) == (-4.0, bracket.proposal(), bracket.proposal())
+    better = worse.told(worse.proposal(), 1.0)  # on the other side
+    assert better.low < -4.0 and better.high == 0.0 == better.highest
+
+
+@pytest.mark.parametrize("peak", [-900.0, -30.0, 3.0, 250.0])
+def test_it_finds_a_maximum_far_outside_the_bracket_it_began_with(peak):
+    bracket, evaluations = Growing(-4.0, 0.0, 4.0, -(peak**2), -1000.0, 1000.0), 0
+    while not bracket.narrower_than(1e-3):
+        position = bracket.proposal()
+        bracket = bracket.told(position, -((position - peak) ** 2))
+        evaluations += 1
+    assert abs(bracket.interior - peak) < 1e-3 and evaluations < 50
+
+
+def test_on_a_plateau_it_does_not_grow():
+    bracket = Growing(-4.0, 0.0, 4.0, 0.5, -100.0, 100.0)
+    for _ in range(20):
+        bracket = bracket.told(bracket.proposal(), 0.5)
+        assert bracket.interior == 0.0 and bracket.width <= 8
+
+
+@pytest.mark.parametrize("lowest, highest", [(-3.0, 9.0), (-9.0, 3.0), (math.nan, 9.0)])
+def test_limits_inside_the_bracket_are_refused(lowest, highest):
+    with pytest.raises(ValueError, match="limits"):
+        Growing(-4.0, 0.0, 4.0, 0.5, lowest, highest)

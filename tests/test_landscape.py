@@ -217,7 +217,26 @@ def test_the_fitted_landscapes_have_the_printed_random_row(name):
     assert curve[:10].mean() == pytest.approx(printed.auc10, abs=0.005)
     assert curve[:20].mean() == pytest.approx(printed.auc20, abs=0.005)
     reached = np.flatnonzero(curve >= 0.95 * landscape.high)
-    assert not len(reached) if printed.n95 is None else abs(reached[0] + 1 - printed.n95) <= 7
+    assert not len(reached) if printed.n95 is None else abs(reached[0] + 1 - printed.n95) <= 5
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_fit_uses_the_random_row_alone(name):
+    """Not the printed best score, which the fitted peak agrees with all the same."""
+    printed = PRINTED[name]
+    assert fit(replace(printed, best=None)) == fit(replace(printed, best=0.1)) == fit(printed)
+    assert printed.best is None or LANDSCAPES[name].high == pytest.approx(printed.best, abs=0.03)
+
+
+def test_any_aspect_and_angle_can_be_fitted_to_the_random_row():
+    """So the row says nothing of either: its two AUCs are met by round and by long ridges, along A_O's directions and
+    along the axes."""
+    printed = PRINTED["omniglot"]
+    for aspect, angle in ((1.0, 0.0), (4.0, 0.0), (4.0, 45.0), (4.0, -45.0)):
+        peak, width = fit(printed, aspect, angle, cells=50)
+        curve = random_curve(Ridge(printed.centre, peak, width, aspect * width, angle=angle), 20)
+        assert curve[:10].mean() == pytest.approx(printed.auc10, abs=0.005)
+        assert curve.mean() == pytest.approx(printed.auc20, abs=0.005)
 
 
 def test_the_random_curve_is_what_random_search_does():

@@ -8,7 +8,7 @@ import pytest
 WITHOUT_RAY_AND_TORCH = [
     "tune_cd", "tune_cd.golden", "tune_cd.space", "tune_cd.optimiser", "tune_cd.descent", "tune_cd.balance",
     "tune_cd.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.display", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.tables", "tune_cd.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.provenance", "tune_cd.run.options", "tune_cd.cluster.growth", "tune_cd.cluster.demand", "tune_cd.cluster.status", "tune_cd.cluster.wishes", "tune_cd.cluster.capacity", "tune_cd.cluster.nodes",
-    "tune_cd.trajectory", "tune_cd.lookahead", "tune_cd.guided", "tune_cd.lines", "tune_cd.surrogate", "tune_cd.baselines", "tune_cd.landscape", "tune_cd.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark",
+    "tune_cd.trajectory", "tune_cd.lookahead", "tune_cd.guided", "tune_cd.lines", "tune_cd.surrogate", "tune_cd.baselines", "tune_cd.landscape", "tune_cd.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark", "tune_cd.replay.fits", "tune_cd.replay.orientation", "tune_cd.replay.paper_tables", "tune_cd.replay.stored", "tune_cd.results.bulk",
     "tune_cd.submit.__main__", "tune_cd.submit.connection", "tune_cd.submit.request", "tune_cd.submit.jobs", "tune_cd.submit.standing",
 ]  # fmt: skip
 WITHOUT_RAY = [

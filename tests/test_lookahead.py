@@ -13,8 +13,8 @@ from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay import replay
 
 
-def paper(space, workers=1, **arguments):
-    return CoordinateDescent(space, settings="paper", workers=workers, **arguments)
+def paper(space, workers=1, settings="paper", **arguments):
+    return CoordinateDescent(space, settings=settings, workers=workers, **arguments)
 
 
 def in_parallel(search, trials, order, value=score):
@@ -28,8 +28,8 @@ def in_parallel(search, trials, order, value=score):
     return asked
 
 
-def sequential(space, seed, trials, value=score):
-    search = paper(space, seed=seed)
+def sequential(space, seed, trials, value=score, settings="paper"):
+    search = paper(space, seed=seed, settings=settings)
     for _ in range(trials):
         h = search.ask()
         search.tell(h, value(h))
@@ -39,23 +39,24 @@ def sequential(space, seed, trials, value=score):
 @pytest.mark.parametrize("space", [PLANE, MIXED])
 @pytest.mark.parametrize("workers", [2, 4, 16])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed):
+@pytest.mark.parametrize("settings, trials", [("paper", 12), ("local", 10)])
+def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed, settings, trials):
     """Everything one worker would ask is asked, in this order, with trials of use between; failures included."""
 
     def value(h):
         return None if hash(space.key(h)) % 5 == 0 else score(h)
 
-    alone = [space.key(h) for h in sequential(space, seed, 12, value)]
+    alone = [space.key(h) for h in sequential(space, seed, trials, value, settings)]
     for order in range(3):
-        search = paper(space, workers, seed=seed)
+        search = paper(space, workers, seed=seed, settings=settings)
         in_parallel(search, 12 * workers, random.Random(order), value)
         values = dict((space.key(h), v) for h, v in search.history)
-        again = paper(space, seed=seed)  # one worker, told what the others found
+        again = paper(space, seed=seed, settings=settings)  # one worker, told what the others found
         walked = []
         while (h := again.ask()) is not None and space.key(h) in values:
             walked.append(space.key(h))
             again.tell(h, values[space.key(h)])
-        assert walked[:12] == alone
+        assert walked[:trials] == alone
         assert len(search.history) == len(values) == 12 * workers
 
 

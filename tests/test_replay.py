@@ -22,6 +22,7 @@ from tune_cd.optimiser import Proposal
 from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
 from tune_cd.replay.__main__ import find, main, store
 from tune_cd.replay.benchmark import PARTS
+from tune_cd.replay.printed import HP_RES, ROWS
 from tune_cd.space import Space
 from tune_cd.tables import CELLS, compared, markdown
 
@@ -300,17 +301,20 @@ runpy.run_module("tune_cd.replay", run_name="__main__")
 
 # The paper's numbers ------------------------------------------------------------------------------------------
 
-CD_ROW = {"omniglot": (0.77, 8), "sop": (0.67, 8), "landmarks": (0.61, 5), "tinyimagenet": (0.22, 27)}
-"""tab:hp_res: AUC@20 of CD, and an n-95 no worse than it needs (printed: 7, 8, 4, 27)."""
-
-
 @pytest.mark.slow
-def test_the_papers_search_has_the_papers_numbers():
+def test_the_papers_search_on_ridges_along_its_directions():
+    """Of fitted ridges with aspect 2 and angle 0: the metric-learning rows of CD are predicted, Tiny-ImageNet's n-95 of
+    27 is not."""
     trajectories = replay_all({"random": RANDOM, "cd-paper": PAPER}, [LANDSCAPES[name] for name in PRINTED], range(80), trials=30, processes=1)
     table = summary(trajectories, "cd-paper").set_index(["landscape", "method"])
-    for name, (auc20, n95) in CD_ROW.items():
+    for name in PRINTED:
         row, random = table.loc[name, "cd-paper"], table.loc[name, "random"]
-        assert row.auc20 == pytest.approx(auc20, abs=0.03) and row.n95 <= n95
+        auc10, auc20, n95 = HP_RES[name]["cd-paper"]
+        assert row.auc20 == pytest.approx(auc20, abs=0.03) and row.auc10 == pytest.approx(auc10, abs=0.035)
+        if name == "tinyimagenet":
+            assert row.n95_high < 10 < n95
+        else:
+            assert abs(row.n95 - n95) <= 2 and row.n95_high - row.n95_low <= 2
         assert random.auc10 == pytest.approx(PRINTED[name].auc10, abs=random.auc10_ci + 0.005)
         assert random.auc20 == pytest.approx(PRINTED[name].auc20, abs=random.auc20_ci + 0.005)
         assert random.d20 + random.d20_ci < 0
@@ -322,10 +326,12 @@ def test_the_columns_of_the_inverse_change_one_constraint_at_a_time():
 
 @pytest.mark.slow
 def test_the_ablations_order():
-    """tab:ablation: A_O (3,3) is the best row; the appendix: A_th is far worse, in either reading."""
+    """tab:ablation on ridges along A_O's directions: A_O (3,3) is the best row; the appendix: A_th is far worse, in
+    either reading."""
     landscapes = [LANDSCAPES[name] for name in ("omniglot", "sop", "landmarks")]
-    flat = summary(replay_all(ABLATION, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
-    worse = flat[~flat["method"].isin(["A_O (3,3)", "A_O (3,3) fixed"])]
+    rows = {name: ABLATION[name] for name in ROWS}
+    flat = summary(replay_all(rows, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
+    worse = flat[flat["method"] != "A_O (3,3)"]
     assert (worse["d20"] + worse["d20_ci"] < 0).all()
     solid = summary(replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)").set_index("method")
     assert (solid.loc[["A_th rows (3,3,3)", "A_th inverse columns (3,3,3)"], "d20"] < -0.1).all()

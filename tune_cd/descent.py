@@ -2,7 +2,8 @@
 
 The algorithm is in `trajectory`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
 Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
-on), results may arrive in any order, and the history is the whole state (saving is JSON, restoring is walking again).
+on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the
+history is the whole state (saving is JSON, restoring is walking again).
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ class _Trial:
 class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
-    space: the box H. settings: "default", "paper" or a `SearchSettings`.
+    space: the box H. settings: "default", "paper", "local" (see `trajectory.SETTINGS`) or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
@@ -50,8 +51,8 @@ class CoordinateDescent:
         by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
         that cost nothing, and replace the blind one.
     workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
-        order, never on the order in which they end. With "paper" the trajectory is the same for any number of workers:
-        the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
+        order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
+        of workers: the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
 
     Raises ValueError for anything that does not fit.
     """
@@ -182,7 +183,7 @@ class CoordinateDescent:
         """The state at the first proposal whose value is not known."""
         if self._plan.settings.proposals == "model":
             return self._guided()
-        state = self._reached or self._first()
+        state = self._reached or self.first()
         while not state.finished:
             proposal = state.proposal()
             trial = self._trials.get(self.space.key(proposal.h))
@@ -202,8 +203,9 @@ class CoordinateDescent:
             self._reached = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
         return self._reached
 
-    def _first(self) -> Trajectory:
-        return Trajectory(self._plan, self._starting_points(), self._budgets)
+    def first(self) -> Trajectory:
+        """The state of the line searches before anything is evaluated, for who walks them alone."""
+        return Trajectory.first(self._plan, self._starting_points(), self._budgets)
 
     def _starting_points(self) -> tuple[dict, ...]:
         return self._given() or (self.space.sample(np.random.default_rng(self.seed)),)

@@ -19,6 +19,10 @@ from math import inf, isfinite, isnan, sqrt
 GOLDEN = (3 - sqrt(5)) / 2
 """0.381966: the share of the longer part at which the next point goes, measured from the interior point."""
 
+GROWTH = 1 / (1 - GOLDEN)
+"""1.618034: what the part beyond a new best point is of what it was before, where a `Growing` bracket has room. Steps
+towards an end that keeps getting better grow by the same factor."""
+
 FAILED = -inf
 """The value of a trial that failed, diverged or reported no number: worse than any number."""
 
@@ -79,5 +83,36 @@ class Bracket:
 
     def _moved_to(self, position: float, value: float) -> "Bracket":
         if position > self.interior:
-            return Bracket(self.interior, position, self.high, value)
-        return Bracket(self.low, position, self.interior, value)
+            return replace(self, low=self.interior, interior=position, value=value)
+        return replace(self, high=self.interior, interior=position, value=value)
+
+
+@dataclass(frozen=True)
+class Growing(Bracket):
+    """A bracket whose ends are guesses: one at which nothing was evaluated moves out when the best comes next to it.
+
+    lowest, highest: how far the ends may move; the end itself where something was evaluated, or the box ends.
+    Raises ValueError as `Bracket`, and unless lowest <= low and high <= highest.
+    """
+
+    lowest: float
+    highest: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.lowest <= self.low or not self.high <= self.highest:
+            limits = (self.lowest, self.highest)
+            raise ValueError(f"bracket ({self.low}, {self.high}): must lie within its limits {limits}")
+
+    def told(self, position: float, value: float) -> "Growing":
+        """As `Bracket.told`; the part beyond a new best point becomes GROWTH times what it was, as far as there is
+        room."""
+        after = super().told(position, value)
+        lowest = self.lowest if after.low == self.low else after.low
+        highest = self.highest if after.high == self.high else after.high
+        low, high = after.low, after.high
+        if after.interior > self.interior:
+            high = max(high, min(highest, position + GROWTH * (self.high - self.interior)))
+        elif after.interior < self.interior:
+            low = min(low, max(lowest, position - GROWTH * (self.interior - self.low)))
+        return replace(after, low=low, high=high, lowest=lowest, highest=highest)

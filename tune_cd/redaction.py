@@ -17,7 +17,7 @@ def redact(text: str) -> str:
     """The text with HIDDEN instead of: a URI's user, values of parameters and JSON fields named as secrets are, and the
     values of such environment variables. JSON stays JSON."""
     for name, value in os.environ.items():
-        if _NAMED.search(name) and len(value) >= SHORTEST:
+        if len(value) >= SHORTEST and value in text and _NAMED.search(name):  # the cheap questions first
             text = text.replace(value, HIDDEN)
     text = _USER.sub(HIDDEN, text)
     for pattern in (_QUOTED, _ASSIGNED):

@@ -235,6 +235,7 @@ class _LineSearch(Baseline):
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
     "cd-paper": partial(coordinate_descent, settings="paper"),
+    "cd-local": partial(coordinate_descent, settings="local"),
     "random": random_search,
     "grid": grid_search,
     "tpe-paper": partial(optuna_search, method="tpe-paper"),
@@ -244,6 +245,14 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cfo": cfo_search,
 }
 """Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
+
+NOTES = {
+    "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "
+    "by a configuration that was evaluated before takes its value and spends no trial on it.",
+    "cd-local": "cd-local is cd-paper, repeated points free as well, with line searches that begin within 4 octaves of "
+    "the incumbent.",
+}
+"""What a table that prints one of these methods must say below it."""
 
 
 _UNNAMED: dict[str, Callable[..., Optimiser]] = {"line": line_search, "given": given}

@@ -1,28 +1,29 @@
 """`python -m tune_cd.replay`: search methods compared on landscapes, as tables, and as rows of a results folder."""
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from tune_cd import results
 from tune_cd.analysis import summary
-from tune_cd.replay.ablation import ABLATION, ABLATION_3D
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.descent import BALANCE_SPACES
 from tune_cd.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscape import DURATIONS, Landscape
+from tune_cd.replay import fits, orientation, paper_tables
+from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
 from tune_cd.replay.find import MEASURED, find, varied
-from tune_cd.replay.simulation import Method, Trajectory, Trial, replay_all
+from tune_cd.replay.simulation import Method, Trajectory, replay_all
+from tune_cd.replay.stored import check_stored, store
 from tune_cd.tables import CELLS, compared, markdown
 
 EPILOG = """\
 examples:
-  python -m tune_cd.replay                                       tab:hp_res on the four fitted landscapes
-  python -m tune_cd.replay --ablation                            tab:ablation
+  python -m tune_cd.replay --table hp_res                        tab:hp_res, on the fitted ridges and on measured grids
+  python -m tune_cd.replay --table ablation                      tab:ablation, likewise
+  python -m tune_cd.replay --table ablation --start near:4       the same from starts 4 octaves off the optimum
+  python -m tune_cd.replay --table fits                          what was fitted to what, and what the other rows test
+  python -m tune_cd.replay --figure orientation                  where A_O wins and where A_I does, as SVG and PNG
   python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
   python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
   python -m tune_cd.replay --landscapes results/mine --start conventional
@@ -30,7 +31,21 @@ examples:
 """
 
 
-TRAJECTORIES = 80
+TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
+"""Trials a trajectory and trajectories a method and landscape, as in the paper; with --table 200 on measured grids,
+where differences are smaller."""
+
+
+HELP_TABLE = """instead: tab:hp_res or tab:ablation, beside the printed numbers and with what holds and what reverses;
+fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
+--trajectories, --trials, --seed and --processes only)"""
+HELP_FIGURE = """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and
+STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)"""
+HELP_LANDSCAPES = f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
+with a full grid; default: {" ".join(PRINTED)}, with --table the measured ones as well"""
+HELP_TRAJECTORIES = f"""a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table {OF_MEASURED} on
+measured grids; with --benchmark the part's own"""
+HELP_TRIALS = f"a trajectory; default: {TRIALS}, as in the paper; 20 with --table ablation"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,20 +60,23 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--methods", nargs="+", choices=list(OPTIMISERS), default=["random", "cd-paper"], metavar="NAME", help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper")
     what.add_argument("--ablation", action="store_true", help="instead of methods: the variants of the paper's search in tab:ablation and the appendix")
     what.add_argument("--benchmark", nargs="*", choices=list(PARTS), metavar="PART", help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only")
+    what.add_argument("--table", choices=[*paper_tables.TABLES, "fits"], help=HELP_TABLE)
+    what.add_argument("--figure", metavar="STEM", help=HELP_FIGURE)
     what.add_argument("--reference", metavar="NAME", help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first")
     where = top.add_argument_group("on what")
-    where.add_argument("--landscapes", nargs="+", default=list(PRINTED), metavar="NAME", help=f"of {', '.join(LANDSCAPES)}, measured: {', '.join(MEASURED)}; or a results folder or Parquet file with a full grid; default: {' '.join(PRINTED)}")
+    where.add_argument("--landscapes", nargs="+", metavar="NAME", help=HELP_LANDSCAPES)
     where.add_argument("--noise", nargs="+", type=float, default=[0.0], metavar="F", help="standard deviations of the validation score, as shares of a landscape's range; default: 0")
     where.add_argument("--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s")
     where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
     how = top.add_argument_group("how")
-    how.add_argument("--trajectories", type=int, metavar="N", help=f"a method and landscape; default: {TRAJECTORIES}, as in the paper, or the part's own")
-    how.add_argument("--trials", type=int, default=50, metavar="N", help="a trajectory; default: %(default)s, as in the paper")
+    how.add_argument("--trajectories", type=int, metavar="N", help=HELP_TRAJECTORIES)
+    how.add_argument("--trials", type=int, metavar="N", help=HELP_TRIALS)
     how.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time, on a simulated clock; default: %(default)s")
     how.add_argument("--start", default="blind", metavar="H", help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...")
     how.add_argument("--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s")
     how.add_argument("--processes", type=int, metavar="N", help="default: one a core")
-    how.add_argument("--results", metavar="DIR", help="also store every trial there, in the results schema: a study a landscape")
+    kept = "also store every trial there, a study and a file a landscape; nothing stored is replaced"
+    how.add_argument("--results", metavar="DIR", help=kept)
     return top
 
 
@@ -66,28 +84,73 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; 0, or 2 with a message for options that cannot be answered for."""
     options = parser().parse_args(argv)
     try:
-        for table in compare(options) if options.benchmark is None else claims(options):
-            print(table, end="\n\n", flush=True)
+        for text in _asked(options):
+            print(text, end="\n\n", flush=True)
     except (ValueError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
+def _asked(options: argparse.Namespace) -> Iterable[str]:
+    """What is to be printed. Raises ValueError for options that exclude each other, and as what is asked for does."""
+    instead = [f"--{name}" for name in ("ablation", "table", "figure") if getattr(options, name)]
+    instead += ["--benchmark"] if options.benchmark is not None else []
+    if len(instead) > 1:
+        raise ValueError(f"{' and '.join(instead)}: one of them at a time")
+    if options.trajectories is not None and options.trajectories < 1:
+        raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
+    if options.results and (options.figure or options.table == "fits"):
+        raise ValueError("--results: neither --figure nor --table fits stores its trials")
+    if options.benchmark is not None:
+        return claims(options)
+    if options.figure:
+        return drawn(options)
+    if options.table == "fits":
+        names = options.landscapes or list(PRINTED)
+        return fits.sections(names, _seeds(options), options.trials or TRIALS, options.processes)
+    return tabled(options) if options.table else compare(options)
+
+
 def compare(options: argparse.Namespace) -> Iterable[str]:
     """The tables that the options ask for. Raises ValueError for what does not fit, ImportError without Optuna."""
-    landscapes = [varied(find(name), noise, options.durations, options.failures) for name in options.landscapes for noise in options.noise]
-    count = TRAJECTORIES if options.trajectories is None else options.trajectories
-    if count < 1:
-        raise ValueError(f"--trajectories {count}: at least 1 is required")
-    seeds = range(options.seed, options.seed + count)
-    how = {"trials": options.trials, "workers": options.workers, "start": options.start}
-    for methods, group in _groups(landscapes, options):
-        trajectories = replay_all(methods, group, seeds, **how, processes=options.processes)
-        if options.results:
-            store(options.results, trajectories, {landscape.name: landscape for landscape in group}, how)
+    for methods, group in _groups(_landscapes(options, PRINTED), options):
+        trajectories = _replayed(methods, group, _seeds(options), options)
         reference = options.reference or list(methods)[0 if options.ablation else -1]
         yield from _tables(trajectories, reference, timed=options.workers > 1 or options.durations != "equal")
+        yield from notes_of(methods)
+        _store(trajectories, group, options)
+
+
+def tabled(options: argparse.Namespace) -> Iterable[str]:
+    """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e, ImportError without
+    Optuna."""
+    table, landscapes = paper_tables.TABLES[options.table], _landscapes(options, paper_tables.LANDSCAPES)
+    others = [landscape.name for landscape in landscapes if landscape.space.names != BALANCE_SPACES[0]]
+    if others or options.workers > 1:
+        where = f"--workers {options.workers} on {others or 'its landscapes'}"
+        raise ValueError(f"--table {options.table} with {where}: one worker, on axes {BALANCE_SPACES[0]}")
+    if options.start != "blind" and not options.start.startswith("near:") and not all(options.noise):
+        raise ValueError(
+            f"--table {options.table} --start {options.start}: without --noise a coordinate descent has one trajectory "
+            "from there; its interval would be of nothing"
+        )
+    trajectories: list[Trajectory] = []
+    for many in (False, True):
+        group = [landscape for landscape in landscapes if (landscape.name in MEASURED) == many]
+        trajectories += _replayed(table.methods, group, _seeds(options, OF_MEASURED if many else TRAJECTORIES), options)
+    yield from paper_tables.sections(table, trajectories, options.start)
+    _store(trajectories, landscapes, options)
+
+
+def drawn(options: argparse.Namespace) -> Iterable[str]:
+    """The figure of A_O and A_I, and where the measured grids lie."""
+    from tune_cd.plots import orientation_figure, save  # matplotlib is needed here alone
+
+    family = orientation.over_the_family(_seeds(options), options.processes)
+    measured = orientation.of_the_measured(_seeds(options, OF_MEASURED), options.processes)
+    yield markdown(measured.set_index("landscape").T.rename_axis("measured"))
+    yield "written: " + ", ".join(map(str, save(orientation_figure(family, measured), options.figure)))
 
 
 def claims(options: argparse.Namespace) -> Iterable[str]:
@@ -95,12 +158,32 @@ def claims(options: argparse.Namespace) -> Iterable[str]:
     return benchmark(options.benchmark or USUAL, options.trajectories, options.processes)
 
 
-def store(folder: str, trajectories: list[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping) -> None:
-    """Write every trial as a row of the results table: a study a landscape, the method as search. Errors: `write_trial`."""
-    for trajectory in trajectories:
-        landscape = landscapes[trajectory.landscape]
-        for trial in trajectory.trials:
-            results.write_trial(folder, _row(trajectory, trial, landscape, how))
+def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:
+    names = options.landscapes or default
+    return [varied(find(name), noise, options.durations, options.failures) for name in names for noise in options.noise]
+
+
+def _seeds(options: argparse.Namespace, default: int = TRAJECTORIES) -> range:
+    return range(options.seed, options.seed + (options.trajectories or default))
+
+
+def _how(options: argparse.Namespace) -> dict:
+    trials = paper_tables.TABLES[options.table].trials if options.table and options.trials is None else options.trials
+    return {"trials": TRIALS if trials is None else trials, "workers": options.workers, "start": options.start}
+
+
+def _replayed(
+    methods: dict[str, Method], landscapes: Sequence[Landscape], seeds: range, options: argparse.Namespace
+) -> list[Trajectory]:
+    """All trajectories; nothing is replayed for a folder that has them otherwise."""
+    if options.results:
+        check_stored(options.results, methods, landscapes, seeds, _how(options))
+    return replay_all(methods, landscapes, seeds, **_how(options), processes=options.processes) if landscapes else []
+
+
+def _store(trajectories: list[Trajectory], landscapes: Sequence[Landscape], options: argparse.Namespace) -> None:
+    if options.results:
+        store(options.results, trajectories, {landscape.name: landscape for landscape in landscapes}, _how(options))
 
 
 def _groups(landscapes: list[Landscape], options: argparse.Namespace) -> list[tuple[dict[str, Method], list[Landscape]]]:
@@ -108,38 +191,14 @@ def _groups(landscapes: list[Landscape], options: argparse.Namespace) -> list[tu
     if not options.ablation:
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
-    for names, methods in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
+    for names, variants in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
+        alone = [name for name, make in variants.items() if make.func is Charged]  # these have one worker
+        methods = {name: make for name, make in variants.items() if options.workers == 1 or name not in alone}
         groups.append((methods, [landscape for landscape in landscapes if landscape.space.names == names]))
     others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]
     if others:
         raise ValueError(f"--ablation on {others}: the axes must be {' or '.join(map(str, BALANCE_SPACES))}")
     return [group for group in groups if group[1]]
-
-
-def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
-    config = {"landscape": landscape.name, "noise": landscape.noise, "durations": landscape.durations}
-    config |= {"failures": landscape.failures, "started": trial.started, "ended": trial.ended, **how}
-    search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
-    return {
-        "study": f"replay-{landscape.name}",
-        "dataset": landscape.name,
-        "search": trajectory.method,
-        "search_seed": trajectory.seed,
-        "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
-        "trial_index": trial.index,
-        "attempt": 0,
-        "direction": trial.direction,
-        "line_position": trial.line_position,
-        "params": trial.h,
-        **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
-        "status": trial.status,
-        "metric_name": "M(h)",
-        "val_score": trial.value,
-        "test_score": trial.test,
-        "scores": {"reached": trial.reached},
-        "config": json.dumps(config),
-        "software": json.dumps({"numpy": np.__version__}),
-    }
 
 
 def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iterable[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from tune_cd.analysis import summary
 from tune_cd.baselines import OPTIMISERS
 from tune_cd.formulas import LANDSCAPES, PRINTED
-from tune_cd.replay.ablation import ABLATION, ABLATION_3D
+from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.replay.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.tables import compared, markdown
@@ -69,7 +69,8 @@ def _in_parallel(workers: int, durations: str, title: str) -> Part:
 
 
 PARTS: dict[str, Part] = {
-    "paper": Part("tab:hp_res on the landscapes fitted to its Random rows", _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
+    "paper": Part("tab:hp_res on the ridges fitted to its Random rows",
+                  _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
                   ("AUC@10", "AUC@20", "n-95"), "cd-paper"),
     "ablation": Part("tab:ablation", _ablation(ABLATION), FITTED, ("AUC@10", "AUC@20", "n-95"), "A_O (3,3)"),
     "ablation-3d": Part("the appendix's directions, with a batch size", _ablation(ABLATION_3D), ("batch",), ("AUC@10", "AUC@20", "n-95"), "A_O (3,3,3)"),
@@ -100,7 +101,9 @@ def benchmark(names: Sequence[str], trajectories: int | None = None, processes: 
         begun = perf_counter()
         table = summary([trajectory.as_curve() for trajectory in run(part, processes)], part.reference)
         seconds = perf_counter() - begun
-        yield f"## {name}: {part.title}\n\n{part.trajectories} trajectories, {seconds:.0f} s\n\n{_by_landscape(table, part.columns)}"
+        notes = [f"- {note}" for note in notes_of(entry.method for entry in part.entries)]
+        head = [f"## {name}: {part.title}", f"{part.trajectories} trajectories, {seconds:.0f} s"]
+        yield "\n\n".join([*head, _by_landscape(table, part.columns), *notes])
 
 
 def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ afterwards. So writers, readers and compactions need no lock; a row that stands 
 Pages carry checksums, which `read` verifies (plain readers do not by default).
 """
 
+from tune_cd.results.bulk import write_trials
 from tune_cd.results.compaction import compact
 from tune_cd.results.files import ConflictingRow
 from tune_cd.results.location import check_location
@@ -27,4 +28,5 @@ from tune_cd.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve
 __all__ = [
     "CURVES", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve", "check_location", "check_name", "check_trial",
     "check_writable", "compact", "history", "publish", "read", "read_curves", "read_file", "read_trial", "write_curve", "write_trial",
+    "write_trials",
 ]  # fmt: skip

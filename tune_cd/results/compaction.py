@@ -43,8 +43,8 @@ def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     done = []
     for name in studies:
         trials = collect(store, "trials", name)
-        done.append(_merge(store, "trials", name, trials))
-        done.append(_merge(store, "curves", name, _final_curves(store, name, trials)))
+        done.append(merge(store, "trials", name, trials))
+        done.append(merge(store, "curves", name, _final_curves(store, name, trials)))
     return [one for one in done if one.before or one.problems]
 
 
@@ -64,7 +64,7 @@ def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
     return Found(chosen, found.problems)
 
 
-def _merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
+def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
     """Write one file of all rows that count, prove it, and only then remove those they come from."""
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)

@@ -24,7 +24,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
     write are two steps: two runs of one trial must not end at the same moment.
     """
-    row = check_trial({**row, **{name: redact(row[name]) for name in TEXTS if isinstance(row.get(name), str)}})
+    row = checked_row(row)
     store = store_of(results)
     held, spoilt = stored(store, "trials", row["study"], row["trial_id"])
     if held:
@@ -34,6 +34,11 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
             return store.where(files[chosen])
         _refuse_unless_superseded(rows[chosen], row, str(store.where(files[chosen])))
     return _put(store, "trials", [row], [file for file, _ in held] + spoilt)
+
+
+def checked_row(row: Mapping[str, Any]) -> dict:
+    """The complete row as it is stored, without secrets. Raises ValueError for one that is not allowed."""
+    return check_trial({**row, **{name: redact(row[name]) for name in TEXTS if isinstance(row.get(name), str)}})
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:

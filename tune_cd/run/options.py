@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--data-root", type=_root, metavar="PATH_OR_URI", help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
     what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
     how = top.add_argument_group("how it is searched")
-    how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2 to the letter; tpe, cmaes and gp need the extra `baselines`")
+    how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`")
     how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
     how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
     how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")

@@ -1,0 +1,130 @@
+"""What the paper's other rows test, once ridges are fitted to its Random rows alone: `python -m tune_cd.replay --table
+fits`.
+
+The Random rows leave a ridge's aspect and its angle to A_O's axes open. So every aspect and angle of a family is fitted
+to them anew (`formulas.fit`), all methods are replayed on every member, and what the paper prints is compared with the
+range of what the members predict. A row inside the range is no evidence for A_O's directions or for aspect 2; a row
+outside it contradicts every Gaussian ridge of the family. The centres are the printed best configurations for all
+members.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis import summary
+from tune_cd.baselines import NOTES, OPTIMISERS
+from tune_cd.formulas import PRINTED, Ridge, fit, landscape_of
+from tune_cd.landscape import Landscape
+from tune_cd.replay.ablation import ABLATION
+from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
+from tune_cd.replay.simulation import Method, Trajectory, replay_all
+from tune_cd.tables import markdown
+
+ASPECTS = (1.0, 2.0, 4.0)
+ANGLES = (-45.0, -22.5, 0.0, 22.5, 45.0)  # degrees; positive: towards Lambda_e
+
+METHODS: dict[str, Method] = {name: OPTIMISERS[name] for name in ("random", "tpe-paper", "cmaes", "cd-paper")}
+VARIANTS: dict[str, Method] = {name: ABLATION[name] for name in ROWS[1:]}
+"""The rows of both tables; "A_O (3,3)" is cd-paper. Of the variants AUC@20 alone is printed: 20 trials are enough."""
+
+
+def family(name: str) -> list[Landscape]:
+    """The ridges of every aspect and angle that random search finds like the Random row of a dataset; a round one once.
+
+    Raises ValueError for a dataset without one.
+    """
+    if name not in PRINTED:
+        raise ValueError(f"dataset {name!r}: one of {list(PRINTED)} has a Random row")
+    members = []
+    for aspect in ASPECTS:
+        for angle in ANGLES if aspect != 1 else (0.0,):
+            peak, s_balance = fit(PRINTED[name], aspect, angle)
+            ridge = Ridge(PRINTED[name].centre, peak, s_balance, aspect * s_balance, angle=angle)
+            members.append(landscape_of(f"{name} aspect {aspect:g} angle {angle:g}", ridge))
+    return members
+
+
+def predictions(trajectories: Sequence[Trajectory]) -> pd.DataFrame:
+    """One row a dataset, method and printed number: printed, low and high of the members' predictions, and `verdict`.
+
+    below, inside, above: where the printed number lies, "(noise)" behind it where it is inside once its rounding and
+    the 95 % interval of some member's mean over as many searches are counted.
+    """
+    numbers = summary([trajectory.as_curve() for trajectory in trajectories])
+    numbers["dataset"] = numbers["landscape"].str.split().str[0]
+    rows = []
+    for (dataset, method), members in numbers.groupby(["dataset", "method"], sort=False):
+        for column in COLUMNS:
+            number = printed(dataset, method, column)
+            if number is not None:
+                rows.append(
+                    {"dataset": dataset, "method": method, "column": column, "printed": number}
+                    | _range(members, column, number)
+                )
+    return pd.DataFrame(rows)
+
+
+def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes: int | None) -> Iterable[str]:
+    """The ridges fitted, then what their family predicts, as Markdown."""
+    best = ", ".join(f"{name} {PRINTED[name].best}" for name in names if name in PRINTED and PRINTED[name].best)
+    yield (
+        "## Ridges fitted to the Random rows of tab:hp_res\n\nPeak and widths (octaves to 1/e) of every aspect and "
+        "angle (degrees towards Lambda_e from the joint direction); centres are the printed best configurations. "
+        f"Best scores that the paper prints, which no fit used: {best or '-'}."
+    )
+    members = {name: family(name) for name in names}
+    yield markdown(pd.DataFrame([_fitted(member) for name in names for member in members[name]]).set_index("ridge"))
+    landscapes = [one for name in names for one in members[name]]
+    trajectories = replay_all(METHODS, landscapes, seeds, trials=trials, processes=processes)
+    trajectories += replay_all(VARIANTS, landscapes, seeds, trials=min(trials, 20), processes=processes)
+    yield (
+        f"## What the other rows test\n\nPrinted, and the range of what the members predict ({len(seeds)} searches "
+        "each). random is what was fitted, all else was not used. (noise): inside once rounding and the 95 % intervals "
+        "of such means are counted."
+    )
+    yield markdown(as_text(predictions(trajectories)))
+    yield f"- {NOTES['cd-paper']}"
+
+
+def as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """`predictions` with datasets across, a row a method and column."""
+    text = [
+        f"{_short(row.printed)} {row.verdict} {_short(row.low)} to {_short(row.high)}" for row in table.itertuples()
+    ]
+    wide = table.assign(text=text, row=table["method"] + " " + table["column"])
+    order = list(dict.fromkeys(wide["row"]))
+    cells = wide.pivot(index="row", columns="dataset", values="text").reindex(order)[
+        list(dict.fromkeys(wide["dataset"]))
+    ]
+    return cells.fillna("").rename_axis("row", axis=0).rename_axis(None, axis=1)
+
+
+def _fitted(member: Landscape) -> dict[str, str]:
+    ridge = member.validation
+    return {
+        "ridge": member.name,
+        "peak": f"{ridge.peak:.3f}",
+        "across": f"{ridge.s_balance:.2f}",
+        "along": f"{ridge.s_joint:.2f}",
+    }
+
+
+def _range(members: pd.DataFrame, column: str, number: float) -> dict[str, float | str]:
+    """Where a printed number lies to what the members of a family predict, one a row."""
+    if column == "n-95":
+        values, lows, highs = (members[name].to_numpy(dtype=float) for name in ("n95", "n95_low", "n95_high"))
+    else:
+        name = {"AUC@10": "auc10", "AUC@20": "auc20"}[column]
+        values, half = members[name].to_numpy(dtype=float), members[f"{name}_ci"].to_numpy(dtype=float) + ROUNDING
+        lows, highs = values - half, values + half
+    low, high = float(values.min()), float(values.max())
+    rounding = 0.0 if column == "n-95" else ROUNDING
+    side = "below" if number < low - rounding else "above" if number > high + rounding else "inside"
+    noise = side != "inside" and bool(np.any((lows <= number) & (number <= highs)))
+    return {"low": low, "high": high, "verdict": f"{side} (noise)" if noise else side}
+
+
+def _short(number: float) -> str:
+    return ">50" if number == np.inf else f"{number:.2f}" if number < 1 else f"{number:g}"

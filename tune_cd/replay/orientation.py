@@ -1,0 +1,162 @@
+"""Where A_O wins and where A_I does: the two over a family of ridges, with the measured grids placed among them.
+
+    python -m tune_cd.replay --figure orientation        # orientation.svg and .png, and the numbers
+
+A member is a ridge on a flat floor, or on a floor with a shelf: higher where Lambda_p is the optimum's, whatever
+Lambda_e is. The shelf was added after the measured grids had been seen, whose floors have one: angle, aspect and floor
+share alone would put A_O ahead on them. What is compared is `tab:ablation`'s A_I (3,3) less A_O (3,3), AUC@20, blind.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import exp, inf, log
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+
+from tune_cd import analysis, results
+from tune_cd.analysis import summary
+from tune_cd.formulas import PRINTED, Ridge, landscape_of
+from tune_cd.landscape import SHIPPED, Landscape
+from tune_cd.replay.ablation import ABLATION
+from tune_cd.replay.find import MEASURED, find
+from tune_cd.replay.simulation import replay_all
+
+ANGLES = (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)
+"""Degrees from the joint direction, positive towards Lambda_e; at 45 the ridge runs along that axis. The sign matters
+to A_I alone,
+whose first line is along Lambda_p: across the ridge at 45, along it at -45."""
+ASPECTS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+FLOOR_SHARES = (0.8, 0.9, 0.95, 0.975)
+SHELVES = (0.0, 0.25)
+
+PAIR = {name: ABLATION[name] for name in ("A_O (3,3)", "A_I (3,3)")}
+CELLS = 120  # midpoints of the box an axis
+NEAR = 0.5  # share of the range of scores through which the quadratic of a measured grid is fitted: its upper half
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a landscape lies in the family; intervals of 95 %, of a quadratic fit. angle, in degrees: as ANGLES."""
+
+    angle: float
+    angle_low: float
+    angle_high: float
+    aspect: float
+    aspect_low: float
+    aspect_high: float
+    floor_share: float
+    shelf: float
+
+
+def floor_share(landscape: Landscape) -> float:
+    """The share of the box that scores less than half-way from the median, the floor, to the best."""
+    scores = _scores(landscape, [CELLS, CELLS])
+    return float((scores < (np.median(scores) + landscape.high) / 2).mean())
+
+
+def shelf(landscape: Landscape) -> float:
+    """How much scores differ along Lambda_p where Lambda_e is smallest, as a share of their range."""
+    edge = _scores(landscape, [CELLS, 1])
+    return float(np.ptp(edge) / (landscape.high - landscape.low))
+
+
+def member(aspect: float, angle: float, share: float, shelf: float) -> Landscape:
+    """The ridge at Omniglot's printed optimum, 1 high on a floor of 0, so wide that the floor has that share of the
+    box.
+
+    Raises ValueError for a share that no width from 0.2 to 60 octaves has.
+    """
+    name = f"aspect {aspect:g} angle {angle:g} floor {share:g} shelf {shelf:g}"
+
+    def ridge(log_width: float) -> Landscape:
+        width = exp(log_width)
+        return landscape_of(
+            name, Ridge(PRINTED["omniglot"].centre, 1.0, width, aspect * width, angle=angle, shelf=shelf)
+        )
+
+    ends = log(0.2), log(60.0)
+    least, most = sorted(floor_share(ridge(end)) for end in ends)
+    if not least < share < most:
+        raise ValueError(
+            f"floor share {share}: {least:.3f} to {most:.3f} are possible with aspect {aspect} and angle {angle}"
+        )
+    return ridge(brentq(lambda log_width: floor_share(ridge(log_width)) - share, *ends, xtol=1e-3))
+
+
+def over_the_family(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
+    """A row a member: aspect, angle, floor_share, shelf, and difference ± half: A_I less A_O, as a share of the ridge's
+    height."""
+    places = [
+        {"aspect": aspect, "angle": angle, "floor_share": share, "shelf": rise}
+        for rise, share, aspect in product(SHELVES, FLOOR_SHARES, ASPECTS)
+        for angle in (ANGLES if aspect != 1 else (0.0,))
+    ]  # fmt: skip
+    members = [member(*values.values()) for values in places]
+    compared = _compared(members, seeds, processes)
+    return pd.DataFrame([values | compared[one.name] for values, one in zip(places, members, strict=True)])
+
+
+def of_the_measured(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
+    """A row a measured grid: landscape, the fields of `Place`, and difference ± half, as a share of the range of its
+    test scores."""
+    rows = []
+    for name, compared in _compared([find(name) for name in MEASURED], seeds, processes).items():
+        trials = results.read_file(SHIPPED / f"{name}.parquet")
+        height = float(np.ptp(trials["test_score"].dropna()))
+        rows.append(
+            {"landscape": name}
+            | vars(place(find(name), trials))
+            | {key: value / height for key, value in compared.items()}
+        )
+    return pd.DataFrame(rows)
+
+
+def place(landscape: Landscape, trials: pd.DataFrame) -> Place:
+    """Where a measured landscape of Lambda_p and Lambda_e lies, by what searches are told of it: validation scores."""
+    fitted = analysis.ridge(trials, "val_score", axes=("Lambda_p", "Lambda_e"), share=NEAR)
+    curvatures, vectors = np.linalg.eigh(fitted.draws)  # of each draw, the steepest fall first
+    angle = _angle(fitted.directions[1])
+    turned = angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: the nearer one
+    aspects = [_aspect(drawn) for drawn in curvatures]
+    return Place(
+        float(angle), *np.quantile(turned, [0.025, 0.975]).tolist(),
+        _aspect(fitted.curvatures), *np.quantile(aspects, [0.025, 0.975], method="nearest").tolist(),
+        floor_share(landscape), shelf(landscape),
+    )  # fmt: skip
+
+
+def _compared(
+    landscapes: Sequence[Landscape], seeds: Sequence[int], processes: int | None
+) -> dict[str, dict[str, float]]:
+    """Landscape -> difference of A_I less A_O in AUC@20, and half its 95 % interval."""
+    trajectories = replay_all(PAIR, landscapes, seeds, trials=20, processes=processes)
+    table = summary([trajectory.as_curve() for trajectory in trajectories], "A_O (3,3)")
+    rows = table[table["method"] == "A_I (3,3)"]
+    return {row.landscape: {"difference": row.d20, "half": row.d20_ci} for row in rows.itertuples()}
+
+
+def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
+    """Validation scores at the midpoints of so many cells an axis, at its lower end of one; of diverged ones the
+    lowest."""
+    low, high = landscape.space.low, landscape.space.high
+    axes = [
+        a + (np.arange(n) + 0.5) / n * (b - a) if n > 1 else np.array([a])
+        for a, b, n in zip(low, high, cells, strict=True)
+    ]
+    scores = landscape.validation(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)).ravel()
+    return np.nan_to_num(scores, nan=landscape.low)
+
+
+def _angle(directions: np.ndarray) -> np.ndarray:
+    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive
+    towards Lambda_e."""
+    positive, entropy = np.moveaxis(directions, -1, 0)
+    return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
+
+
+def _aspect(curvatures: np.ndarray) -> float:
+    """Length by width of a ridge with these curvatures, the steepest fall first; inf where it does not fall along."""
+    return float(np.sqrt(curvatures[0] / curvatures[1])) if curvatures[1] < 0 else inf

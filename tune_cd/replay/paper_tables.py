@@ -1,0 +1,141 @@
+"""`tab:hp_res` and `tab:ablation`, on the fitted ridges and on measured grids, beside what the paper prints.
+
+    python -m tune_cd.replay --table hp_res
+    python -m tune_cd.replay --table ablation
+
+What holds and what reverses is read off paired differences: a row is behind or ahead of the reference where its
+difference is more than the 95 % interval and more than two digits hide, level elsewhere.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+
+import pandas as pd
+
+from tune_cd.analysis import summary
+from tune_cd.baselines import NOTES, OPTIMISERS
+from tune_cd.formulas import PRINTED
+from tune_cd.landscape import Landscape
+from tune_cd.replay.ablation import ABLATION
+from tune_cd.replay.find import MEASURED
+from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
+from tune_cd.replay.simulation import Method, Trajectory
+from tune_cd.tables import CELLS, markdown
+
+LANDSCAPES = (*PRINTED, *MEASURED)
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """Which rows are compared, in which columns, and with which of them. claimed: the rows that the paper has, all
+    behind the reference.
+    trials: as many as the columns need."""
+
+    title: str
+    methods: Mapping[str, Method]
+    reference: str
+    columns: tuple[str, ...]
+    claimed: tuple[str, ...]
+    notes: tuple[str, ...]
+    trials: int
+
+
+HP_RES = ("random", "tpe-paper", "cmaes", "cd-paper")
+
+TABLES = {
+    "hp_res": PaperTable(
+        "tab:hp_res", {name: OPTIMISERS[name] for name in (*HP_RES, "cd-local", "cd")}, "cd-paper", COLUMNS,
+        HP_RES[:-1],
+        ("random, TPE (tpe-paper), CMA-ES (cmaes) and CD (cd-paper) are the paper's rows; cd-local and cd, the "
+         "default, are not in it.",
+         NOTES["cd-paper"], NOTES["cd-local"]), 50,
+    ),
+    "ablation": PaperTable(
+        "tab:ablation", ABLATION, "A_O (3,3)", ("AUC@20",), ROWS[1:],
+        ("A_O (3,3) is cd-paper. The first five rows are the paper's, the others are not in it.",
+         NOTES["cd-paper"] + " In the row \"repeats cost\" it does.",
+         "rev: the last direction first. local: brackets of 4 octaves to either side of the incumbent, later: after "
+         "one sweep from end to end. fixed: budgets that do not grow."), 20,
+    ),
+}  # fmt: skip
+
+
+def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str = "blind") -> Iterable[str]:
+    """The table as Markdown: one part a column, then the paired differences with what holds and what reverses, then the
+    notes. start: where the searches began."""
+    numbers = summary([trajectory.as_curve() for trajectory in trajectories], table.reference)
+    counts = numbers.groupby("landscape", sort=False)["trajectories"].max()
+    how = ", ".join(f"{count} on {' '.join(counts.index[counts == count])}" for count in dict.fromkeys(counts))
+    yield (
+        f"## {table.title}\n\nMeans over trajectories ± half the 95 % interval: {how}. In square brackets: printed "
+        f"in the paper. Its order, {table.reference} ahead of a row, holds where the row is behind in pairs of equal "
+        f"seeds by more than the interval and more than {ROUNDING}, which two digits do not show, reverses where it is "
+        "ahead by as much, and is open between."
+        + (f" These searches began at {start}, the paper's began blind." if start != "blind" else "")
+    )
+    for column in table.columns:
+        yield markdown(beside_printed(numbers, column))
+    yield markdown(differences(numbers, table))
+    yield "\n".join(f"- {note}" for note in table.notes)
+
+
+def beside_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A summary's cells of one column as text, methods down, landscapes across, each with the printed number where
+    there is one."""
+
+    def cell(row: pd.Series) -> str:
+        number = printed(row.landscape, row.method, column)
+        return CELLS[column](row) + ("" if number is None else f" [{_short(number)}]")
+
+    return _table(numbers, cell, column)
+
+
+def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
+    """AUC@20 less the reference's as text, with the printed difference; the last column says where the paper's order
+    holds."""
+
+    def cell(row: pd.Series) -> str:
+        if row.method == table.reference:
+            return "-"
+        pair = [printed(row.landscape, method, "AUC@20") for method in (row.method, table.reference)]
+        said = "" if None in pair else f" [{pair[0] - pair[1]:+.2f}]"
+        return CELLS["ΔAUC@20"](row) + said
+
+    cells = _table(numbers, cell, f"AUC@20 less {table.reference}")
+    standings = {(row.method, row.landscape): standing(row) for row in numbers.itertuples()}
+    landscapes = list(cells.columns)
+    words = [_words({at: standings[method, at] for at in landscapes}, table, method) for method in cells.index]
+    return cells.assign(**{"the paper's order": words})
+
+
+def standing(row: object) -> str:
+    """behind, level or ahead: where a row of a summary stands to the reference in AUC@20, by its paired differences."""
+    if not abs(row.d20) > max(row.d20_ci, ROUNDING):
+        return "level"
+    return "behind" if row.d20 < 0 else "ahead"
+
+
+def _words(standings: Mapping[str, str], table: PaperTable, method: str) -> str:
+    if method == table.reference:
+        return "-"
+    groups = {word: [at for at, stands in standings.items() if stands == word] for word in ("behind", "level", "ahead")}
+    words = (
+        {"behind": "holds", "level": "open", "ahead": "reverses"}
+        if method in table.claimed
+        else {word: word for word in groups}
+    )
+    return "; ".join(f"{words[word]}: {', '.join(where)}" for word, where in groups.items() if where)
+
+
+def _table(numbers: pd.DataFrame, cell, corner: str) -> pd.DataFrame:
+    landscapes, methods = list(numbers["landscape"].unique()), list(numbers["method"].unique())
+    text = {(row.method, row.landscape): cell(row) for _, row in numbers.iterrows()}
+    rows = [[text.get((method, landscape), "") for landscape in landscapes] for method in methods]
+    return pd.DataFrame(rows, index=pd.Index(methods, name=corner), columns=landscapes)
+
+
+def _short(number: float) -> str:
+    if number == inf:
+        return ">50"
+    return f"{number:.2f}" if number < 1 else f"{number:g}"

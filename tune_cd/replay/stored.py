@@ -1,0 +1,92 @@
+"""Replays in a results folder: a study a landscape, the method as search, one file a study.
+
+A study grows: other methods and seeds join it. Rows that it has are never replaced: the same trajectory again changes
+nothing, and one that was replayed otherwise (other trials, workers, start, durations or failures, another release) is
+refused.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tune_cd import results
+from tune_cd.landscape import Landscape
+from tune_cd.replay.simulation import Trajectory, Trial
+
+
+def check_stored(
+    folder: str | Path, methods: Iterable[str], landscapes: Sequence[Landscape], seeds: Sequence[int], how: Mapping
+) -> None:
+    """To be asked before hours are spent: raises ValueError where a trajectory is stored that was replayed otherwise.
+
+    how: trials, workers and start. OSError where the folder cannot be written to.
+    """
+    results.check_writable(folder)
+    for landscape in landscapes:
+        trials = results.read(folder, study_of(landscape))
+        again = trials[trials["search"].isin(list(methods)) & trials["search_seed"].isin(list(seeds))]
+        for row in again.drop_duplicates(["search", "search_seed"]).itertuples():
+            said, now = json.loads(row.config), _config(landscape, how)
+            differing = {name: said.get(name) for name in now if said.get(name) != now[name]}
+            if differing:
+                raise ValueError(
+                    f"{folder} has {row.search} of seed {row.search_seed} in study {row.study} with {differing}, which "
+                    "never changes; "
+                    f"now { ({name: now[name] for name in differing}) }: another folder is required"
+                )
+
+
+def store(
+    folder: str | Path, trajectories: Sequence[Trajectory], landscapes: Mapping[str, Landscape], how: Mapping
+) -> None:
+    """Write every trial as a row of the results table. Errors: as `results.write_trials`."""
+    rows: dict[str, list[dict]] = {}
+    for trajectory in trajectories:
+        landscape = landscapes[trajectory.landscape]
+        rows.setdefault(landscape.name, []).extend(
+            _row(trajectory, trial, landscape, how) for trial in trajectory.trials
+        )
+    for of_landscape in rows.values():
+        results.write_trials(folder, of_landscape)
+
+
+def study_of(landscape: Landscape) -> str:
+    """The name of its study."""
+    return f"replay-{landscape.name}"
+
+
+def _config(landscape: Landscape, how: Mapping) -> dict:
+    return {
+        "landscape": landscape.name,
+        "noise": landscape.noise,
+        "durations": landscape.durations,
+        "failures": landscape.failures,
+        **how,
+    }
+
+
+def _row(trajectory: Trajectory, trial: Trial, landscape: Landscape, how: Mapping) -> dict:
+    config = _config(landscape, how) | {"started": trial.started, "ended": trial.ended}
+    search = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in trajectory.method)
+    return {
+        "study": study_of(landscape),
+        "dataset": landscape.name,
+        "search": trajectory.method,
+        "search_seed": trajectory.seed,
+        "trial_id": f"{search}-{trajectory.seed:05d}-{trial.index:04d}",
+        "trial_index": trial.index,
+        "attempt": 0,
+        "direction": trial.direction,
+        "line_position": trial.line_position,
+        "params": trial.h,
+        **{name: trial.h.get(name) for name in ("Lambda_p", "Lambda_e", "batch_size")},
+        "status": trial.status,
+        "metric_name": "M(h)",
+        "val_score": trial.value,
+        "test_score": trial.test,
+        "scores": {"reached": trial.reached},
+        "config": json.dumps(config),
+        "software": json.dumps({"numpy": np.__version__}),
+    }

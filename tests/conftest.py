@@ -5,7 +5,9 @@ from pathlib import Path
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other on a busy machine cost twenty times what they save
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+TESTS = Path(__file__).parent
+FOLDERS = [str(folder) for folder in TESTS.iterdir() if folder.is_dir() and not folder.name.startswith(("_", "."))]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*FOLDERS, os.environ.get("PYTHONPATH"))))
 """Ray's workers import the test modules whose functions they are sent."""
 
 import pytest

@@ -6,16 +6,16 @@ import sys
 import pytest
 
 WITHOUT_RAY_AND_TORCH = [
-    "tune_cd", "tune_cd.golden", "tune_cd.space", "tune_cd.optimiser", "tune_cd.descent", "tune_cd.balance",
-    "tune_cd.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.display", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.tables", "tune_cd.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.provenance", "tune_cd.run.options", "tune_cd.cluster.growth", "tune_cd.cluster.demand", "tune_cd.cluster.status", "tune_cd.cluster.wishes", "tune_cd.cluster.capacity", "tune_cd.cluster.nodes",
-    "tune_cd.trajectory", "tune_cd.lookahead", "tune_cd.guided", "tune_cd.lines", "tune_cd.surrogate", "tune_cd.baselines", "tune_cd.landscape", "tune_cd.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark", "tune_cd.replay.fits", "tune_cd.replay.orientation", "tune_cd.replay.paper_tables", "tune_cd.replay.stored", "tune_cd.results.bulk",
+    "tune_cd", "tune_cd.search.golden_section", "tune_cd.search.space", "tune_cd.search.protocol", "tune_cd.search.coordinate_descent", "tune_cd.balance",
+    "tune_cd.results.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.display", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.analysis.tables", "tune_cd.analysis.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.results.provenance", "tune_cd.run.options", "tune_cd.cluster.growth", "tune_cd.cluster.demand", "tune_cd.cluster.status", "tune_cd.cluster.wishes", "tune_cd.cluster.capacity", "tune_cd.cluster.nodes",
+    "tune_cd.search.line_search", "tune_cd.search.speculative", "tune_cd.search.model_guided", "tune_cd.search.lines", "tune_cd.search.gaussian_process", "tune_cd.search.baselines", "tune_cd.landscapes.landscape", "tune_cd.landscapes.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark", "tune_cd.replay.fits", "tune_cd.replay.orientation", "tune_cd.replay.paper_tables", "tune_cd.replay.stored", "tune_cd.results.bulk",
     "tune_cd.submit.__main__", "tune_cd.submit.connection", "tune_cd.submit.request", "tune_cd.submit.jobs", "tune_cd.submit.standing",
 ]  # fmt: skip
 WITHOUT_RAY = [
-    "trainables", "trainables.losses", "trainables.sampling", "trainables.views", "trainables.models", "trainables.datasets",
-    "trainables.retrieval", "trainables.probe", "trainables.evaluation", "trainables.tasks", "trainables.training", "trainables.train",
-    "trainables.memory", "trainables.weights", "trainables.data", "trainables.assembly", "trainables.graphs", "trainables.outcome", "trainables.faults", "trainables.watchdog", "trainables.pack", "trainables.checks", "trainables.checkpoint", "trainables.revisited", "trainables.datasets.download",
-    "trainables.paper",
+    "trainables", "trainables.losses.terms", "trainables.data.sampling", "trainables.data.augmentation", "trainables.models.networks", "trainables.datasets",
+    "trainables.metrics.retrieval", "trainables.metrics.linear_probe", "trainables.training.evaluation", "trainables.training.setups", "trainables.training.loop", "trainables.train",
+    "trainables.losses.memory", "trainables.models.weights", "trainables.data.resident", "trainables.training.assembly", "trainables.training.cuda_graphs", "trainables.training.outcome", "trainables.training.faults", "trainables.training.watchdog", "trainables.training.parallel", "trainables.training.checks", "trainables.training.checkpoint", "trainables.metrics.revisited", "trainables.datasets.download",
+    "trainables.training.paper",
 ]  # fmt: skip
 BLOCKED = """
 import sys
@@ -65,7 +65,7 @@ def test_trainables_trial_knows_nothing_of_tune_cd(without_tune_cd):
 
 
 def test_the_searcher_needs_no_torch():
-    imports(["tune_cd.searcher", "tune_cd.adapter", "tune_cd.callback", "tune_cd.packed"], ["torch", "trainables"])
+    imports(["tune_cd.tune.searcher", "tune_cd.tune.optimiser_search", "tune_cd.tune.callback", "tune_cd.tune.packed"], ["torch", "trainables"])
 
 
 def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
@@ -73,4 +73,4 @@ def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
 
 
 def test_golden_is_standard_library_only():
-    run("import sys\nbefore = set(sys.modules)\nimport tune_cd.golden\nassert not {'numpy'} & set(sys.modules)")
+    run("import sys\nbefore = set(sys.modules)\nimport tune_cd.search.golden_section\nassert not {'numpy'} & set(sys.modules)")

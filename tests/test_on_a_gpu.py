@@ -8,10 +8,10 @@ import torch
 
 from test_pack import KINDS, configuration, trained
 from test_train import DATA, H, SETUP
-from trainables.data import DeviceData
-from trainables.graphs import WARM_UP
-from trainables.pack import MOST, Pack
-from trainables.training import Training
+from trainables.data.resident import DeviceData
+from trainables.training.cuda_graphs import WARM_UP
+from trainables.training.parallel import MOST, Pack
+from trainables.training.loop import Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")

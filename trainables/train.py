@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
-from trainables import checkpoint
-from trainables.checks import check_training
-from trainables.data import DeviceData
+from trainables.training import checkpoint
+from trainables.training.checks import check_training
+from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
-from trainables.pack import Pack
-from trainables.tasks import LOSSES, SETUPS, TASKS, find_setup, override
+from trainables.training.parallel import Pack
+from trainables.training.setups import LOSSES, SETUPS, TASKS, find_setup, override
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--setup",
         choices=("small", "paper"),
-        help="default: paper on a GPU, else small; python -m trainables.paper says where its numbers come from",
+        help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come from",
     )
     parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     parser.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", default=[], help="override fields of the set-up")

@@ -23,15 +23,15 @@ from typing import Protocol
 import torch
 from ray import tune
 
-from trainables import checkpoint
-from trainables.data import DeviceData
-from trainables.faults import described, is_of_the_machine
-from trainables.notice import noticed
-from trainables.outcome import Evaluation, Outcome, failure
-from trainables.pack import Pack
-from trainables.tasks import Setup
-from trainables.training import Training
-from trainables.watchdog import OVERDUE, Watchdog
+from trainables.training import checkpoint
+from trainables.data.resident import DeviceData
+from trainables.training.faults import described, is_of_the_machine
+from trainables.training.notice import noticed
+from trainables.training.outcome import Evaluation, Outcome, failure
+from trainables.training.parallel import Pack
+from trainables.training.setups import Setup
+from trainables.training.loop import Training
+from trainables.training.watchdog import OVERDUE, Watchdog
 
 PACK = "pack"
 """The config key of a trial that trains several configurations: a list of what differs between them."""

@@ -6,13 +6,13 @@
 from importlib import import_module
 
 _HOME = {
-    "Axis": "space",
-    "Space": "space",
-    "CoordinateDescent": "descent",
-    "SearchSettings": "trajectory",
-    "CoordinateDescentSearch": "searcher",
-    "PackedSearch": "packed",
-    "ResultsCallback": "callback",
+    "Axis": "search.space",
+    "Space": "search.space",
+    "CoordinateDescent": "search.coordinate_descent",
+    "SearchSettings": "search.line_search",
+    "CoordinateDescentSearch": "tune.searcher",
+    "PackedSearch": "tune.packed",
+    "ResultsCallback": "tune.callback",
 }
 __all__ = sorted(_HOME)
 

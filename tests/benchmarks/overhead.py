@@ -24,7 +24,7 @@ import ray
 from ray import tune
 
 from tune_cd import CoordinateDescentSearch, Space
-from trainables.tasks import find_setup
+from trainables.training.setups import find_setup
 from trainables.trial import TrainTrial
 
 TRIALS = {True: 12, False: 4}  # with and without reuse

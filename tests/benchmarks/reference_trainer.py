@@ -28,8 +28,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from trainables.models import GeM, build_network
-from trainables.tasks import Setup
+from trainables.models.networks import GeM, build_network
+from trainables.training.setups import Setup
 
 MOST_WORKERS = 8
 LOG_EVERY = 50  # iterations

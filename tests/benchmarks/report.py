@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).parent))  # they are commands, not a package
 from results import START
 from tune_cd import results
 from tune_cd.analysis import best_so_far, grid
-from tune_cd.formulas import LANDSCAPES
+from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.report.page import render
 from tune_cd.report.writing import content
 from tune_cd.results import files

@@ -26,7 +26,7 @@ def measure(side: str, images: int, dimensions: int) -> None:
     embeddings = torch.nn.functional.normalize(torch.randn(images, dimensions, generator=generator), dim=1)
     labels = torch.arange(images) % round(images * CLASSES_PER_IMAGE)
     if side == "ours":
-        from trainables.retrieval import retrieval_scores
+        from trainables.metrics.retrieval import retrieval_scores
 
         score = lambda: {name: value for name, value in retrieval_scores(embeddings, labels).items() if name != "r_map"}  # noqa: E731
     else:

@@ -1,4 +1,4 @@
-"""T trainings of equal batch size as one network of stacked weights: the alternative to `trainables.pack`, measured by `training.py`.
+"""T trainings of equal batch size as one network of stacked weights: the alternative to `trainables.training.parallel`, measured by `training.py`.
 
 One `torch.func.vmap` trains all members, so that a layer of T networks is one call (a convolution becomes one of T
 groups), and a diverged member costs as much as the others until all have ended.
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from trainables.assembly import build_model, build_sampler, loss_terms
-from trainables.data import DeviceData, take
-from trainables.graphs import Replayed
-from trainables.tasks import Setup
-from trainables.views import normalise, simclr_views
+from trainables.training.assembly import build_model, build_sampler, loss_terms
+from trainables.data.resident import DeviceData, take
+from trainables.training.cuda_graphs import Replayed
+from trainables.training.setups import Setup
+from trainables.data.augmentation import normalise, simclr_views
 
 
 class StackedTrainer:

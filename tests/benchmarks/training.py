@@ -10,7 +10,7 @@ Runs on a CPU and on a GPU, without Ray. Variants:
     reference  DataLoader workers, PIL, torchvision's transforms, pytorch-metric-learning's losses, call by call
     eager      `Training`, its step call by call
     graph      `Training`, its step recorded as a CUDA graph; needs a GPU
-    packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.pack`), graphs on a GPU
+    packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.training.parallel`), graphs on a GPU
     vmap-T     T networks of stacked weights under `torch.func.vmap`, one graph on a GPU (`stacked_trainer`): only here
 
 Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's, or
@@ -37,9 +37,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from stacked_trainer import StackedTrainer
-from trainables.data import DeviceData
-from trainables.tasks import Setup, find_setup
-from trainables.training import DIVERGENCE_CHECK, Training
+from trainables.data.resident import DeviceData
+from trainables.training.setups import Setup, find_setup
+from trainables.training.loop import DIVERGENCE_CHECK, Training
 
 VARIANTS = ("reference", "eager", "graph", "packed-4", "packed-16", "packed-64", "vmap-4", "vmap-16", "vmap-64")
 FIRST_ITERATIONS = 5
@@ -95,7 +95,7 @@ def reference(case: Case, data: DeviceData, batch_size: int, device: torch.devic
 
 
 def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int, step: str) -> Variant:
-    """step: "graph", or "eager". In turn as `trainables.training.advance` runs them, looks at the loss included."""
+    """step: "graph", or "eager". In turn as `trainables.training.loop.advance` runs them, looks at the loss included."""
     setup = replace(case.setup, step=step)
     trainings = [Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)]
     for training in trainings:

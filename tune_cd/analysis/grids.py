@@ -22,7 +22,7 @@ from tune_cd.analysis.scores import (
     score_words,
     settings,
 )
-from tune_cd.space import KEY_DIGITS
+from tune_cd.search.space import KEY_DIGITS
 
 
 @dataclass(frozen=True, eq=False)

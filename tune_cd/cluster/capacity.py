@@ -13,7 +13,7 @@ from tune_cd.cluster import demand
 from tune_cd.cluster.growth import HEAD, ONDEMAND, Growth, alive_nodes, processes_on
 from tune_cd.cluster.status import Scaling, autoscaler_status
 from tune_cd.cluster.wishes import desk
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 
 PACE = 5.0  # seconds between two looks
 ANSWER = 10.0  # seconds that the actor may take to answer

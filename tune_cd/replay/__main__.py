@@ -5,17 +5,17 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from tune_cd.analysis import summary
-from tune_cd.baselines import OPTIMISERS
-from tune_cd.descent import BALANCE_SPACES
-from tune_cd.formulas import LANDSCAPES, PRINTED
-from tune_cd.landscape import DURATIONS, Landscape
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.coordinate_descent import BALANCE_SPACES
+from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.replay import fits, orientation, paper_tables
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
-from tune_cd.replay.find import MEASURED, find, varied
+from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.replay.stored import check_stored, store
-from tune_cd.tables import CELLS, compared, markdown
+from tune_cd.analysis.tables import CELLS, compared, markdown
 
 EPILOG = """\
 examples:

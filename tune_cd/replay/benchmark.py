@@ -7,12 +7,12 @@ from time import perf_counter
 import pandas as pd
 
 from tune_cd.analysis import summary
-from tune_cd.baselines import OPTIMISERS
-from tune_cd.formulas import LANDSCAPES, PRINTED
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
-from tune_cd.replay.find import MEASURED, find, varied
+from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
-from tune_cd.tables import compared, markdown
+from tune_cd.analysis.tables import compared, markdown
 
 FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
 RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")

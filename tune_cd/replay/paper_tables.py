@@ -14,14 +14,14 @@ from math import inf, isfinite
 import pandas as pd
 
 from tune_cd.analysis import summary
-from tune_cd.baselines import NOTES, OPTIMISERS
-from tune_cd.formulas import PRINTED
-from tune_cd.landscape import Landscape
+from tune_cd.search.registry import NOTES, OPTIMISERS
+from tune_cd.landscapes.formulas import PRINTED
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.ablation import ABLATION
-from tune_cd.replay.find import MEASURED
+from tune_cd.landscapes.find import MEASURED
 from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
 from tune_cd.replay.simulation import Method, Trajectory
-from tune_cd.tables import CELLS, markdown
+from tune_cd.analysis.tables import CELLS, markdown
 
 LANDSCAPES = (*PRINTED, *MEASURED)
 

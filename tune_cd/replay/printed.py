@@ -2,7 +2,7 @@
 
 from math import inf
 
-from tune_cd.formulas import PRINTED
+from tune_cd.landscapes.formulas import PRINTED
 
 HP_RES = {
     "omniglot": {"tpe-paper": (0.62, 0.69, 24), "cmaes": (0.66, 0.73, 15), "cd-paper": (0.71, 0.77, 7)},

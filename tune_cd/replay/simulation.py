@@ -20,8 +20,8 @@ from multiprocessing import get_context
 import numpy as np
 
 from tune_cd.analysis import Curve
-from tune_cd.landscape import Landscape
-from tune_cd.optimiser import Optimiser
+from tune_cd.landscapes.landscape import Landscape
+from tune_cd.search.protocol import Optimiser
 
 Method = Callable[..., Optimiser]
 """A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `baselines.OPTIMISERS`."""

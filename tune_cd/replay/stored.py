@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tune_cd import results
-from tune_cd.landscape import Landscape
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.simulation import Trajectory, Trial
 
 

@@ -7,7 +7,7 @@ import warnings
 from math import isfinite
 from pathlib import Path
 
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.report.page import render
 from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish

@@ -14,7 +14,7 @@ from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_se
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import AT_EDGE, ON_DIAGONAL
 from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, varied
-from tune_cd.tables import ALIKE
+from tune_cd.analysis.tables import ALIKE
 
 LATE = 0.25  # the best was found in this last part of its search's trials
 

@@ -24,7 +24,7 @@ from tune_cd.analysis.scores import (
     score_words,
     with_scores,
 )
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import LETTERS, summarise

@@ -8,7 +8,7 @@ from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_
 from tune_cd.analysis.comparison import grouped
 from tune_cd.report.findings import Findings, averages_of, per_class
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
-from tune_cd.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
+from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 TERMS = "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."

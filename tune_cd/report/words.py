@@ -9,9 +9,9 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis import alignment
 from tune_cd.analysis.scores import parameter_of
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.report.findings import Findings, Recipe, finite
-from tune_cd.tables import ALIKE
+from tune_cd.analysis.tables import ALIKE
 
 BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}

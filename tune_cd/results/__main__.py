@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from tune_cd import results
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.results import display
 from tune_cd.results.verification import verify
 

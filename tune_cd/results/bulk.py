@@ -11,7 +11,7 @@ from tune_cd.results.files import ConflictingRow, compacted_name, serialise_many
 from tune_cd.results.reading import Found, collect, reconcile
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.writing import checked_row
-from tune_cd.schema import TRIALS
+from tune_cd.results.schema import TRIALS
 
 NEW = "the rows to be written"
 

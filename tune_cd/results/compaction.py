@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tune_cd.results.files import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
 from tune_cd.results.reading import READERS, Found, collect, reconcile
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.schema import check_name
+from tune_cd.results.schema import check_name
 
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 

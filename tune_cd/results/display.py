@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd.results.store import publish
-from tune_cd.schema import TRIALS
+from tune_cd.results.schema import TRIALS
 
 ERROR_LENGTH = 60  # characters of an error in the table of trials
 JSON_FIELDS = ("config", "software")

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.results.store import Bucket, Folder
-from tune_cd.results.upgrades import upgrade
-from tune_cd.schema import CURVES, FORMAT_VERSION, TRIALS, check_name
+from tune_cd.results.migrations import upgrade
+from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, check_name
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
 HIDDEN = (".", "_")  # names that begin so are skipped, as Parquet readers do: files being written, folders put aside

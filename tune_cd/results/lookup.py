@@ -8,7 +8,7 @@ from tune_cd.results.files import (
     COMPACT, ConflictingRow, OtherFormat, Unusable, find_in_compacted, first_choice, is_compacted, is_visible, load, rows_of,
 )  # fmt: skip
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.schema import check_name
+from tune_cd.results.schema import check_name
 
 VANISHED = 5  # looks at a trial whose file a compaction took away between listing and opening it
 

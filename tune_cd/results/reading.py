@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tune_cd.results.files import SCHEMAS, Unusable, canonical, contradict, first_choice, is_compacted, is_visible, load, parsed, rows_of
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.schema import check_name
+from tune_cd.results.schema import check_name
 
 READERS = 8  # threads that read files: one would do on a local disk, several hide a network file system's latency
 LOOKS = 4  # at a file that is listed and cannot be opened, before it is given up: stores fail, and listings are late

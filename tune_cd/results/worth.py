@@ -4,7 +4,7 @@ from math import fsum
 
 import pandas as pd
 
-from tune_cd.optimiser import Told
+from tune_cd.search.protocol import Told
 
 
 def history(trials: pd.DataFrame) -> list[Told]:

@@ -5,12 +5,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.results.files import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.schema import check_curve, check_trial
+from tune_cd.results.schema import check_curve, check_trial
 TEXTS = ("error", "config")
 
 

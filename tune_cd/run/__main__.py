@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from pathlib import Path
 
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.run.options import URI, parse
 
 FAILED = 1

@@ -10,7 +10,7 @@ from ray.tune import Callback
 from tune_cd.cluster.capacity import Capacity, Load
 from tune_cd.cluster.growth import Growth, cluster_growth
 from tune_cd.cluster.nodes import Nodes, own_disk
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.run.lock import interrupt
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study

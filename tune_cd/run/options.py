@@ -5,11 +5,11 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from tune_cd.baselines import OPTIMISERS
+from tune_cd.search.registry import OPTIMISERS
 from tune_cd.run.searches import DEFAULT_TRIALS
-from tune_cd.schema import check_name
-from tune_cd.space import Space
-from trainables.tasks import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
+from tune_cd.results.schema import check_name
+from tune_cd.search.space import Space
+from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
 
 EXPERIMENTS = ("balance", "xbm")
 

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 from ray.tune import Callback
 
-from tune_cd.packed import members_of
+from tune_cd.tune.packed import members_of
 from tune_cd.run.options import ORIGIN
 
 

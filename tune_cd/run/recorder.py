@@ -11,14 +11,14 @@ from math import nan
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.callback.filing import trial_name, write
-from tune_cd.provenance import git_commit, software
+from tune_cd.tune.callback.filing import trial_name, write
+from tune_cd.results.provenance import git_commit, software
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import CHECKPOINTS, Study
-from trainables.outcome import Evaluation, Outcome
-from trainables.tasks import Setup
+from trainables.training.outcome import Evaluation, Outcome
+from trainables.training.setups import Setup
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 
 from tune_cd.cluster.growth import Growth, Nodes, nodes_in_all, processes_in_all
-from tune_cd.optimiser import check_workers
-from trainables.pack import MOST
+from tune_cd.search.protocol import check_workers
+from trainables.training.parallel import MOST
 
 ROUNDS = 5
 """Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from any."""

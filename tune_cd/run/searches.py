@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 
 from tune_cd import balance
-from tune_cd.baselines import OPTIMISERS, given
-from tune_cd.baselines.line import most_trials
-from tune_cd.baselines.listed import grid_cells
-from tune_cd.baselines.methods import line_search
-from tune_cd.optimiser import Optimiser
-from tune_cd.schema import DECAY
-from tune_cd.space import Space
-from trainables.tasks import XBM_SCHEDULES, Setup, published_best, xbm_balance
+from tune_cd.search.registry import OPTIMISERS, given
+from tune_cd.search.baselines.line import most_trials
+from tune_cd.search.baselines.listed import grid_cells
+from tune_cd.search.registry import line_search
+from tune_cd.search.protocol import Optimiser
+from tune_cd.results.schema import DECAY
+from tune_cd.search.space import Space
+from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 
 DEFAULT_TRIALS = 20
 

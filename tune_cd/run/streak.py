@@ -2,7 +2,7 @@
 
 from ray.tune import Callback, Stopper
 
-from tune_cd.callback.failures import error_of
+from tune_cd.tune.callback.failures import error_of
 
 LEAST = 3
 """So many trials lost in a row, at least, and more than run at a time: a node takes its trials with it."""

@@ -10,8 +10,8 @@ from tune_cd.results.beside import OPTIONS, file_of, text_of
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.run.options import SITUATION
 from tune_cd.run.searches import Search
-from tune_cd.space import Space
-from trainables.tasks import Setup
+from tune_cd.search.space import Space
+from trainables.training.setups import Setup
 
 STUDY_VERSION = 1
 CHECKPOINTS = "checkpoints"

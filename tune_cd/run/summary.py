@@ -13,7 +13,7 @@ from tune_cd.report.findings import findings
 from tune_cd.report.words import edges, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
-from tune_cd.tables import markdown, memory, memory_modes
+from tune_cd.analysis.tables import markdown, memory, memory_modes
 
 def summarise(study: Study) -> str:
     """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ray.tune.search import Searcher
 
-from tune_cd.json_state import JsonState
+from tune_cd.tune.json_state import JsonState
 from tune_cd.run.options import ORIGIN
 
 

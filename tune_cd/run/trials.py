@@ -12,13 +12,13 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from tune_cd import results
-from tune_cd.adapter import OptimiserSearch
+from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.analysis import best_trial, means_over_seeds
-from tune_cd.baselines import given
-from tune_cd.callback import ResultsCallback, trial_name
+from tune_cd.search.registry import given
+from tune_cd.tune.callback import ResultsCallback, trial_name
 from tune_cd.cluster.capacity import Load
-from tune_cd.packed import PACK, PackedSearch
-from tune_cd.resumption import lost
+from tune_cd.tune.packed import PACK, PackedSearch
+from tune_cd.tune.resume import lost
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN

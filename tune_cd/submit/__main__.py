@@ -5,7 +5,7 @@ import asyncio
 import os
 import sys
 
-from tune_cd.redaction import redact
+from tune_cd.results.redaction import redact
 from tune_cd.submit import jobs as studies
 from tune_cd.submit.connection import ADDRESS, connect, version_note
 from tune_cd.submit.jobs import Job

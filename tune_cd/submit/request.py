@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tune_cd.optimiser import check_workers
+from tune_cd.search.protocol import check_workers
 from tune_cd.results.location import parse as parse_location
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, space_of, study_name

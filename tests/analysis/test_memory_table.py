@@ -1,0 +1,189 @@
+"""`table:xbm`: each cell's numbers and iterations by hand, choices repeated with decay, datasets and set-ups apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from studies import empty, plain, row, table
+from test_tables import same
+
+from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory, memory_modes
+from tune_cd.analysis.tables import markdown
+
+pytestmark = pytest.mark.filterwarnings("error")
+MEMORIES = {
+    "without": "none",
+    "without-tuned": "none",
+    "S1": "variable",
+    "S1-tuned": "variable",
+    "S2": "fixed",
+    "S3": "fixed",
+}
+PLACES = dict(zip(MEMORIES, range(1, 7)))
+
+
+def training(search, recall, at=None, *, schedule="constant", best_at=6400, index=0, val=None, config=None, **fields):
+    """A row of the experiment; at: (Lambda_p, Lambda_e)."""
+    at = (float(PLACES[search.removesuffix("-decay")]), 60.0) if at is None else at
+    said = {"memory": MEMORIES[search.removesuffix("-decay")], "schedule": schedule, "memory_size": 99} | (config or {})
+    fields = {
+        "study": "x",
+        "metric_name": "recall_at_1",
+        "images_seen": 12_800,
+        "best_at": best_at,
+        "test_score": recall,
+    } | fields
+    params = {"Lambda_p": at[0], "Lambda_e": at[1], "batch_size": 64}
+    scores = {} if recall is None else {"test_precision_at_1": recall}
+    return row(
+        index, val=recall if val is None else val, search=search, params=params, scores=scores, config=said, **fields
+    )
+
+
+def study(recalls, decayed=(), **fields):
+    """One training a search, and some of them once more with decay."""
+    rows = [training(name, recall, **fields) for name, recall in recalls.items()]
+    return rows + [
+        training(f"{name}-decay", recall, schedule="plateau", **fields) for name, recall in dict(decayed).items()
+    ]
+
+
+RECALLS = {"without": 0.68, "without-tuned": 0.73, "S1": 0.77, "S1-tuned": 0.75, "S2": 0.71, "S3": 0.76}
+DECAYED = {"without": 0.69, "without-tuned": 0.75, "S1": 0.80, "S2": 0.72, "S3": 0.79}
+
+
+def test_each_cell_has_both_schedules():
+    """S1 was not improved by tuning: its tuned cell is its own. A choice not run again has no second number."""
+    trials = table(study(RECALLS, DECAYED))
+    for some in (trials, plain(trials), trials.sample(frac=1, random_state=0)):
+        assert memory(some)[["without XBM", "with XBM"]].to_numpy().tolist() == [
+            ["0.68 / 0.69", "0.77 / 0.80"], ["0.73 / 0.75", "0.77 / 0.80"],
+            ["0.68 / 0.69", "0.71 / 0.72"], ["0.73 / 0.75", "0.76 / 0.79"],
+        ]  # fmt: skip
+    assert list(memory(trials).index) == list(MEMORY_TABLE) and same(memory(trials))[1][0] == "(S1) Original"
+    assert memory(table(study(RECALLS)))["with XBM"].tolist() == ["0.77 / -", "0.77 / -", "0.71 / -", "0.76 / -"]
+
+
+def test_the_second_number_is_of_the_setting_chosen_without_decay():
+    """A setting that was a choice once, and was trained with decay then, is not taken for today's, however good."""
+    rows = [
+        training("S2", 0.5, (1.0, 60.0)),
+        training("S3", 0.6, (2.0, 60.0)),
+        training("S3", 0.7, (4.0, 60.0), index=1),
+    ]
+    rows += [
+        training("S2-decay", 0.51, (1.0, 60.0), schedule="plateau"),
+        training("S3-decay", 0.95, (2.0, 60.0), schedule="plateau"),
+    ]
+    modes = memory_modes(table(rows))
+    assert np.isnan(modes.loc[f"with memory, S3: fixed, tuned{SUFFIX}", "recall_at_1"])
+    again = training("S3-decay", 0.71, (4.0, 60.0), schedule="plateau", index=1)
+    found = memory_modes(table([*rows, again])).loc[f"with memory, S3: fixed, tuned{SUFFIX}"]
+    assert (found["Lambda_p"], found["recall_at_1"]) == (4.0, 0.71)
+
+
+def test_searches_with_a_schedule_of_their_own_have_their_own_best():
+    """As earlier tables have them: the same names, searched with each schedule."""
+    rows = [training("S1", 0.7, (1.0, 60.0)), training("S1", 0.8, (2.0, 60.0), schedule="cosine", study="y"),
+            training("S1", 0.6, (1.0, 60.0), schedule="cosine", study="y", index=1)]  # fmt: skip
+    assert memory(table(rows)).loc["(S1) Original", "with XBM"] == "0.70 / 0.80"
+
+
+def test_when_each_was_at_its_best():
+    """In iterations, those of the last look marked, and with memory as multiples of S1's of the same schedule."""
+    rows = [training("without", 0.6, best_at=3200), training("S1", 0.7, best_at=3200),
+            training("S2", 0.6, best_at=12_800), training("S3", 0.65, best_at=4800),
+            training("S1-decay", 0.7, schedule="plateau", best_at=6400),
+            training("S3-decay", 0.7, (6.0, 60.0), schedule="plateau", best_at=9600)]  # fmt: skip
+    times = memory(table(rows))[["iterations without", "iterations with", "with, of S1's"]]
+    assert times.loc["(S1) Original"].tolist() == ["50 / -", "50 / 100", "1.0 / 1.0"]
+    assert times.loc["(S2) Fixed to initial default balance"].tolist() == ["50 / -", "≥200 / -", "4.0 / -"]
+    assert times.loc["(S3) Fixed and tuned"].tolist() == ["50 / -", "75 / 150", "1.5 / 1.5"]
+    assert memory_modes(table(rows)).loc["with memory, S3: fixed, tuned", ["iterations", "trained"]].tolist() == [
+        75,
+        200,
+    ]
+
+
+def test_seeds_are_averaged_in_score_and_time():
+    """Three seeds: one setting has the best single training and a lower mean, another lost a seed."""
+    settings = [
+        (1.0, [0.9, 0.2, 0.1], [0.99, 0.9, 0.9]),
+        (2.0, [0.6, 0.5, 0.7], [0.5, 0.6, 0.7]),
+        (4.0, [0.5, None, 0.5], [0.8, None, 0.8]),
+    ]
+    rows = []
+    for index, (p, vals, tests) in enumerate(settings):
+        for seed, (val, test) in enumerate(zip(vals, tests)):
+            fields = (
+                {"status": "completed", "best_at": 6400 * (seed + 1)} if val else {"status": "failed", "best_at": None}
+            )
+            rows.append(training("S1", test, (p, 1.0), index=index, val=val, seed=seed, **fields))
+    for trials in (table(rows), plain(table(rows)), table(rows).sample(frac=1, random_state=0)):
+        chosen = memory_modes(trials).loc["with memory, S1: variable"]
+        assert chosen.tolist() == pytest.approx([2.0, 1.0, 0.6, 0.6, 0.6, 200, 200])
+        assert memory(trials).loc["(S1) Original", "with XBM"] == "0.60 / -"
+
+
+def test_datasets_and_set_ups_have_a_block_each():
+    """A folder of several studies: neither a dataset's numbers nor a network's stand for another's."""
+    photos = study({name: recall - 0.5 for name, recall in RECALLS.items()}, dataset="sop", study="photos")
+    networks = [study(RECALLS, study=name, config={"network": name}) for name in ("resnet18_gem", "resnet50_xbm")]
+    other = [row(0, val=0.99, search="cd", study="balance", config={"k": 2})]
+    found = memory(table([*photos, *networks[0], *other]))
+    assert len(found) == 4 + 5 and set(found["experiment"]) == {"glyphs", "sop"}
+    assert found[found["experiment"] == "glyphs"]["with XBM"].tolist() == [
+        "0.77 / -",
+        "0.77 / -",
+        "0.71 / -",
+        "0.76 / -",
+    ]
+    own = found[found["experiment"] == "sop"]
+    assert own.loc["(S3) Fixed and tuned", ["without XBM", "with XBM"]].tolist() == ["0.23 / -", "0.26 / -"]
+    assert set(memory(table([*networks[0], *networks[1]]))["experiment"]) == {
+        "network=resnet18_gem",
+        "network=resnet50_xbm",
+    }
+    assert "experiment" not in memory(table([*networks[0], *other])), "one experiment needs no name"
+    with pytest.raises(ValueError, match="more than one experiment"):
+        memory_modes(table([*photos, *networks[0]]))
+
+
+def test_beside_sop_stands_what_the_paper_printed():
+    found = memory(table(study(RECALLS, DECAYED, dataset="sop")))
+    assert found.index[0] == "Original (XBM authors)" and found.loc["Original (XBM authors)", "with XBM"] == "-"
+    assert found.loc["(S1) Original", ["with XBM", "printed: with XBM"]].tolist() == ["0.77 / 0.80", "0.77 / 0.80"]
+    assert (
+        found.loc["(S1) tuned", "printed: with XBM"] == "-"
+        and found.loc["(S3) Fixed and tuned", "printed: without XBM"] == "0.73 / 0.75"
+    )
+    assert "printed: with XBM" not in memory(table(study(RECALLS, dataset="sop-12"))), "a part of it is another dataset"
+
+
+def test_lost_trainings_and_rows_of_earlier_tables_stay_with_their_experiment():
+    rows = study(RECALLS) + [
+        row(9, "failed", search="S1", study="x", metric_name="recall_at_1", params={"Lambda_p": 1.0, "Lambda_e": 1.0})
+    ]
+    assert "experiment" not in memory(table(rows))
+    old = study({"without": 0.5, "S1": 0.6}, config={"network": "small_conv", "task": "dml", "images_seen": 640})
+    new = training(
+        "S3",
+        0.7,
+        config={
+            "network": "small_conv",
+            "task": "dml",
+            "images_seen": 640,
+            "weight_decay": 0.0,
+            "precision": "float32",
+        },
+    )
+    assert memory(table([*old, new]))["with XBM"].tolist() == ["0.60 / -", "0.60 / -", "- / -", "0.70 / -"]
+
+
+def test_modes_are_named_and_printed():
+    modes = memory_modes(table(study(RECALLS, DECAYED)))
+    assert list(modes.index) == [*MEMORY_MODES, *(f"{label}{SUFFIX}" for label in MEMORY_MODES)]
+    assert list(memory_modes(table(study(RECALLS))).index) == list(MEMORY_MODES), "without decay no rows for it"
+    assert modes.dtypes.eq(float).all() and isinstance(memory_modes(empty()), pd.DataFrame)
+    assert "| (S3) Fixed and tuned                  | 0.73 / 0.75 | 0.76 / 0.79 | 100 / 100" in markdown(
+        memory(table(study(RECALLS, DECAYED)))
+    )

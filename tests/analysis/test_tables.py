@@ -1,0 +1,400 @@
+"""The paper's tables: what stands in them, and that Markdown and LaTeX say the same."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from studies import empty, full_grid, lattice, lost, measured, plain, row, search_study, table
+
+from tune_cd import analysis, balance, results
+from tune_cd.analysis import Curve, comparable, curves_of, summary
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.replay import replay_all
+from tune_cd.replay.__main__ import store
+from tune_cd.analysis.tables import (
+    BASE_NUMBERS,
+    CELLS,
+    MEMORY_FIELDS,
+    base_numbers,
+    best_values,
+    compared,
+    latex,
+    markdown,
+    memory,
+    memory_modes,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def parsed(text):
+    """The rows of one Markdown table, and that it is one."""
+    lines = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()]
+    assert len({len(line) for line in lines}) == 1 and all(set(cell) == {"-"} for cell in lines[1]) and len({len(line) for line in text.splitlines()}) == 1
+    return [lines[0], *lines[2:]]
+
+
+UNESCAPED = {
+    r"$\Lambda_p$": "Λp",
+    r"$\Lambda_e$": "Λe",
+    "$-$": "-",
+    r"\textbackslash{}": "\\",
+    r"$\pm$": "±",
+    r"$\Lambda$": "Λ",
+    r"$\Delta$": "Δ",
+    "$<$": "<",
+    "$>$": ">",
+}
+UNESCAPED |= {r"\textasciitilde{}": "~", r"\textasciicircum{}": "^"}
+UNESCAPED |= {"\\" + character: character for character in "&%$#_{}"}
+
+
+def read_latex(text):
+    """The rows of a LaTeX table, unescaped; that environments nest and every row has as many cells as there are columns."""
+    stack = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            stack.append(name)
+        else:
+            assert stack.pop() == name
+    assert not stack and [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(l?c*)@\{\}\}", text)[1])
+    rows = [line.removesuffix(r" \\") for line in text.splitlines() if line.endswith(r" \\")]
+    cells = [re.split(r"(?<!\\) ?& ?", line) for line in rows]
+    for line in cells:
+        spans = [int(span) for cell in line for span in re.findall(r"\\multicolumn\{(\d+)\}", cell)]
+        assert len(line) - len(spans) + sum(spans) == columns
+    pattern = re.compile("|".join(map(re.escape, UNESCAPED)))
+    assert not any(set("_#%&^~±ΔΛ") & set(re.sub(pattern, "", cell)) for line in cells for cell in line), "nothing special is left as it is"
+    return [[pattern.sub(lambda found: UNESCAPED[found[0]], cell).strip() for cell in line] for line in cells if r"\multicolumn" not in " ".join(line)]
+
+
+def same(printed):
+    """Markdown's and LaTeX's cells of a table of one level are the same; those cells."""
+    rows = parsed(markdown(printed))
+    assert read_latex(latex(printed)) == rows
+    return rows
+
+
+# tab:hp_res, tab:ablation -------------------------------------------------------------------------------------
+
+
+def curve(landscape, method, seed, reached):
+    ended = np.arange(1.0, len(reached) + 1)
+    return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, ended - 1, ended, np.ones(len(reached)))
+
+
+SUMMARY = summary([curve(landscape, method, seed, np.array([0.2, 0.5, 0.8]) + 0.1 * seed + (0.05 if method == "b_2" else 0))
+                   for landscape in ("one", "two & more") for method in ("a", "b_2") for seed in (0, 1)][:-2], "a")  # fmt: skip
+
+
+@pytest.mark.parametrize("across", ["landscape", "method"])
+def test_methods_compared_in_both_forms(across):
+    printed = compared(SUMMARY, list(CELLS), across)
+    parts = [parsed(part) for part in markdown(printed, per_table=1).split("\n\n")]
+    assert len(parts) == (2 if across == "landscape" else len(CELLS))
+    joined = [first + [cell for line in others for cell in line[1:]] for first, *others in zip(*parts)]
+    assert [line[0] for line in joined[1:]] == (["a", "b_2"] if across == "landscape" else ["one", "two & more"])
+    assert [line[1:] for line in joined[1:]] == printed.to_numpy().tolist()
+    assert joined[0][1:] == [" ".join(name) for name in printed.columns]
+    body = read_latex(latex(printed, caption="100 % of a_b", label="tab:hp_res"))
+    assert body[1:] == joined[1:] and body[0][1:] == [name[1] for name in printed.columns]
+    assert r"\caption{100 \% of a\_b}" in latex(printed, "100 % of a_b") and r"\label{tab:hp_res}" in latex(printed, label="tab:hp_res")
+
+
+def test_the_cells_are_the_summarys_numbers():
+    by_name = SUMMARY.set_index(["landscape", "method"])
+    printed = compared(SUMMARY, ["AUC@10", "n-95", "stuck", "ΔAUC@10", "p@10", "t-95", "GPU time"])
+    row = by_name.loc["one", "b_2"]
+    assert printed.loc["b_2", ("one", "AUC@10")] == "-" and row.trials < 10
+    assert printed.loc["b_2", ("one", "n-95")] == ">3" and printed.loc["b_2", ("one", "stuck")] == "50.0%"
+    assert printed.loc["a", ("one", "ΔAUC@10")] == "-" and printed.loc["b_2", ("one", "ΔAUC@10")] == f"+0.050 ±{row.d10_ci:.3f}"
+    assert printed.loc["b_2", ("one", "p@10")] == f"{row.d10_p:.2g}" and printed.loc["a", ("one", "t-95")] == "never" == printed.loc["a", ("one", "GPU time")]
+    assert (printed.loc["b_2", "two & more"] == "").all(), "it was not run there"
+    eight = summary([curve("one", "a", seed, [0.1 * seed, 0.2 * seed]) for seed in range(8)])
+    low, high = (f"{count:.0f}" if np.isfinite(count) else ">2" for count in eight.loc[0, ["n95_low", "n95_high"]])
+    assert compared(eight, ["n-95"]).iloc[0, 0] == f">2 ({low} to {high})", (
+        "an interval where there are enough searches for one"
+    )
+    with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
+        compared(SUMMARY, ["AUC@30"])
+
+
+def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
+    """Failures included; without noise, by one worker, whose trials end in the order of asking."""
+    landscapes = {name: replace(LANDSCAPES[name], failures=0.2 if name == "sop" else 0.0) for name in ("omniglot", "sop", "batch")}
+    trajectories = replay_all({name: OPTIMISERS[name] for name in ("random", "cd")}, list(landscapes.values()), range(3), trials=12, processes=1)
+    store(str(tmp_path), trajectories, landscapes, {"trials": 12})
+    curves = curves_of(results.read(tmp_path))
+    found = {(t.landscape, t.method, t.seed): t for t in trajectories}
+    direct = {key: trajectory.as_curve() for key, trajectory in found.items()}
+    lows = {name: min(trial.test for t in trajectories if t.landscape == name for trial in t.trials if trial.test is not None) for name in landscapes}
+    for read in curves:
+        reached = direct[read.landscape, read.method, read.seed].reached
+        had = np.maximum.accumulate([trial.value is not None for trial in found[read.landscape, read.method, read.seed].trials])
+        assert read.reached == pytest.approx(np.where(had, reached, lows[read.landscape]))
+    assert len(curves) == len(direct) == 18
+    columns = [name for name in CELLS if name not in ("t-95", "GPU time")]
+    ours, theirs = (summary(sorted(some, key=lambda c: (c.landscape, c.method, c.seed)), "cd") for some in (curves, direct.values()))
+    exact = ours["landscape"] != "sop"  # there the landscape's lowest is not known from a table
+    assert compared(ours[exact], columns).equals(compared(theirs[exact], columns)) and compared(ours, ["n-95"]).equals(compared(theirs, ["n-95"]))
+
+
+# Trainings ----------------------------------------------------------------------------------------------------
+
+
+def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
+    settings = [(0.1, 1.0, 64, [0.5, 0.9], [0.1, 0.2]), (0.2, 2.0, 64, [0.8, 0.8], [0.3, 0.5]), (0.4, 2.0, 32, [0.795, 0.795], [0.9, 0.9])]
+    rows = [row(i, "completed", v, seed=seed, test_score=t, params={"Lambda_p": p, "Lambda_e": e, "batch_size": b})
+            for i, (p, e, b, val, test) in enumerate(settings) for seed, (v, t) in enumerate(zip(val, test))]  # fmt: skip
+    best = best_values(table(rows)).iloc[0]
+    assert (best.Lambda_p, best.Lambda_e, best.batch_size) == (0.2, 2.0, 64) and (best.val_score, best.test_score) == (pytest.approx(0.8), pytest.approx(0.4))
+    assert best.seeds == 2 and best.test_ci == pytest.approx(12.7062047 * 0.1), (
+        "Student's t at 0.975 of one degree of freedom, times the standard error"
+    )
+    assert best.alike == 2 and best.alike_Lambda_p == (0.2, 0.4) and best.alike_Lambda_e == (2, 2), "0.795 is less than 1 % below 0.8, 0.7 is not"
+    assert best_values(table(rows), 32)["Lambda_p"].tolist() == [0.4] and best_values(table(rows), 16).empty
+    more = [row(0, val=0.3, loss="infonce"), row(1, "failed", dataset="sop"), row(2, val=0.9, dataset="own", params={"lr": 0.1})]
+    other = pd.concat([table(rows), table(more)])
+    assert best_values(other)[["dataset", "loss"]].values.tolist() == [["glyphs", "infonce"], ["glyphs", "margin"]]
+    assert best_values(plain(other)).equals(best_values(other))
+    cells = same(best_values(other))
+    assert cells[2] == [
+        "glyphs",
+        "dml",
+        "margin",
+        "r_map",
+        "0.2",
+        "2",
+        "64",
+        "0.8",
+        "0.4",
+        "2",
+        "1.271",
+        "2",
+        "0.2 to 0.4",
+        "2",
+    ]
+    assert cells[0] == list(best_values(other).columns)
+
+
+@pytest.mark.parametrize("function", [best_values, base_numbers])
+def test_scores_by_different_metrics_are_never_compared(function):
+    """A larger recall is no better balance than a smaller R-mAP: each metric has a row of its own."""
+    rows = [row(0, val=0.4, params={"Lambda_p": 2.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.5}),
+            row(0, val=0.9, params={"Lambda_p": 8.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.7}, study="t", metric_name="recall")]  # fmt: skip
+    found = function(table(rows))
+    if function is best_values:
+        assert found[["metric_name", "Lambda_p", "val_score"]].values.tolist() == [["r_map", 2.0, 0.4], ["recall", 8.0, 0.9]] and (found["alike"] == 1).all()
+    else:
+        assert found.loc[found["source"] == "this table", "P@1"].tolist() == [0.5, 0.7]
+
+
+def of_two_set_ups() -> pd.DataFrame:
+    """SOP as the paper trains it, and a better run of the experiment on memory with another network and more
+    dimensions."""
+    plain_one = {"network": "resnet18_gem", "embedding": 0, "memory": "none", "images_seen": 2_000_000}
+    memory_one = {
+        "network": "resnet50",
+        "embedding": 128,
+        "memory": "fixed",
+        "memory_size": 55_000,
+        "images_seen": 2_000_000,
+    }
+    scores = [(0.2, plain_one, 0.70), (0.4, plain_one, 0.71), (0.1, memory_one, 0.79)]
+    return table(row(i, val=recall, dataset="sop", study=config["network"], config=config,
+                     search="cd" if config is plain_one else "S3", test_score=recall - 0.2, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0},
+                     scores={"test_precision_at_1": recall, "test_r_map": recall - 0.2})
+                 for i, (_, config, recall) in enumerate(scores))  # fmt: skip
+
+
+def test_a_run_with_memory_is_not_the_number_of_one_without():
+    """Each set-up has a row of its own, which says it; the best of a larger network is nobody else's."""
+    numbers = base_numbers(of_two_set_ups())
+    own = numbers[numbers["source"] == "this table"].set_index("set_up")["P@1"].to_dict()
+    assert (
+        own == {"network=resnet18_gem": 0.71, "network=resnet50": 0.79}
+        and (numbers["dataset"] == "sop").all()
+        and len(numbers) == 6
+    )
+    best = best_values(of_two_set_ups())
+    assert best[["set_up", "Lambda_p", "val_score"]].values.tolist() == [
+        ["network=resnet18_gem", 2.0, 0.71],
+        ["network=resnet50", 4.0, 0.79],
+    ]
+    assert (best["alike"] == 1).all(), "settings of another set-up are not among them"
+    one = of_two_set_ups()[:2]
+    assert "set_up" not in best_values(one) and "set_up" not in base_numbers(one), (
+        "where there is one, there is nothing to say"
+    )
+
+
+def test_studies_have_rows_of_their_own_where_asked():
+    trials = pd.concat(
+        [
+            of_two_set_ups(),
+            search_study([0.5, 0.6], study="own", dataset=None),
+            search_study([0.9], study="other", dataset=None),
+        ]
+    )
+    assert best_values(trials)[["dataset", "val_score"]].values.tolist() == [
+        ["other", 0.9],
+        ["own", 0.6],
+        ["sop", 0.71],
+        ["sop", 0.79],
+    ]
+    best = best_values(
+        pd.concat([trials, search_study([0.7], study="again", dataset="sop", config={"network": "resnet18_gem"})]),
+        each=["study"],
+    )
+    assert set(best["study"]) == {"again", "other", "own", "resnet18_gem", "resnet50"} and list(best)[0] == "study"
+    assert best.set_index("study")["set_up"].to_dict() == {
+        "again": "network=resnet18_gem images_seen=default",
+        "other": "",
+        "own": "",
+        "resnet18_gem": "network=resnet18_gem images_seen=2000000",
+        "resnet50": "network=resnet50 images_seen=2000000",
+    }
+
+
+def test_a_setting_that_two_studies_trained_has_one_mean():
+    """Three seeds of one study and a lucky one of another are four trainings of one setting; the same seed twice is one
+    training."""
+    rows = [row(0, val=val, seed=seed, study="s", test_score=val) for seed, val in enumerate([0.5, 0.4, 0.3])] + [
+        row(1, val=0.449, study="s", params={"Lambda_p": 2.0, "Lambda_e": 1.0})
+    ]
+    rows += [row(0, val=0.6, seed=3, study="t", test_score=0.6), row(0, val=0.5, seed=0, study="u", test_score=0.5)]
+    best = best_values(table(rows)).iloc[0]
+    assert (best.Lambda_p, best.seeds, best.val_score, best.test_score) == (
+        1.0,
+        4,
+        pytest.approx(0.45),
+        pytest.approx(0.45),
+    ) and best.alike == 2
+
+
+def test_a_negative_score_has_settings_alike_too():
+    trials = table(row(i, val=val, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}) for i, val in enumerate([-1.0, -1.009, -1.011]))
+    assert best_values(trials)["alike"].tolist() == [2]
+
+
+def test_base_numbers_stand_beside_the_papers():
+    scores = {"test_precision_at_1": 0.7, "test_map_at_r": 0.4, "test_r_map": 0.5}
+    rows = [row(0, val=0.2, dataset="sop", params={"Lambda_p": 2.0, "Lambda_e": 1.0},
+                scores={name: 0.9 for name in scores}), row(1, val=0.6, dataset="sop", scores=scores),
+            row(1, val=0.6, dataset="sop", seed=1, scores={name: score + 0.1 for name, score in scores.items()}),
+            row(2, val=0.3, dataset="tinyimagenet-20", loss="infonce", task="ssl", scores={"test_probe_accuracy": 0.31}),
+            row(3, "failed", dataset="omniglot")]  # fmt: skip
+    for trials in (table(rows), plain(table(rows))):
+        numbers = base_numbers(trials)
+        published = [source for source in BASE_NUMBERS if source[0] in ("sop", "tinyimagenet")]
+        assert numbers["dataset"].is_monotonic_increasing and len(numbers) == len(published) + 2, (
+            "those of landmarks have nothing to stand beside"
+        )
+        own = numbers[numbers["source"] == "this table"].set_index("dataset")
+        assert own.loc["sop", ["P@1", "R-mAP", "MAP@R"]].tolist() == pytest.approx([0.75, 0.55, 0.45]) and np.isnan(own.loc["sop", "accuracy"])
+        assert own.loc["tinyimagenet-20", "accuracy"] == 0.31
+        printed = numbers[numbers["source"] == "Musgrave et al. 2020"].iloc[0]
+        assert (printed["dataset"], printed["P@1"], printed["MAP@R"]) == ("sop", 0.73, 0.44)
+    assert ["sop", "this table", "margin", "0.75", "0.55", "0.45", "-", "-"] in same(base_numbers(table(rows)))
+    assert base_numbers(empty()).empty and base_numbers(table([row(0, dataset="sop")])).empty, (
+        "none of these scores was measured"
+    )
+
+
+@pytest.mark.parametrize("trials", [empty(), lost(), search_study([0.5])], ids=["empty", "lost", "one"])
+def test_tables_without_much_in_them(trials):
+    count = int((trials["status"] == "completed").sum())
+    assert len(same(best_values(trials))) == 1 + count and len(same(base_numbers(trials))) == 1
+    assert set(memory(trials).to_numpy().ravel()) == {"- / -"} and len(same(memory(trials))) == 5
+    assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 7
+    for across in ("landscape", "method"):
+        printed = compared(summary(curves_of(trials)), across=across)
+        assert len(printed) == (len(trials) > 0) and len(read_latex(latex(printed))) == 1 + len(printed) and (len(trials) or markdown(printed) == "")
+
+
+# As text ------------------------------------------------------------------------------------------------------
+
+
+def test_specials_survive_both():
+    nasty = [
+        "a|b",
+        "50 % & more",
+        r"back\slash",
+        "x_1^2 ~ {y}",
+        "#1 $5",
+        "1 < 2 > 0",
+        "0.5 ±0.1",
+        "ΔAUC Λ_p",
+        "Λp and Λe",
+        "-0.5 to -1e-05, n-95, a -3",
+    ]
+    printed = pd.DataFrame(
+        {"name_": nasty, "value": [0.123456, np.nan, 3, 1e-7, 123456.0, 2.0, (0.5, 0.25), None, -0.25, (1.0, 1.0)]}
+    )
+    cells = same(printed)
+    assert cells[0] == ["name_", "value"] and [line[0] for line in cells[1:]] == nasty
+    assert [line[1] for line in cells[1:]] == [
+        "0.1235",
+        "-",
+        "3",
+        "1e-07",
+        "1.235e+05",
+        "2",
+        "0.5 to 0.25",
+        "-",
+        "-0.25",
+        "1",
+    ]
+
+
+def test_an_index_is_a_column_where_it_says_something():
+    assert same(pd.DataFrame({"x": [1]}, index=["row"])) == [["", "x"], ["row", "1"]]
+    assert same(pd.DataFrame({"x": [1]}, index=pd.Index([7], name="k"))) == [["k", "x"], ["7", "1"]]
+    assert same(pd.DataFrame({"x": [1], "y": ["z"]})) == [["x", "y"], ["1", "z"]]
+
+
+# Everything on tables without much in them --------------------------------------------------------------------
+
+NAMES = ("Lambda_p", "Lambda_e", "batch_size")
+TABLES = {
+    "empty": empty(), "one": search_study([0.5]), "lost": lost(), "plain": plain(search_study([0.1, None, 0.5])),
+    "constant": full_grid(4, [16, 64]).assign(val_score=0.5),
+    "NaN": table(row(i, "diverged", params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}, test_score=np.nan) for i in range(4)),
+    "NaN test scores": search_study([0.1, 0.5], test=[np.nan, np.nan]),
+    "repeated labels": pd.concat([search_study([0.1, 0.2]), search_study([0.3, None], seed=1)]),
+    "one batch size": measured(lambda x: x[0], lattice(range(3), range(4), [6]), NAMES), "missing cells": full_grid(6, [16, 32, 64]).iloc[::5],
+    "some batch sizes": pd.concat([search_study([0.1, 0.2, 0.3]), full_grid(3, [64])]),
+    "own": measured(lambda x: x[0], lattice(range(3), range(3)), ["lr", "wd"]),
+    "no seeds": table(row(i, val=0.1 * i, seed=None, search_seed=None, dataset=None, task=None, loss=None) for i in range(3)),
+}  # fmt: skip
+FUNCTIONS = {
+    "grid": lambda t: [analysis.grid(t, cell=cell).top(3) for cell in (None, 1.0)], "holes": lambda t: analysis.grid(t).holes,
+    "gain": lambda t: analysis.balance_gain(analysis.grid(t)),
+    "reachable": lambda t: analysis.balance_gain(analysis.grid(t, "test_score"), averages=["separate"], within=0.5),
+    "ridge of tests": lambda t: analysis.ridge(t, "test_score", share=1.0),
+    "alignment": lambda t: analysis.alignment(analysis.ridge(t), balance.A_O),
+    "coupling": lambda t: analysis.coupling(analysis.ridge(t), balance.A_TH),
+    "terms": lambda t: analysis.subloss_statistics(analysis.sublosses(t, "test_score")),
+    "curves": lambda t: analysis.mean_curve(curves_of(t)), "over time": lambda t: analysis.mean_curve(curves_of(t), "gpu_seconds"),
+    "best so far": lambda t: [analysis.best_so_far(t, over=over) for over in ("trials", "seconds", "gpu_seconds")], "best": analysis.best_trial,
+    "compared": lambda t: latex(compared(summary(curves_of(t)), list(CELLS))),
+    "best values": lambda t: markdown(best_values(t, 64)) + latex(best_values(t)),
+    "base numbers": lambda t: latex(base_numbers(t)), "memory": lambda t: markdown(memory(t)) + markdown(memory_modes(t)),
+}  # fmt: skip
+
+SENTENCES = "one method on one landscape|one of|required|no step|depends on the batch size|are needed|two values|cannot be compared|do not say|more than one"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_result_or_a_sentence_and_never_a_warning(name, function):
+    before = TABLES[name].copy()
+    try:
+        assert FUNCTIONS[function](TABLES[name]) is not None or function == "best"
+    except ValueError as error:
+        assert re.search(SENTENCES, str(error))
+    assert TABLES[name].equals(before), "tables are left as they are"

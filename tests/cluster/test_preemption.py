@@ -1,0 +1,166 @@
+"""A notice of the cloud's is seen, becomes a drain, and has states saved."""
+
+import argparse
+import http.server
+import json
+import logging
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from trainables.training import notice
+from tune_cd.cluster import preemption
+
+
+class Service(http.server.ThreadingHTTPServer):
+    """A metadata service: answers, path -> text; asked: (method, path, headers) of every request."""
+
+    def __init__(self, answers: dict[str, str]):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers, self.asked = answers, []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
+        text = self.server.answers.get(self.path)
+        self.send_response(200 if text is not None else 404)
+        self.send_header("Content-Length", str(len(text or "")))
+        self.end_headers()
+        self.wfile.write((text or "").encode())
+
+    do_PUT = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def service(monkeypatch):
+    served = Service({})
+    monkeypatch.setattr(preemption, "METADATA", f"http://127.0.0.1:{served.server_port}")
+    yield served
+    served.shutdown()
+    served.server_close()
+
+
+def in_two_minutes() -> str:
+    return f"{datetime.now(UTC) + timedelta(seconds=120):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_ec2_gives_notice(service):
+    service.answers["/latest/api/token"] = "secret"
+    assert preemption.cloud_of(patience=0) == "ec2"
+    assert preemption.ec2_notice(preemption.ask_metadata) is None
+    service.answers["/latest/meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": in_two_minutes()})
+    found = preemption.wait_for_notice("ec2")
+    assert "terminate" in found.reason and 115 <= found.seconds <= 120
+    method, _, headers = service.asked[0]
+    assert method == "PUT" and headers["x-aws-ec2-metadata-token-ttl-seconds"]
+    asked = [headers for _, path, headers in service.asked if path.endswith("instance-action")]
+    assert all(headers["x-aws-ec2-metadata-token"] == "secret" for headers in asked), "version 2 of the service"
+
+
+def test_a_notice_that_is_over_leaves_no_time(service):
+    service.answers |= {"/latest/api/token": "t", "/latest/meta-data/spot/instance-action": '{"action": "stop", "time": "2020-01-01T00:00:00Z"}'}
+    assert preemption.ec2_notice(preemption.ask_metadata).seconds == 0
+
+
+def test_compute_engine_gives_notice(service):
+    path = "/computeMetadata/v1/instance/preempted"
+    service.answers[path] = "FALSE"
+    assert preemption.cloud_of(patience=0) == "gce"
+    assert preemption.gce_notice(preemption.ask_metadata) is None
+    service.answers[path] = "TRUE"
+    assert preemption.wait_for_notice("gce").seconds == 30
+    assert {headers["metadata-flavor"] for _, asked, headers in service.asked if asked == path} == {"Google"}
+
+
+def test_a_machine_of_no_cloud_is_left_alone(service, caplog):
+    caplog.set_level(logging.INFO)
+    assert preemption.cloud_of(patience=0) is None
+    service.shutdown()
+    service.server_close()
+    assert preemption.cloud_of(patience=0) is None
+
+
+def test_a_service_that_fails_for_a_while_is_asked_again():
+    answers = iter([ConnectionError("away"), None, "token", None, "token", json.dumps({"action": "terminate", "time": in_two_minutes()})])
+
+    def ask(path, **_):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert preemption.wait_for_notice("ec2", ask, every=0).seconds > 100
+
+
+def test_the_watch_drains_and_leaves_a_notice_for_trainings(service, monkeypatch, tmp_path):
+    service.answers |= {"/latest/api/token": "t", "/latest/meta-data/spot/instance-action": json.dumps({"action": "terminate", "time": in_two_minutes()})}
+    monkeypatch.setattr(notice.tempfile, "gettempdir", lambda: str(tmp_path))
+    drained = []
+    monkeypatch.setattr(preemption, "drain", lambda address, found: drained.append((address, found, notice.noticed())))
+    ended = []
+    monkeypatch.setattr(preemption, "end_ray", lambda: ended.append(len(drained)))
+    monkeypatch.setattr(preemption.time, "sleep", lambda seconds: ended.append(seconds))
+    assert not notice.noticed()
+    assert preemption.run(argparse.Namespace(address="10.0.0.1:6379", cloud=None)) == 0
+    ((address, found, before),) = drained
+    assert address == "10.0.0.1:6379" and 100 < found.seconds <= 110 and before, "states are saved while the node is drained"
+    assert ended[-1] == 1 and found.seconds < ended[-2] <= found.seconds + 1, "after the drain's deadline, before the machine goes"
+
+
+def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(notice.tempfile, "gettempdir", lambda: str(tmp_path))
+    boot = tmp_path / "boot_id"
+    monkeypatch.setattr(notice, "BOOT", boot)
+    boot.write_text("first\n")
+    notice.notice_file().touch()
+    assert notice.noticed()
+    boot.write_text("second\n")
+    assert not notice.noticed()
+
+
+def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
+    ray = tmp_path / "ray"
+    ray.write_text(f"#!/bin/sh\necho \"$RAY_ADDRESS $@\" >> {tmp_path}/calls\n[ $(wc -l < {tmp_path}/calls) -ge 3 ]\n")
+    ray.chmod(0o755)
+    monkeypatch.setattr(preemption, "PAUSE", 0.0)
+    monkeypatch.setattr(preemption, "RAY", str(ray))
+    preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == 3
+    assert calls[0] == (
+        "1.2.3.4:6379 drain-node --address 1.2.3.4:6379 --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot --deadline-remaining-seconds 90"
+    )
+    ray.write_text("#!/bin/sh\necho no; exit 1\n")
+    with pytest.raises(preemption.subprocess.CalledProcessError):
+        preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
+
+
+def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch, tmp_path):
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    agent, other = subprocess.Popen([*sleeper, "/x/dashboard/agent.py"]), subprocess.Popen(sleeper)
+    try:
+        for process in (agent, other):
+            (tmp_path / str(process.pid)).symlink_to(f"/proc/{process.pid}")
+        (tmp_path / "999999999").mkdir()
+        asked = tmp_path / "asked"
+        ray = tmp_path / "ray"
+        ray.write_text(f"#!/bin/sh\necho \"$@\" > {asked}\n")
+        ray.chmod(0o755)
+        monkeypatch.setattr(preemption, "RAY", str(ray))
+        preemption.end_ray(tmp_path)
+        states = [Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in (agent, other)]
+        assert states[0] == "T" and states[1] != "T" and asked.read_text() == "stop --force\n"
+    finally:
+        agent.kill()
+        other.kill()
+        agent.wait()
+        other.wait()

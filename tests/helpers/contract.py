@@ -1,0 +1,246 @@
+"""The laws that every `Optimiser` obeys. Each takes `make(space, *, seed, start, workers)` and `restore(state)`."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tune_cd.search.protocol import Optimiser, Told
+from tune_cd.search.space import Axis, Space
+
+PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+MIXED = Space(lr=(1e-4, 1.0), steps=Axis.integers("steps", 3, 3000), batch_size=[16, 32, 64, 128])
+FINITE = Space(width=[32, 64, 128], depth=Axis.integers("depth", 1, 3))
+TRIALS = 13  # Optuna's samplers draw at random until they have ten values
+CENTRE = {"Lambda_p": 0.01, "Lambda_e": 2.0, "lr": 0.03, "steps": 100, "batch_size": 64, "width": 64, "depth": 2}
+
+Make = Callable[..., Optimiser]
+Restore = Callable[[Mapping], Optimiser]
+
+
+def score(h: Mapping[str, float]) -> float:
+    """In (0, 1], 1 at CENTRE."""
+    return math.exp(-sum((math.log2(value / CENTRE[name]) / 8) ** 2 for name, value in h.items()))
+
+
+def advance(search: Optimiser, trials: int, value: Callable = score) -> list[dict]:
+    """Ask and tell in turn; what was asked for. A search that ends early is finished."""
+    asked = []
+    for _ in range(trials):
+        h = search.ask()
+        if h is None:
+            assert search.finished
+            break
+        asked.append(h)
+        search.tell(h, value(h))
+    return asked
+
+
+def obeys_the_protocol(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=0)
+    assert isinstance(search, Optimiser)
+    assert search.space == PLANE and search.best is None and search.live == [] and not search.finished
+
+
+def asks_inside_the_space(make: Make, restore: Restore) -> None:
+    for space in (PLANE, MIXED):
+        for h in advance(make(space, seed=1), TRIALS):
+            assert space.check(h) == h and list(h) == list(space.names)
+            assert all(type(value) in (int, float) for value in h.values())
+
+
+def asking_is_not_telling(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=2)
+    h = search.ask()
+    assert search.live == [h] and search.best is None
+    assert search.origin(h).h == h
+    search.tell(h, 0.5)
+    assert search.live == [] and search.best == (h, 0.5)
+
+
+def knows_the_best(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=3)
+    asked = advance(search, TRIALS)
+    best = max(asked, key=score)
+    assert search.best == (best, score(best))
+
+
+def is_its_own_copy(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=4)
+    h = search.ask()
+    before = dict(h)
+    h["Lambda_p"] = 1e9
+    search.live[0]["Lambda_e"] = 1e9
+    assert search.live == [before]
+    search.tell(before, 0.5)
+    search.best[0]["Lambda_p"] = 1e9
+    assert search.best == (before, 0.5)
+
+
+def failures_never_stall(make: Make, restore: Restore) -> None:
+    for failure in (None, math.nan, math.inf, -math.inf):
+        search = make(PLANE, seed=5)
+        assert len(advance(search, TRIALS, value=lambda h: failure)) == TRIALS
+        assert search.best is None and search.live == []
+        h = search.ask()
+        search.tell(h, 0.1)
+        assert search.best == (h, 0.1)
+
+
+def now_and_then_a_failure(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=6)
+    asked = advance(search, TRIALS, value=lambda h: score(h) if h["Lambda_p"] < 0.01 else math.nan)
+    assert len(asked) == TRIALS
+    assert search.best is None or search.best[0]["Lambda_p"] < 0.01
+
+
+def a_second_report_replaces_the_first(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=7)
+    first, *_ = advance(search, TRIALS)
+    search.tell(first, 2.0)
+    assert search.best == (first, 2.0)
+    search.tell(first, 2.0)
+    assert search.best == (first, 2.0)
+    search.tell(first, None)
+    assert search.best[1] <= 1
+    search.tell(first, 3.0)
+    assert search.best == (first, 3.0)
+    assert len(advance(search, 2)) == 2
+
+
+def adopts_what_it_never_asked_for(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=8)
+    stranger, late = {"Lambda_p": 0.5, "Lambda_e": 0.25}, {"Lambda_p": 17.0, "Lambda_e": 1e-6}
+    search.tell(stranger, 4.0)
+    assert search.best == (stranger, 4.0) and search.live == []
+    with pytest.raises(KeyError):
+        search.origin(stranger)
+    advance(search, 3)
+    search.tell(late, 5.0)
+    assert search.best == (late, 5.0)
+    assert len(advance(search, 3)) == 3
+
+
+def refuses_what_lies_outside(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=9)
+    for h in ({"Lambda_p": 18.0, "Lambda_e": 1.0}, {"Lambda_p": 1.0}, {"Lambda_p": "1", "Lambda_e": 1.0}):
+        with pytest.raises(ValueError, match="Lambda"):
+            search.tell(h, 0.5)
+    with pytest.raises(ValueError, match="Lambda_p"):
+        make(PLANE, seed=0, start={"Lambda_p": 18.0, "Lambda_e": 1.0})
+
+
+def begins_at_the_start(make: Make, restore: Restore) -> None:
+    starts = [{"Lambda_p": 0.1, "Lambda_e": 0.1}, {"Lambda_p": 17.0, "Lambda_e": 1e-6}]
+    assert make(PLANE, seed=10, start=starts[0]).ask() == starts[0]
+    assert advance(make(PLANE, seed=10, start=starts), 2) == starts
+
+
+def the_seed_decides(make: Make, restore: Restore) -> None:
+    assert advance(make(MIXED, seed=11), TRIALS) == advance(make(MIXED, seed=11), TRIALS)
+
+
+def asks_for_nothing_twice(make: Make, restore: Restore) -> None:
+    search = make(FINITE, seed=12)
+    asked = advance(search, 30)
+    assert len({FINITE.key(h) for h in asked}) == len(asked) <= 9
+    assert search.finished and search.ask() is None
+    search.tell(asked[0], 0.3)
+    assert search.finished and search.ask() is None
+
+
+def several_at_a_time(make: Make, restore: Restore) -> None:
+    """As many as there are workers may be live, and they may be told in any order: all that is asked for is new."""
+    search, asked = make(PLANE, seed=13, workers=4), []
+    for _ in range(5):
+        batch = [search.ask() for _ in range(4)]
+        assert search.live == batch and search.ask() is None and not search.finished
+        asked += batch
+        for h in reversed(batch):
+            search.tell(h, score(h))
+    assert len({PLANE.key(h) for h in asked}) == len(asked)
+    assert search.live == []
+
+
+def resumed_equals_never_stopped(make: Make, restore: Restore) -> None:
+    """Saved as JSON after a tell or between ask and tell, with a failure and a stranger in its history."""
+    for told in (0, 2, TRIALS):
+        for live in (False, True):
+            search = make(MIXED, seed=14)
+            for i in range(told):
+                h = search.ask()
+                search.tell(h, None if i == 1 else score(h))
+            if told == 2:
+                search.tell(CENTRE, 0.7)
+            if live:
+                search.ask()
+            other = restore(json.loads(json.dumps(search.state())))
+            assert other.live == search.live and other.best == search.best and other.state() == search.state()
+            for h in search.live:
+                search.tell(h, score(h))
+                other.tell(h, score(h))
+            assert advance(other, 3) == advance(search, 3)
+
+
+def a_censored_value_never_wins(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=17)
+    asked = advance(search, 4)
+    best = search.best
+    stopped = search.ask()
+    search.tell(stopped, 9.0, censored=True)
+    assert search.best == best and search.live == []
+    assert restore(json.loads(json.dumps(search.state()))).best == best
+    assert len({PLANE.key(h) for h in asked + advance(search, 4)}) == 8
+    search.tell(stopped, 9.0)
+    assert search.best == (stopped, 9.0), "it was run again, to the end"
+
+
+def workers_may_come_and_go(make: Make, restore: Restore) -> None:
+    search = make(PLANE, seed=15)
+    assert search.workers == 1
+    first = search.ask()
+    assert search.ask() is None
+    search.workers = 3
+    others = [search.ask(), search.ask()]
+    assert None not in others and search.ask() is None
+    search.workers = 2
+    search.tell(first, 0.5)
+    assert search.ask() is None, "two are live still"
+    other = restore(json.loads(json.dumps(search.state())))
+    assert other.workers == 2 and other.live == others
+    with pytest.raises(ValueError, match="workers 0"):
+        make(PLANE, seed=15, workers=0)
+
+
+def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
+    whole = advance(make(MIXED, seed=16), TRIALS, lambda h: score(h) if h["batch_size"] > 16 else None)
+    for done in (0, 1, 8):
+        search = make(MIXED, seed=16)
+        search.recall([Told(h, score(h) if h["batch_size"] > 16 else None) for h in whole[:done]])
+        asked = advance(search, 2, lambda h: score(h) if h["batch_size"] > 16 else None)
+        other = restore(json.loads(json.dumps(search.state())))
+        asked += advance(other, TRIALS - done - 2, lambda h: score(h) if h["batch_size"] > 16 else None)
+        assert asked == whole[done:]
+
+
+LAWS = [
+    obeys_the_protocol,
+    asks_inside_the_space,
+    asking_is_not_telling,
+    knows_the_best,
+    is_its_own_copy,
+    failures_never_stall,
+    now_and_then_a_failure,
+    a_second_report_replaces_the_first,
+    adopts_what_it_never_asked_for,
+    refuses_what_lies_outside,
+    begins_at_the_start,
+    the_seed_decides,
+    asks_for_nothing_twice,
+    several_at_a_time,
+    resumed_equals_never_stopped,
+    a_censored_value_never_wins,
+    workers_may_come_and_go,
+    goes_on_where_an_earlier_run_stopped,
+]

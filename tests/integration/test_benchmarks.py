@@ -1,0 +1,163 @@
+"""The benchmark's trainers train what ours does, and its tables have the rows that were asked for. Nothing is timed."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
+
+import training as benchmark
+from reference_trainer import ReferenceTrainer, build_loss
+from stacked_trainer import StackedTrainer
+from trainables.training.assembly import build_model, loss_terms
+from trainables.training.setups import find_setup
+from trainables.data.augmentation import normalise
+
+CPU = torch.device("cpu")
+H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 8}
+HS = [H, {"Lambda_p": 1.0, "Lambda_e": 0.1, "batch_size": 8}, {"Lambda_p": 0.05, "Lambda_e": 4.0, "batch_size": 8}]
+SMALL_SSL = find_setup("tinyimagenet", "small")
+CASES = {
+    "small_conv": replace(benchmark.CASES["small_conv"], classes=12, per_class=5),
+    "resnet18": replace(benchmark.CASES["resnet18"], setup=replace(benchmark.CASES["resnet18"].setup, image_size=32), classes=12, per_class=5),
+    "resnet32": replace(benchmark.CASES["resnet32"], setup=replace(SMALL_SSL, network="resnet32", image_size=16), classes=4, per_class=12),
+}
+COMMAND = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--cases", "small_conv", "--workers", "0"]
+
+
+def sgd(model, images, labels, h, setup):
+    """One step as the paper has it, on a batch [b, c, h, w]; returns the terms."""
+    positive, entropy = loss_terms(model(images), labels, setup)
+    parameters = list(model.parameters())
+    gradients = torch.autograd.grad(h["Lambda_p"] * positive + h["Lambda_e"] * entropy, parameters)
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients):
+            parameter -= gradient
+    return torch.stack((positive, entropy)).detach()
+
+
+def differences(images, others):
+    """Largest difference of a pixel, [n, m], of images [n, c, h, w] and others [m, c, h, w]."""
+    return (images[:, None] - others).abs().flatten(2).amax(2)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_reference_trains_the_same_network_on_the_same_loss(case):
+    """In float64, on the reference's batches; its NTXentLoss adds 1e-10 or so inside the logarithm."""
+    data = benchmark.made_up(case, CPU)
+    trainer = ReferenceTrainer(case.setup, *data.train, H, seed=3, device=CPU, workers=0)
+    trainer.model.double()
+    ours = build_model(case.setup, data, 3).double().train()
+    for _ in range(2):
+        images, labels = next(trainer.batches)
+        assert images.shape == (8, case.channels, case.setup.image_size, case.setup.image_size) and len(labels.unique()) == 4
+        sgd(ours, images.double(), labels, H, case.setup)
+        trainer.update(images.double(), labels)
+    theirs = dict(trainer.model.named_parameters())
+    for name, parameter in ours.named_parameters():
+        other = theirs[name.replace("trunk.", "0.", 1).replace("head.", "1.", 1)]
+        torch.testing.assert_close(parameter, other, rtol=1e-6, atol=1e-8, msg=lambda text: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("name", ["small_conv", "resnet18"])
+def test_the_reference_feeds_the_images_that_ours_does(name):
+    """From its workers: four classes a batch, two different images of each, in the scale of the networks."""
+    data = benchmark.made_up(CASES[name], CPU)
+    trainer = ReferenceTrainer(CASES[name].setup, *data.train, H, seed=0, device=CPU)
+    images, labels = next(trainer.batches)
+    far = differences(images, normalise(data.train[0]))
+    nearest = far.argmin(1)
+    assert far.amin(1).max() < 1e-6 and len(nearest.unique()) == 8
+    assert torch.equal(data.train[1][nearest], labels) and len(labels.unique()) == 4
+
+
+def test_the_reference_has_two_views_of_every_image():
+    data = benchmark.made_up(CASES["resnet32"], CPU)
+    trainer = ReferenceTrainer(CASES["resnet32"].setup, *data.train, H, seed=0, device=CPU, workers=0)
+    images, labels = next(trainer.batches)
+    assert torch.equal(labels[0::2], labels[1::2]) and len(labels.unique()) == 4
+    assert not torch.equal(images[0::2], images[1::2]) and images.min() >= -1 and images.max() <= 1
+
+
+def test_the_reference_refuses_what_it_was_not_written_for():
+    with pytest.raises(ValueError, match="'cosine'.*margin, euclidean"):
+        build_loss(replace(CASES["small_conv"].setup, distance="cosine"), 1.0, 1.0)
+    with pytest.raises(ValueError, match="'crop'.*'none' and 'simclr'"):
+        setup = replace(CASES["small_conv"].setup, augmentation="crop")
+        ReferenceTrainer(setup, *benchmark.made_up(CASES["small_conv"], CPU).train, H, seed=0, device=CPU)
+
+
+@pytest.mark.parametrize("setup", [CASES["small_conv"].setup, SMALL_SSL], ids=["margin", "self-supervised"])
+def test_stacked_networks_train_as_each_would_alone(setup):
+    """Four steps in float64, buffers included; batches differ from member to member."""
+    case = replace(CASES["small_conv" if setup.task == "dml" else "resnet32"], setup=setup)
+    data = benchmark.made_up(case, CPU)
+    trainer = StackedTrainer(setup, data, HS, device=CPU, dtype=torch.float64)
+    alone = [build_model(setup, data, seed).double().train() for seed in range(len(HS))]
+    for _ in range(4):
+        images, labels = trainer.batch()
+        terms = trainer.update(images, labels)
+        of_each = [sgd(model, images[member], labels[member], HS[member], setup) for member, model in enumerate(alone)]
+        torch.testing.assert_close(terms, torch.stack(of_each), rtol=1e-9, atol=1e-9)
+    for member, model in enumerate(alone):
+        for name, value in model.state_dict().items():
+            stacks = trainer.parameters if name in trainer.parameters else trainer.buffers
+            torch.testing.assert_close(stacks[name][member], value, rtol=1e-9, atol=1e-9, msg=lambda text: f"{member}, {name}: {text}")
+
+
+def test_members_draw_batches_of_their_own():
+    data = benchmark.made_up(CASES["small_conv"], CPU)
+    trainer = StackedTrainer(CASES["small_conv"].setup, data, HS, device=CPU)
+    images, labels = trainer.batch()
+    assert images.shape == (3, 8, 1, 28, 28) and labels.shape == (3, 8)
+    assert all(len(row.unique()) == 4 for row in labels) and len({tuple(row.tolist()) for row in labels}) == 3
+    far = differences(images.flatten(0, 1), normalise(data.train[0]))
+    nearest = far.argmin(1)
+    assert far.amin(1).max() == 0 and all(len(row.unique()) == 8 for row in nearest.view(3, 8))
+    assert torch.equal(data.train[1][nearest], labels.flatten())
+
+
+def test_a_table_has_a_row_for_each_variant_that_can_be_here(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "CASES", CASES)
+    monkeypatch.setattr(benchmark, "REST", 0.0)
+    benchmark.main([*COMMAND, "--repeats", "2", "--variants", "reference", "eager", "graph", "packed-2", "vmap-2"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[2] == "graph: needs a GPU" and said[3].split()[0] == "variant"
+    rows = {line.split()[0]: line.split() for line in said[4:]}
+    assert list(rows) == ["reference", "eager", "packed-2", "vmap-2"]
+    assert rows["reference"][5] == "1.00" and all(float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values())
+
+
+def test_without_pytorch_metric_learning_the_reference_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "CASES", CASES)
+    monkeypatch.setattr(benchmark.importlib.util, "find_spec", lambda name: None)
+    benchmark.main([*COMMAND, "--repeats", "1", "--variants", "reference", "eager"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[2] == "reference: needs pytorch-metric-learning"
+    (row,) = said[4:]
+    assert row.split()[0] == "eager" and row.split()[5] == "-"
+
+
+def test_trials_an_hour_and_the_share_of_the_roof():
+    """Two trainings of 3,000,000 images that begin with 10 s and see 5,990 images/s take 1,011.7 s."""
+    case, two = benchmark.CASES["resnet18"], benchmark.Variant(2, lambda iterations: None)
+    rates = {"reference": [1000.0, 2000.0, 1000.0], "packed-2": [6000.0, 5990.0, 5000.0]}
+    header, row = benchmark.table(case, {"packed-2": (two, 10.0)}, rates, roof=11_980)
+    assert len(header) == len(row)
+    assert row.split() == ["packed-2", "10.00", "5,990", "5,000..6,000", "7.1169", "5.00", "50.0%"]
+
+
+@pytest.mark.parametrize("name", ["packed", "packed-0", "vmap-x", "graphs"])
+def test_unknown_variants_are_refused(name, capsys):
+    with pytest.raises(SystemExit):
+        benchmark.main(["--variants", name])
+    assert f"--variants {name}: reference, eager, graph, packed-T or vmap-T" in capsys.readouterr().err
+
+
+def test_numbers_that_measure_nothing_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        benchmark.main(["--repeats", "0"])
+    assert "--repeats 0: more than 0" in capsys.readouterr().err

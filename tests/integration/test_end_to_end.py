@@ -1,0 +1,201 @@
+"""The main job for real, on a cluster of two nodes: trials, table, picture; more of a study; other searches and experiments.
+
+What may happen to it is in test_faults.py.
+"""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from drivers import COMMAND, cluster, run  # noqa: F401
+from reported import check_figures, reported
+from tune_cd import results
+from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory_modes
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+def asked(folder: Path, study: str, search: str = "cd") -> list[tuple]:
+    """(index, direction, Lambda_p, Lambda_e, score) of a search's rows."""
+    table = results.read(folder, study)
+    rows = table[table["search"] == search]
+    return list(rows[["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score"]].itertuples(index=False, name=None))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(run, tmp_path_factory):
+    """A whole small study: (results folder, what was printed)."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run(folder, "--study", "whole", "--num-samples", "9")
+
+
+def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninterrupted):
+    folder, said = uninterrupted
+    table = results.read(folder)
+    counts = table.groupby("search").size().to_dict()
+    assert counts["cd"] == 9 and all(8 <= counts[average] <= 13 for average in ("separate", "global"))
+    assert set(table["status"]) == {"completed"} and set(table["dataset"]) == {"glyphs"}
+    plain = pd.read_parquet(folder / "trials")
+    assert len(plain) == len(table) and set(plain.columns) == set(results.TRIALS.names)
+    assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
+    assert len(re.findall(r"^\[(cd|separate|global) +\d+/\d+\]", said, re.MULTILINE)) == len(table), "one line a trial"
+    assert len(re.findall(r"^\[(separate|global)\]  exhausted after \d+ trials", said, re.MULTILINE)) == 2
+    best = table.loc[table[table["search"] == "cd"]["val_score"].idxmax()]
+    assert re.search(rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} +{best['test_score']:.4f}", said)
+    assert "best with separate average" in said and "best with global average" in said
+    picture = Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1])
+    assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
+    page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")
+    assert page == (folder / "studies/whole/report.html").read_text(encoding="utf-8") and "Over the separate average" in page and "cd-00000" in page
+
+
+def test_its_figures_and_tables_are_drawn(uninterrupted, tmp_path):
+    said = reported(f"python -m tune_cd.report {uninterrupted[0]} --figures out", tmp_path)
+    check_figures(tmp_path / "out", ["whole"], said)
+
+
+def test_rows_say_everything(uninterrupted):
+    table = results.read(uninterrupted[0])
+    row = table[table["search"] == "cd"].iloc[3]
+    assert (row["trial_index"], row["metric_name"], row["images_seen"], row["task"]) == (3, "r_map", 1280, "dml")
+    assert row["direction"] in ("balance", "joint", "Lambda_p", "Lambda_e")
+    assert row["params"] == {"Lambda_p": row["Lambda_p"], "Lambda_e": row["Lambda_e"]}
+    assert {"test_map_at_r", "positive_similarity", "negative_pairs"} <= set(row["scores"])
+    assert row["positive_term"] > 0 and row["ended_at"] > row["started_at"] and '"torch"' in row["software"] and '"margin": 0.5' in row["config"]
+    curves = results.read_curves(uninterrupted[0])
+    assert curves[curves["trial_id"] == row["trial_id"]]["images_seen"].tolist() == [640, 1280]
+    assert row["val_score"] == curves[curves["trial_id"] == row["trial_id"]]["val_score"].max()
+
+
+def test_the_baselines_stay_on_their_diagonals(uninterrupted):
+    table = results.read(uninterrupted[0])
+    ratio = table["Lambda_e"] / table["Lambda_p"]
+    assert ratio[table["search"] == "separate"].to_numpy() == pytest.approx(1)
+    assert ratio[table["search"] == "global"].to_numpy() == pytest.approx(62)
+
+
+@pytest.mark.parametrize("search", [pytest.param("random", marks=pytest.mark.faults), "tpe"])
+def test_another_search_method_through_the_same_door(run, tmp_path, search):
+    if search == "tpe":
+        pytest.importorskip("optuna", reason="Optuna's methods need the extra `baselines`")
+    run(tmp_path, "--study", "other", "--search", search, "--num-samples", "2", "--no-baseline")
+    run(tmp_path, "--study", "other", "--num-samples", "4", "--resume")
+    rows = asked(tmp_path, "other", search)
+    assert [row[0] for row in rows] == [0, 1, 2, 3] and len({row[2:4] for row in rows}) == 4
+    assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
+
+
+XBM_STUDY = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2", "images_seen=640", "evaluations=1"]
+
+
+def test_the_xbm_experiment_ends_in_its_table(run, tmp_path):
+    """All rows, both schedules in one study; nothing is trained twice, and each choice once more with decay."""
+    said = run(tmp_path, *XBM_STUDY, "--num-samples", "3")
+    table = results.read(tmp_path, "xbm")
+    said_of = table["config"].map(json.loads)
+    table = table.assign(
+        **{name: said_of.map(lambda config, name=name: config[name]) for name in ("memory", "schedule")}
+    )
+    searched = table[table["schedule"] == "constant"]
+    assert searched.groupby("search").size().to_dict() == {
+        "without": 1,
+        "S1": 1,
+        "S2": 1,
+        "without-tuned": 3,
+        "S1-tuned": 3,
+        "S3": 3,
+    }
+    assert dict(zip(searched["search"], searched["memory"])) == {
+        "without": "none", "without-tuned": "none", "S1": "variable", "S1-tuned": "variable",
+        "S2": "fixed", "S3": "fixed",
+    }  # fmt: skip
+    assert not table.duplicated(["memory", "schedule", "Lambda_p", "Lambda_e"]).any()
+    untuned = searched[searched["search"].isin(["without", "S1", "S2"])]
+    assert set(zip(untuned["Lambda_p"], untuned["Lambda_e"])) == {(3.0, 60.0)}
+    assert len({scores["test_r_map"] for scores in untuned["scores"]}) == 3, (
+        "the memory matters, and so does its balance"
+    )
+    for memory, rows in searched.groupby("memory"):
+        best = rows.loc[rows["val_score"].idxmax()]
+        again = table[(table["schedule"] == "plateau") & (table["memory"] == memory)]
+        assert set(zip(again["Lambda_p"], again["Lambda_e"])) == {(3.0, 60.0), (best["Lambda_p"], best["Lambda_e"])}
+    assert (
+        set(table["metric_name"]) == {"recall_at_1"}
+        and (table["val_score"] == table["scores"].map(lambda s: s["val_recall_at_1"])).all()
+    )
+    for label in MEMORY_MODES:
+        for end in ("", SUFFIX):
+            assert re.search(rf"^{label}{end} +[\d.e-]+ +[\d.e-]+ +0\.\d+ +0\.\d+ +0\.\d+ +\d+$", said, re.MULTILINE), (
+                label
+            )
+    for row in MEMORY_TABLE:
+        assert re.search(
+            rf"^\| {re.escape(row)} +\| 0\.\d\d / 0\.\d\d +\| 0\.\d\d / 0\.\d\d +\|", said, re.MULTILINE
+        ), row
+
+
+@pytest.mark.faults
+def test_the_xbm_experiment_resumed_is_as_never_stopped(run, tmp_path):
+    """A choice that changes is trained with decay as well, and the table has its number."""
+    run(tmp_path, *XBM_STUDY, "--num-samples", "1")
+    first = results.read(tmp_path, "xbm")
+    said = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
+    assert "[without]  its setting is in the table already" in said
+    run(tmp_path / "whole", *XBM_STUDY, "--num-samples", "4")
+    tables = [results.read(folder, "xbm") for folder in (tmp_path, tmp_path / "whole")]
+    for name in ("without-tuned", "S1-tuned", "S3"):
+        assert asked(tmp_path / "whole", "xbm", name) == asked(tmp_path, "xbm", name)
+    assert memory_modes(tables[0]).equals(memory_modes(tables[1])) and len(tables[0]) >= len(tables[1])
+    assert set(first["trial_id"]) <= set(tables[0]["trial_id"])
+    again = run(tmp_path, *XBM_STUDY, "--num-samples", "4", "--resume")
+    assert len(re.findall(r"its setting is in the table already", again)) == 9 and len(
+        results.read(tmp_path, "xbm")
+    ) == len(tables[0])
+
+
+def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path, monkeypatch):
+    (tmp_path / "mynets.py").write_text(
+        "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 32))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    trunk = importlib.import_module("mynets").flat(1, 28)
+    torch.save(torch.nn.ModuleDict({"trunk": trunk}).state_dict(), tmp_path / "mine.pt")
+    command = [*COMMAND, "network=mynets:flat", "--weights", "mine.pt", "--results", "r", "--study", "own", "--num-samples", "2", "--no-baseline", "--address", "local"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    table = results.read(tmp_path / "r")
+    config = json.loads(table["config"].iloc[0])
+    assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
+
+
+@pytest.mark.faults
+def test_more_trials_for_a_finished_study(run, uninterrupted, tmp_path):
+    run(tmp_path, "--study", "grown", "--num-samples", "4", "--no-baseline")
+    run(tmp_path, "--study", "grown", "--num-samples", "9", "--no-baseline", "--resume")
+    assert asked(tmp_path, "grown") == asked(uninterrupted[0], "whole")
+
+
+@pytest.mark.faults
+def test_two_workers_train_two_at_a_time(run, tmp_path):
+    said = run(tmp_path, "--study", "two", "--num-samples", "8", "--search", "cd-paper", "--no-baseline", "--workers", "2", "--cpus-per-trial", "1")
+    table = results.read(tmp_path, "two").sort_values("started_at")
+    assert "2 at a time" in said and len(table) == 8 and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
+    assert (table["started_at"].to_numpy()[1:] < table["ended_at"].to_numpy()[:-1]).any(), "two ran at the same time"
+
+
+def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
+    command = [*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
+
+
+def test_a_dry_run_says_what_would_be_trained(run, tmp_path):
+    said = run(tmp_path, "--study", "dry", "--dry-run")
+    assert "20 cd + up to 12 separate + up to 11 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()

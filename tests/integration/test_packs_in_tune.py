@@ -1,0 +1,82 @@
+"""Packs and replicates in real Tune runs: rows, failures, the driver's death."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ray import tune
+
+from drivers import COMMAND, cluster, run  # noqa: F401
+from tune_cd import CoordinateDescentSearch, PackedSearch, ResultsCallback, results
+from tune_cd.tune.packed import PACK
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+def trained_once(folder: Path, study: str):
+    table = results.read(folder, study)
+    assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
+    return table
+
+
+def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
+    argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline", "--set", "images_seen=640"]
+    said = run(tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune"))
+    packed = trained_once(tmp_path, "packed")
+    assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2
+    run(tmp_path, *argv, "--study", "single", "--cpus-per-trial", "1")
+    single = results.read(tmp_path, "single")
+    told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]
+    assert packed[told].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"
+
+
+@pytest.mark.faults
+def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):  # noqa: F811
+    argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline", "--address", cluster.address]
+    with subprocess.Popen([*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.glob("trials/cut/*.parquet"))) < 3:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.kill()
+    kept = results.read(tmp_path, "cut")
+    said = run(tmp_path, *argv, "--resume")
+    table = trained_once(tmp_path, "cut")
+    assert len(table) == 6 and (table.groupby("trial_index")["seed"].apply(sorted).map(tuple) == (0, 1)).all()
+    again = table.set_index("trial_id").loc[kept["trial_id"]].reset_index()
+    assert again["started_at"].tolist() == kept["started_at"].tolist(), "rows of the first run stand"
+    assert "means over 2 seeds; 6 trials" in said and " ±0.0" in said
+    run(tmp_path / "whole", *argv)
+    told = ["trial_id", "params", "seed", "val_score"]
+    assert results.read(tmp_path / "whole", "cut")[told].to_dict() == table[told].to_dict(), "the course it would have taken"
+
+
+class TwoOfThree(tune.Trainable):
+    """Trains a pack of quadratics; one member ends early, then the trial fails."""
+
+    def setup(self, config):
+        self.config = config
+
+    def step(self):
+        if self.training_iteration == 1:
+            raise RuntimeError("the machine is gone")
+        told = {str(place): {"acc": -((member["lr"] - 0.1) ** 2)} for place, member in enumerate(self.config[PACK])}
+        told["1"]["done"] = True
+        return {PACK: told, "acc": max(member["acc"] for member in told.values())}
+
+
+def test_a_users_pack_that_fails_has_a_row_each(ray_session, tmp_path):
+    points = [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}]
+    inner = CoordinateDescentSearch(metric="acc", mode="max", points_to_evaluate=points, workers=3)
+    inner.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-4, 1.0)})
+    tune.Tuner(
+        TwoOfThree, param_space={"epochs": 2},
+        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=1, search_alg=PackedSearch(inner, 3, metric="acc", mode="max")),
+        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[ResultsCallback(tmp_path / "r", "mine", metric="acc")]),
+    ).fit()  # fmt: skip
+    table = results.read(tmp_path / "r", "mine")
+    assert table["params"].tolist() == points and table["trial_id"].is_unique
+    assert table["status"].tolist() == ["failed", "completed", "failed"], "one was done before, as the search was told"
+    assert "the machine is gone" in table["error"][0] and table["val_score"][1] == pytest.approx(-0.01)
+    assert '"epochs": 2' in table["config"][0]

@@ -1,0 +1,599 @@
+"""What comes from elsewhere (archives, images, pickles, tables, names) harms nothing, and what is secret is neither stored nor said."""
+
+import ast
+import io
+import json
+import os
+import pickle
+import random
+import re
+import struct
+import subprocess
+import tarfile
+import tracemalloc
+import zipfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datafiles import encoded, load_omniglot, omniglot_files, write_zip
+from test_results import evaluation, full
+from webserver import Page, serve
+
+from trainables.training import checkpoint
+from trainables.datasets import cache, data_roots, download, ground_truth, landmarks, revisited, untar
+from trainables.datasets.ground_truth import load_ground_truth
+from trainables.datasets.source import Source, decode_image
+from trainables.datasets.structure import UndecodableImage
+from trainables.models.networks import check_network
+from tune_cd import results
+from tune_cd.results import provenance
+from tune_cd.results.__main__ import main as results_command
+from tune_cd.run import preflight
+from tune_cd.run.__main__ import main as run_command
+from tune_cd.run.options import parse
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+ROOT = Path(__file__).parents[2]
+MB = 2**20
+SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
+
+
+@contextmanager
+def memory_below(limit: int):
+    """What runs in it takes no more bytes of Python's memory at any moment."""
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < limit, f"{peak / MB:.0f} MB"
+
+
+class Harm:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+# --- no loader of code
+
+
+LOADERS = {"eval", "exec", "compile", "__import__"}
+METHODS = {"extractall", "extract", "unpack_archive", "read_pickle", "unsafe_load", "system", "popen", "literal_eval"}
+MODULES = {"joblib", "dill", "cloudpickle", "shelve", "marshal"}
+
+
+def loaders(path: Path) -> list[str]:
+    """Calls in a source file that run, or write to a place of its own choice, what a file says."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [f"{node.lineno}: import {name}" for name in names if name.split(".")[0] in MODULES]
+        if not isinstance(node, ast.Call):
+            continue
+        name, options = ast.unparse(node.func), {option.arg: ast.unparse(option.value) for option in node.keywords}
+        module, _, last = name.rpartition(".")
+        refused = (
+            name in LOADERS
+            or (module and last in METHODS)
+            or (module in ("pickle", "_pickle") and last in ("load", "loads", "Unpickler"))
+            or (name == "torch.load" and options.get("weights_only") != "True")
+            or (name == "yaml.load")
+            or options.get("allow_pickle", "False") != "False"
+            or options.get("shell", "False") != "False"
+        )
+        found += [f"{node.lineno}: {name}"] if refused else []
+    return found
+
+
+def test_no_file_of_the_packages_loads_code():
+    sources = [path for package in ("tune_cd", "trainables") for path in (ROOT / package).rglob("*.py")]
+    assert len(sources) > 60
+    assert {str(path): found for path in sources if (found := loaders(path))} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.load(f)", "torch.load(f, weights_only=False)", "np.load(f, allow_pickle=True)", "pickle.loads(b)", "pickle.Unpickler(f).load()",
+        "pd.read_pickle(f)", "yaml.load(f)", "eval(text)", "archive.extractall(folder)", "subprocess.run(c, shell=True)", "import joblib",
+    ],
+)  # fmt: skip
+def test_the_search_for_loaders_of_code_finds_them(tmp_path, line):
+    (tmp_path / "a.py").write_text(line)
+    assert len(loaders(tmp_path / "a.py")) == 1
+
+
+# --- zip archives
+
+
+def read_member(path: Path, name: str = "images_background/Greek/character01/0001_01.png") -> bytes:
+    with Source((path,), re.compile(r"\.png$")).reader() as read:
+        return read(name)
+
+
+def write_member(path: Path, data: bytes, compression: int, claimed: int | None = None) -> Path:
+    """A zip with one image, whose size is said to be `claimed`."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("images_background/Greek/character01/0001_01.png", data)
+        info = archive.infolist()[0]
+        if claimed is not None:
+            info.file_size, info.CRC = claimed, zlib.crc32(data[:claimed])
+    return path
+
+
+def test_a_zip_member_inflates_to_no_more_than_it_claims(tmp_path):
+    path = write_member(tmp_path / "bomb.zip", bytes(100 * MB), zipfile.ZIP_DEFLATED, claimed=1000)
+    assert path.stat().st_size < MB
+    with memory_below(5 * MB):
+        assert read_member(path) == bytes(1000)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_cannot_be_bounded_is_refused(tmp_path, compression):
+    path = write_member(tmp_path / "bomb.zip", bytes(20 * MB), compression, claimed=1000)
+    with memory_below(5 * MB), pytest.raises(UndecodableImage, match="0001_01.png: .*deflate"):
+        read_member(path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("size", [0, 1, 5000, 3 * MB])
+def test_members_are_read_whole(tmp_path, compression, size):
+    data = random.Random(size).randbytes(size)
+    assert read_member(write_member(tmp_path / "a.zip", data, compression)) == data
+
+
+def test_a_link_in_a_zip_leads_nowhere(tmp_path):
+    path = tmp_path / "link.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        link = zipfile.ZipInfo("images_background/Greek/character01/0001_01.png")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, str(tmp_path / "photo.png"))
+    (tmp_path / "photo.png").write_bytes(b"private")
+    assert read_member(path) == str(tmp_path / "photo.png").encode()
+
+
+def test_only_regular_files_of_a_folder_are_read(tmp_path):
+    """A pipe would be waited for without end, a device read without end."""
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "zero.png").symlink_to("/dev/zero")
+    (tmp_path / "elsewhere.png").symlink_to(tmp_path / "a.png")
+    (tmp_path / "a.png").write_bytes(b"a")
+    assert {Path(name).name for name in Source((tmp_path,), re.compile(r"\.png$")).members} == {"a.png", "elsewhere.png"}
+
+
+# --- tar archives
+
+
+def write_tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        for info, data in members:
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def test_tar_members_stay_in_their_folder(tmp_path):
+    """A link is not made, so nothing is written through it; of a path only the name counts."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "private.jpg").write_bytes(b"private")
+    (tmp_path / "in").mkdir()
+    for hostile in (member("a.jpg", tarfile.LNKTYPE, "../outside/private.jpg"), member("d", tarfile.SYMTYPE, str(outside)), member("/../../b.jpg")):
+        archive = write_tar(tmp_path / "in" / "bad.tgz", (hostile, b""), (member("a.jpg"), b"A"), (member("b.jpg"), b"B"))
+        with pytest.raises(ValueError, match="bad.tgz: .*(outside|absolute)"):
+            untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
+    archive = write_tar(
+        tmp_path / "in" / "odd.tgz", (member("d", tarfile.SYMTYPE, "e"), b""), (member("d/a.jpg"), b"A"), (member("/b.jpg"), b"B"),
+        (member("c.jpg", tarfile.LNKTYPE, "d/a.jpg"), b""), (member("a.jpg/x"), b"no"),
+    )  # fmt: skip
+    untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
+    assert {file.name: file.read_bytes() for file in (tmp_path / "in" / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
+    assert sorted(path.name for path in outside.iterdir()) == ["private.jpg"] and (outside / "private.jpg").read_bytes() == b"private"
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_headers_of_a_tar_archive_are_bounded(tmp_path, monkeypatch, kind, first):
+    """tarfile reads them into memory, as long as they say they are."""
+    monkeypatch.setattr(untar, "MAX_MEMBER_BYTES", 2 * MB)
+    before = [] if first else [(member("z.jpg"), b"Z")]
+    archive = write_tar(tmp_path / "bomb.tgz", *before, (member("x", kind), bytes(40 * MB)), (member("a.jpg"), b"A"))
+    for read in (lambda: untar.check_complete(archive), lambda: untar.extract([archive], tmp_path / "jpg", {"a.jpg"})):
+        with memory_below(8 * MB), pytest.raises(ValueError, match="bomb.tgz.* 2,097,152 bytes"):
+            read()
+    assert not (tmp_path / "jpg").exists()
+
+
+def test_all_of_a_tar_archive_is_bounded(tmp_path, monkeypatch):
+    archive = write_tar(tmp_path / "bomb.tgz", *((member(f"{k}.jpg"), bytes(MB)) for k in range(4)))
+    names = {f"{k}.jpg" for k in range(4)}
+    for limit in ("MAX_ARCHIVE_BYTES", 3 * MB), ("MAX_MEMBERS", 3):
+        with monkeypatch.context() as patch:
+            patch.setattr(untar, *limit)
+            for read in (lambda: untar.check_complete(archive), lambda: untar.extract([archive], tmp_path / "jpg", names)):
+                with pytest.raises(ValueError, match=f"bomb.tgz.* {limit[1]:,} "):
+                    read()
+    untar.extract([archive], tmp_path / "jpg", names)
+    assert {path.name for path in (tmp_path / "jpg").iterdir()} == names
+
+
+def test_a_hole_that_is_said_to_be_large_fills_no_disk(tmp_path):
+    """A sparse member of 1 kB stands for as many zeros as it likes."""
+    sparse = member("a.jpg")
+    sparse.pax_headers = {"GNU.sparse.size": str(60 * MB), "GNU.sparse.map": f"{60 * MB},0", "GNU.sparse.name": "a.jpg"}
+    archive = write_tar(tmp_path / "sparse.tgz", (sparse, b""))
+    with pytest.raises(ValueError, match="1 images are in no archive .*: a.jpg"):
+        untar.extract([archive], tmp_path / "jpg", {"a.jpg"})
+
+
+# --- images
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A PNG of 57 bytes that claims so many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
+
+
+def jpeg_of(width: int, height: int) -> bytes:
+    small = encoded(np.zeros((8, 8, 3), dtype=np.uint8), "JPEG")
+    at = small.index(b"\xff\xc0") + 5
+    return small[:at] + struct.pack(">HH", height, width) + small[at + 4 :]
+
+
+@pytest.mark.filterwarnings("ignore:Image size")
+@pytest.mark.parametrize("side", [8_001, 10_000, 60_000])
+def test_an_image_bomb_is_not_decoded(tmp_path, side):
+    for data in (png_of(side, side), jpeg_of(side, side)):
+        with pytest.raises(UndecodableImage, match="pixels"):
+            decode_image(data, "RGB", 28)
+    (tmp_path / "bomb.jpg").write_bytes(jpeg_of(side, side))
+    with pytest.raises(ValueError, match="bomb.jpg: .*pixels"):
+        revisited._decode(tmp_path / "bomb.jpg", None, 64)
+
+
+# --- pickles and arrays
+
+
+def truth_file(tmp_path: Path, **changed) -> Path:
+    entry = {"bbx": [0, 0, 9, 9], "easy": [0], "hard": [1], "junk": [2]}
+    content = {"imlist": ["a", "b", "c"], "qimlist": ["q"], "gnd": [entry | changed.pop("entry", {})]} | changed
+    (tmp_path / "gnd.pkl").write_bytes(pickle.dumps(content))
+    return tmp_path / "gnd.pkl"
+
+
+def nested(levels: int, content) -> list:
+    """A list of 2 to the power of `levels` times the content, in a pickle of some bytes a level."""
+    for _ in range(levels):
+        content = [content, content]
+    return content
+
+
+@pytest.mark.parametrize("content", [b"\x80\x02Nr\xff\xff\x7f\x00.", b"Np8388607\n.", b"\x80\x05\x96" + struct.pack("<Q", 100 * MB) + b"a."])
+def test_a_ground_truth_gets_no_memory_for_what_it_only_names(tmp_path, content):
+    (tmp_path / "gnd.pkl").write_bytes(content)
+    with memory_below(20 * MB), pytest.raises(ValueError, match="gnd.pkl"):
+        load_ground_truth(tmp_path / "gnd.pkl")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"entry": {"hard": nested(20, 1)}}, {"entry": {"bbx": nested(20, 1)}}, {"imlist": ["a", nested(20, "b")]}, {"imlist": nested(20, "b")},
+        {"entry": {"easy": nested(20, "b")}}, {"gnd": nested(20, "b")},
+    ],
+)  # fmt: skip
+def test_a_ground_truth_of_lists_in_lists_is_refused_small(tmp_path, changed):
+    path = truth_file(tmp_path, **changed)
+    assert path.stat().st_size < 1000
+    with memory_below(2 * MB), pytest.raises(ValueError, match="gnd.pkl") as refused:
+        load_ground_truth(path)
+    assert len(str(refused.value)) < 1000
+
+
+def test_a_ground_truth_of_too_many_pairs_is_refused(tmp_path, monkeypatch):
+    """Its queries may share one list of positions in the file, and have one each in memory."""
+    monkeypatch.setattr(ground_truth, "MAX_PAIRS", 250_000)
+    for count in (500, 501):
+        entry = {"bbx": [0, 0, 9, 9], "easy": [], "hard": [], "junk": np.arange(count)}
+        path = truth_file(tmp_path, imlist=[f"i{k}" for k in range(count)], qimlist=[f"q{k}" for k in range(500)], gnd=[entry] * 500)
+        if count == 500:
+            assert len(load_ground_truth(path).relevant) == 500
+        else:
+            with pytest.raises(ValueError, match="500 queries of 501 images"):
+                load_ground_truth(path)
+
+
+@pytest.mark.parametrize("changed", [{"entry": {"bbx": [0, 0, 10**400, 9]}}, {"imlist": np.array("a")}, {"entry": {"hard": None}}])
+def test_odd_values_of_a_ground_truth_are_named(tmp_path, changed):
+    with pytest.raises(ValueError, match="gnd.pkl: "):
+        load_ground_truth(truth_file(tmp_path, **changed))
+
+
+@pytest.mark.parametrize("kind", ["(", "i4,i4", "(2,2)i4", "O", "V8", "M8[s]", "i4\n", "x" * 1000])
+def test_only_arrays_of_plain_numbers_and_text_are_made(tmp_path, kind):
+    (tmp_path / "gnd.pkl").write_bytes(b"cnumpy\ndtype\n(X" + struct.pack("<I", len(kind)) + kind.encode() + b"tR.")
+    with pytest.raises(ValueError, match="gnd.pkl is refused: it asks for an array of"):
+        load_ground_truth(tmp_path / "gnd.pkl")
+
+
+def test_whatever_the_bytes_a_ground_truth_is_read_or_refused(tmp_path):
+    pick, good = random.Random(0), truth_file(tmp_path, note=np.arange(3.0)).read_bytes()
+    for _ in range(600):
+        bad = bytearray(good)
+        for _ in range(pick.randint(1, 4)):
+            bad[pick.randrange(len(bad))] = pick.choice([pick.randrange(256), *b"cRbio0."])
+        (tmp_path / "gnd.pkl").write_bytes(bad)
+        try:
+            load_ground_truth(tmp_path / "gnd.pkl")
+        except ValueError as error:
+            assert "gnd.pkl" in str(error)
+
+
+def deflated(path: Path) -> Path:
+    """A torch.save file with its members compressed."""
+    content = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(content) as plain, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as small:
+        for info in plain.infolist():
+            small.writestr(info.filename, plain.read(info))
+    return path
+
+
+class Anything:
+    """A training that takes every state."""
+
+    def load_state(self, state) -> None:
+        self.state = state
+
+
+def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
+    """torch.save does not compress, torch.load inflates: 20 kB of file would be 20 MB."""
+    torch.save({"trunk.weight": torch.zeros(5_000_000)}, tmp_path / "bomb.pt")
+    assert deflated(tmp_path / "bomb.pt").stat().st_size < MB
+    assert torch.load(tmp_path / "bomb.pt", weights_only=True)["trunk.weight"].numel() == 5_000_000, "torch itself reads it"
+    with pytest.raises(ValueError, match="bomb.pt.* bytes"):
+        check_network("small_conv", str(tmp_path / "bomb.pt"), channels=3, image_size=32)
+    with pytest.raises(ValueError, match="bomb.pt.* bytes"):
+        checkpoint.load(Anything(), tmp_path / "bomb.pt")
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.parametrize("form", ["zip", "legacy"])
+def test_whatever_the_bytes_a_checkpoint_is_read_or_refused_by_name(tmp_path, form):
+    pick, path = random.Random(0), tmp_path / "training.pt"
+    torch.save({"model": {"a": torch.zeros(3)}, "curve": [1, 2.0, "x"]}, path, _use_new_zipfile_serialization=form == "zip")
+    good = path.read_bytes()
+    for _ in range(300):
+        bad = bytearray(good)
+        for _ in range(pick.randint(1, 4)):
+            bad[pick.randrange(len(bad))] = pick.randrange(256)
+        path.write_bytes(bad)
+        try:
+            checkpoint.load(Anything(), path)
+        except ValueError as error:
+            assert "training.pt" in str(error)
+
+
+@pytest.mark.parametrize("content", ["objects", "pickle"])
+def test_a_pickle_in_the_cache_is_made_again_and_not_run(tmp_path, content, caplog):
+    archive = write_zip(tmp_path / "omniglot.zip", omniglot_files())
+    expected = load_omniglot(archive).train.images.copy()
+    (labels,) = cache.cache_root().rglob("train_labels.npy")
+    harm = Harm(tmp_path / "harmed")
+    if content == "objects":
+        np.save(labels, np.array([harm], dtype=object), allow_pickle=True)
+    else:
+        labels.write_bytes(pickle.dumps(harm))
+    assert np.array_equal(load_omniglot(archive).train.images, expected)
+    assert "is damaged" in caplog.text and not (tmp_path / "harmed").exists()
+
+
+def test_a_pickle_in_the_cache_of_a_benchmark_is_not_run(tmp_path):
+    np.save(tmp_path / "shapes.npy", np.array([Harm(tmp_path / "harmed")], dtype=object), allow_pickle=True)
+    assert revisited._read(tmp_path) is None and not (tmp_path / "harmed").exists()
+
+
+# --- downloads
+
+
+def test_a_download_has_an_end(tmp_path, monkeypatch):
+    """A server that sends without end fills no disk, and nothing is left of it."""
+    monkeypatch.setattr(download, "MAX_BYTES", 50_000)
+    monkeypatch.setattr(download, "CHUNK", 10_000)
+    with serve() as server:
+        server.pages |= {"/file": Page(bytes(50_000)), "/more": Page(bytes(50_001))}
+        assert download.fetch(f"{server.url}/file", tmp_path / "file", verify=lambda path: None).read_bytes() == bytes(50_000)
+        (tmp_path / "file").unlink()
+        with pytest.raises(ValueError, match="/more: .*more than 50,000 bytes"):
+            download.fetch(f"{server.url}/more", tmp_path / "more", verify=lambda path: None)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_redirect_leads_to_no_file_of_this_machine(tmp_path):
+    (tmp_path / "private").write_text("private")
+    with serve() as server:
+        server.pages["/file"] = Page(to=(tmp_path / "private").as_uri())
+        with pytest.raises(ConnectionError):
+            download.fetch(f"{server.url}/file", tmp_path / "got", verify=lambda path: None, attempts=1, backoff=0)
+    assert not (tmp_path / "got").exists()
+
+
+@pytest.mark.parametrize("url", [f"https://user:{SECRET}@127.0.0.1:1/x.zip", f"http://{SECRET}@127.0.0.1:1/x.zip", f"ftp://user:{SECRET}@127.0.0.1:1/x.zip"])
+def test_credentials_in_a_downloads_address_are_refused_and_not_repeated(tmp_path, url, caplog):
+    with pytest.raises(ValueError, match="credentials") as refused:
+        download.fetch(url, tmp_path / "x.zip", sha256="0" * 64, attempts=1)
+    assert SECRET not in str(refused.value) + caplog.text and not list(tmp_path.rglob("*x.zip*"))
+
+
+def test_a_signed_address_that_a_link_leads_to_is_not_written_down(tmp_path):
+    with serve() as server:
+        server.pages["/photo.jpg"] = Page(to=f"/unavailable.png?X-Amz-Signature={SECRET}")
+        server.pages[f"/unavailable.png?X-Amz-Signature={SECRET}"] = Page(b"no photo")
+        answered, reason = landmarks._fetch_image(f"{server.url}/photo.jpg", tmp_path / "a.jpg", 5)
+    assert answered and reason == f"redirected to {server.url}/unavailable.png"
+
+
+# --- secrets
+
+
+URIS = [f"s3://AKIAEXAMPLE:{SECRET}@bucket/data", f"https://user:{SECRET}@host/data.zip", f"https://host/w.pt?X-Amz-Signature={SECRET}", f"gs://{SECRET}@b/x"]
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_a_uri_where_a_path_belongs_is_refused_and_not_repeated(tmp_path, uri, capsys, monkeypatch):
+    """It may hold a secret, which would stand in study.json and in messages. Of data, a URI without one is allowed."""
+
+    def connect(address):
+        raise ConnectionError("the study was not refused")
+
+    monkeypatch.setattr("tune_cd.run.__main__._connect", connect)
+    for option, dataset in (("--data-root", "glyphs"), ("--data-root", "omniglot"), ("--weights", "glyphs")):
+        assert run_command([option, uri, "--dataset", dataset, "--results", str(tmp_path / "results")]) == 2
+    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, uri)
+            with pytest.raises(ValueError, match=f"{name} .*URI") as refused:
+                data_roots() if name == "TUNE_CD_DATA" else cache.cache_root()
+            assert SECRET not in str(refused.value)
+    said = "".join(capsys.readouterr())
+    assert SECRET not in said and said.count("URI") == 3, said
+
+
+def test_a_folder_with_a_colon_in_its_name_is_a_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "s3:" / "bucket"
+    folder.mkdir(parents=True)
+    assert data_roots(folder) == [folder] and data_roots(tmp_path / "12:30" / "x") == [tmp_path / "12:30" / "x"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"endpoint_override=http://key:{SECRET}%40host", f"endpoint_override=http://host/%3Fsig%3D{SECRET}", f"endpoint_override=http://host/?sig={SECRET}",
+        f"region=eu%26endpoint_override%3Dhttp://{SECRET}", f"region=eu%20{SECRET}", f"region=%0a{SECRET}", f"region=eu%23{SECRET}",
+    ],
+)  # fmt: skip
+def test_credentials_hidden_in_a_results_uri_are_refused_and_not_repeated(query, capsys):
+    with pytest.raises(ValueError, match=query.partition("=")[0]) as refused:
+        results.check_location(f"s3://bucket/x?{query}")
+    assert SECRET not in str(refused.value)
+    assert results_command(["list", f"s3://bucket/x?{query}"]) == 2 and SECRET not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "http://127.0.0.1:9000", "https://s3.eu-1.example.com", "http://[::1]:9000", "http://minio_1/"])
+def test_endpoints_are_allowed(endpoint):
+    uri = f"s3://bucket/x?endpoint_override={endpoint}&region=eu-central-1"
+    assert results.check_location(uri) == uri
+
+
+def git(folder: Path, *arguments: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    subprocess.run(["git", "-C", folder, *arguments], env=environment, check=True, capture_output=True)
+
+
+def test_the_commit_tells_nothing_of_the_repository_but_the_commit(tmp_path):
+    git(tmp_path, "init", "-q", "-b", SECRET)
+    git(tmp_path, "remote", "add", "origin", f"https://user:{SECRET}@host/code.git")
+    git(tmp_path, "-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false", "commit", "-q", "--allow-empty", "-m", SECRET)
+    git(tmp_path, "tag", SECRET)
+    assert re.fullmatch(r"[0-9a-f]{40}", provenance.git_commit(tmp_path))
+
+
+def texts_below(folder: Path) -> str:
+    """All that the files of a folder say, the tables' cells and metadata included."""
+    said = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        said.append(path.read_bytes().decode("latin1"))
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            said += [str(table.to_pylist()), str(table.schema.metadata), str([field.metadata for field in table.schema])]
+    return "\n".join([*said, *map(str, folder.rglob("*"))])
+
+
+def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, monkeypatch, capsys):
+    """A study up to its first trial, that trial's row and curve, and every command that shows or changes them."""
+    from tune_cd.run import __main__ as run
+    from tune_cd.run.lock import StudyLock
+    from tune_cd.run.recorder import Recorder
+    from tune_cd.run.resources import Resources
+    from tune_cd.run.study import store_options
+    from tune_cd.run.summary import summarise
+
+    from trainables.training.outcome import Evaluation, Outcome
+
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "WANDB_API_KEY", "HF_TOKEN", "DATABASE_URL"):
+        monkeypatch.setenv(name, SECRET)
+    provenance.software.cache_clear()
+    folder, resources = tmp_path / "results", Resources(cpus=1, gpus=0.0, workers=1)
+    study = preflight.with_form(preflight.check_study(*parse(["--results", str(folder), "--study", "mine"])), "small")
+    store_options(study)
+    run._announce(study, resources)
+    outcome = Outcome("completed", 0.5, 0.4, {"val_r_map": 0.5}, 1.0, 2.0, 640, 640, 1.0, [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})])
+    origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0}
+    config = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64, "seed": 0, "origin": origin}
+    recorder = Recorder(study, study.setup, resources, again=results.read(folder))
+    recorder.save(config, 320, b"state")
+    lock = StudyLock(study.store, study.file("driver.json"))
+    lock.acquire()
+    stored = texts_below(folder)
+    lock.release()
+    assert "driver.json" in stored and "checkpoints" in stored
+    assert recorder.record(config, outcome, {"started_at": None, "device": "cpu", "share": 1.0}) is None
+    print(summarise(study))
+    for command in (["list"], ["show", "mine"], ["show", "mine", "cd-00000"], ["compact"], ["verify"]):
+        assert results_command([command[0], str(folder), *command[1:]]) == 0
+    for name in ("all.csv", "all.json", "all.parquet"):
+        assert results_command(["export", str(folder), "-o", str(folder / name)]) == 0
+    said, stored = "".join(capsys.readouterr()), stored + texts_below(folder)
+    assert "best balance found" in said and "cd-00000" in said and "cd-00000" in stored and "images_seen" in stored
+    assert json.loads((folder / "studies" / "mine" / "study.json").read_text())["options"]["dataset"] == "glyphs"
+    assert SECRET not in said and SECRET not in stored
+
+
+# --- names
+
+
+@pytest.mark.parametrize("name", ["../outside", "..", "a/b", "/etc", "a\\..\\b", "a\0b", "../../outside", "~"])
+def test_no_name_leads_out_of_the_results(tmp_path, name):
+    (tmp_path / "results").mkdir()
+    results.write_trial(tmp_path, full(study="outside"))
+    (tmp_path / "trials").rename(tmp_path / "results" / "outside")
+    before = texts_below(tmp_path)
+    folder = tmp_path / "results"
+    for use in (
+        lambda: results.read(folder, name),
+        lambda: results.read_curves(folder, name),
+        lambda: results.read_trial(folder, name, "t0"),
+        lambda: results.read_trial(folder, "outside", name),
+        lambda: results.compact(folder, name),
+        lambda: results.write_trial(folder, full(study=name)),
+        lambda: results.write_trial(folder, full(trial_id=name)),
+        lambda: results.write_curve(folder, name, "t0", [evaluation()]),
+        lambda: results.write_curve(folder, "outside", name, [evaluation()]),
+        lambda: preflight.check_study(*parse(["--results", str(folder), "--study", name])),
+        lambda: preflight.check_study(*parse(["--results", str(folder), "--study", name, "--resume"])),
+    ):
+        with pytest.raises(ValueError, match="is not allowed"):
+            use()
+    assert texts_below(tmp_path) == before

@@ -1,0 +1,281 @@
+"""M(h) from tables and formulas: what is between the cells, what is refused, and that trials depend on nothing else."""
+
+import json
+import pickle
+from dataclasses import replace
+from itertools import product
+from math import log2
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_results import minimal
+
+from tune_cd import results
+from tune_cd.landscapes.formulas import ASPECT, BATCH_SIZES, FITTED, LANDSCAPES, PRINTED, RANGE, Ridge, fit, random_curve
+from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_table, load
+from tune_cd.results.schema import check_trial
+
+PLANE = LANDSCAPES["omniglot"]
+
+
+def rows(*changes: dict, batch_sizes=(64,), test=True) -> pd.DataFrame:
+    """A 3 x 4 grid of trials per batch size; each of `changes` is {(i, j): fields, ...} for some cells."""
+    table = []
+    for (i, p), (j, e), b in product(enumerate([0.01, 0.1, 1.0]), enumerate([0.001, 0.01, 0.2, 4.0]), batch_sizes):
+        score = float(i * 0.1 + j * j * 0.05 + log2(b) / 100)
+        row = minimal(
+            Lambda_p=p, Lambda_e=e, batch_size=b, params={"Lambda_p": p, "Lambda_e": e, "alpha": p}, status="completed",
+            val_score=score, test_score=score - 0.01 if test else None, trial_id=f"t{i}-{j}-{b}",
+        )  # fmt: skip
+        for change in changes:
+            row |= change.get((i, j), {})
+        table.append(check_trial(row))
+    return pd.DataFrame(table)
+
+
+# Tables -------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_says_what_was_measured_at_its_cells():
+    table = rows()
+    landscape = from_table(table, "grid")
+    for row in table.itertuples():
+        h = {"Lambda_p": row.Lambda_p, "Lambda_e": row.Lambda_e}
+        measured = landscape.measure(h, seed=0)
+        assert (measured.status, measured.duration) == ("completed", 1.0)
+        assert measured.value == pytest.approx(row.val_score) and measured.test == pytest.approx(row.test_score)
+    assert landscape.optimum == {"Lambda_p": 1.0, "Lambda_e": 4.0}
+    assert landscape.high == pytest.approx(0.71) and landscape.low == pytest.approx(0.06)
+
+
+def test_between_cells_it_is_linear_in_the_logarithms():
+    """An oracle in two steps of one dimension each, with numpy's own interpolation."""
+    table, rng = rows(), np.random.default_rng(0)
+    landscape = from_table(table, "grid")
+    values = table.pivot(index="Lambda_p", columns="Lambda_e", values="val_score")
+    for _ in range(50):
+        h = landscape.space.sample(rng)
+        along = [np.interp(log2(h["Lambda_e"]), np.log2(values.columns), row) for row in values.to_numpy()]
+        expected = np.interp(log2(h["Lambda_p"]), np.log2(values.index), along)
+        assert landscape.measure(h, seed=0).value == pytest.approx(expected)
+
+
+def test_batch_sizes_are_allowed_values_and_a_single_one_is_no_axis():
+    landscape = from_table(rows(batch_sizes=(16, 64)), "grid")
+    assert landscape.space.names == ("Lambda_p", "Lambda_e", "batch_size")
+    assert landscape.score({"Lambda_p": 0.1, "Lambda_e": 0.01, "batch_size": 16}) == pytest.approx(0.19 - 0.01)
+    with pytest.raises(ValueError, match=r"batch_size = 32 is not one of \[16, 64\]"):
+        landscape.measure({"Lambda_p": 0.1, "Lambda_e": 0.01, "batch_size": 32}, seed=0)
+    assert from_table(rows(), "grid").space.names == ("Lambda_p", "Lambda_e")
+
+
+def test_it_refuses_to_extrapolate():
+    landscape = from_table(rows(), "grid")
+    with pytest.raises(ValueError, match=r"Lambda_p = 1.01 is outside \[0.01, 1.0\]"):
+        landscape.measure({"Lambda_p": 1.01, "Lambda_e": 0.01}, seed=0)
+    with pytest.raises(ValueError, match="beyond them nothing is known"):
+        landscape.validation(np.array([0.1, 0.0]))
+
+
+def test_it_refuses_holes_and_names_the_first():
+    table = rows({(1, 2): {"status": "failed"}, (2, 0): {"status": "stopped"}})
+    with pytest.raises(ValueError, match=r"'grid' has 2 holes in 12 cells, the first at {'Lambda_p': '0.1', 'Lambda_e': '0.2'}"):
+        from_table(table, "grid")
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"dataset": "other"}, "dataset must be one"),
+    ({"loss": "infonce"}, "loss must be one"),
+    ({"metric_name": "accuracy"}, "metric_name must be one"),
+])  # fmt: skip
+def test_it_refuses_mixed_tables(fields, message):
+    with pytest.raises(ValueError, match=message):
+        from_table(rows({(0, 0): fields}), "grid")
+
+
+def test_it_refuses_tables_without_results_or_axes():
+    table = rows()
+    with pytest.raises(ValueError, match="none of 12 trials completed"):
+        from_table(table.assign(status="failed"), "grid")
+    with pytest.raises(ValueError, match="at least two different values"):
+        from_table(table[table["Lambda_e"] == 4.0], "grid", axes=("Lambda_p", "Lambda_e"))
+    with pytest.raises(ValueError, match="at least two different values"):
+        from_table(table.head(1), "grid")
+
+
+def test_replicates_are_averaged_and_failures_are_not():
+    extra = rows({(0, 0): {"val_score": 0.5}, (0, 1): {"status": "failed", "val_score": None}, (0, 2): {"status": "diverged"}})
+    landscape = from_table(pd.concat([rows(), extra], ignore_index=True), "grid")
+    assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.001}, 0).value == pytest.approx((0.06 + 0.5) / 2)
+    assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.01}, 0).value == pytest.approx(0.11)
+    assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.2}, 0).value == pytest.approx(0.26)
+
+
+def test_divergence_reaches_half_way_to_the_next_cells():
+    landscape = from_table(rows({(2, 3): {"status": "diverged", "val_score": None, "test_score": None}}), "grid")
+    corner, neighbour = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 0.1, "Lambda_e": 4.0}
+    assert landscape.measure(corner, 0).status == "diverged" and landscape.measure(corner, 0).value is None
+    assert np.isnan(landscape.score(corner))
+    assert landscape.measure(neighbour | {"Lambda_p": 0.33}, 0).status == "diverged"
+    assert landscape.measure(neighbour | {"Lambda_p": 0.31}, 0).value == pytest.approx(landscape.score(neighbour) + 0.01)
+    assert landscape.optimum == {"Lambda_p": pytest.approx(0.1), "Lambda_e": 4.0}
+
+
+def test_without_test_scores_the_validation_scores_are_reported():
+    landscape = from_table(rows(test=False), "grid")
+    assert landscape.test is None and landscape.score(landscape.optimum) == pytest.approx(0.71)
+
+
+def test_other_parameters_come_from_the_map():
+    landscape = from_table(rows(), "grid", axes=("alpha", "Lambda_e"))
+    assert landscape.space.names == ("alpha", "Lambda_e")
+    assert landscape.score({"alpha": 0.1, "Lambda_e": 0.2}) == pytest.approx(0.35)
+
+
+def test_a_line_of_trials_is_a_landscape_too():
+    table = rows()
+    landscape = from_table(table[table["Lambda_e"] == 4.0], "grid")
+    assert landscape.space.names == ("Lambda_p",) and landscape.score({"Lambda_p": 10**-1.5}) == pytest.approx(0.55)
+
+
+def test_load_reads_results_folders_and_single_files(tmp_path):
+    table = rows()
+    for row in table.to_dict("records"):
+        results.write_trial(tmp_path / "study", row)
+    table[["Lambda_p", "Lambda_e", "batch_size", "dataset", "task", "loss", "metric_name", "status", "val_score", "test_score"]].to_parquet(tmp_path / "grid.parquet")
+    folder, file = load(tmp_path / "study"), load(tmp_path / "grid.parquet")
+    h = {"Lambda_p": 0.05, "Lambda_e": 0.05}
+    assert (folder.name, file.name) == ("study", "grid")
+    assert folder.score(h) == file.score(h) == from_table(table, "grid").score(h)
+
+
+# Trials -------------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_depends_on_its_configuration_and_seed_alone():
+    landscape = replace(PLANE, noise=0.05, durations="lognormal", failures=0.2)
+    points = [PLANE.space.sample(np.random.default_rng(i)) for i in range(20)]
+    forward = [landscape.measure(h, seed=3) for h in points]
+    again = pickle.loads(pickle.dumps(landscape))
+    assert [again.measure(h, seed=3) for h in reversed(points)] == forward[::-1]
+    assert all(one != landscape.measure(h, seed=4) for one, h in zip(forward, points))
+
+
+def test_noise_is_a_share_of_the_range_and_not_in_what_is_reported():
+    h, narrow = {"Lambda_p": 0.1, "Lambda_e": 0.1}, replace(LANDSCAPES["narrow"], noise=0.05)
+    trials = [narrow.measure(h, seed) for seed in range(2000)]
+    deviations = np.array([trial.value for trial in trials]) - narrow.score(h)
+    assert np.std(deviations) == pytest.approx(0.05 * (0.85 - 0.25), rel=0.05) and abs(np.mean(deviations)) < 0.002
+    assert {trial.test for trial in trials} == {narrow.score(h)}
+
+
+def test_failures_and_durations_do_not_depend_on_each_other_or_on_noise():
+    h = {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    for name in DURATIONS:
+        plain, wild = replace(PLANE, durations=name), replace(PLANE, durations=name, failures=0.3, noise=0.1)
+        durations = [plain.measure(h, seed).duration for seed in range(1000)]
+        assert durations == [wild.measure(h, seed).duration for seed in range(1000)]
+        assert {"equal": 0.0, "lognormal": 0.5, "fourfold": np.log(4) / np.sqrt(12)}[name] == pytest.approx(np.std(np.log(durations)), rel=0.1)
+        if name == "fourfold":
+            assert 0.5 <= min(durations) < 0.52 and 1.95 < max(durations) <= 2
+    failed = [wild.measure(h, seed) for seed in range(1000)]
+    assert 250 < sum(trial.status == "failed" and trial.value is None for trial in failed) < 350
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"noise": -0.1}, "noise -0.1"), ({"noise": float("nan")}, "noise nan"), ({"failures": 1.0}, "failures 1.0"), ({"durations": "long"}, "durations 'long'.*fourfold"),
+])  # fmt: skip
+def test_settings_out_of_range_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        replace(PLANE, **fields)
+
+
+# Formulas -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_the_optimum_is_the_highest_point(name):
+    landscape, rng = LANDSCAPES[name], np.random.default_rng(1)
+    assert landscape.name == name and landscape.space.check(landscape.optimum) == landscape.optimum
+    assert landscape.score(landscape.optimum) == pytest.approx(landscape.high)
+    scores = np.array([landscape.score(landscape.space.sample(rng)) for _ in range(2000)])
+    assert np.nanmax(scores) <= landscape.high and np.nanmin(scores) >= landscape.low
+    assert np.isnan(scores).any() == (name == "cliff")
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_fit_makes_the_constants(name):
+    assert fit(PRINTED[name]) == (pytest.approx(FITTED[name][0], abs=1e-3), pytest.approx(FITTED[name][1], abs=1e-2))
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_fitted_landscapes_have_the_printed_random_row(name):
+    printed, landscape = PRINTED[name], LANDSCAPES[name]
+    curve = random_curve(landscape.validation, 50)
+    assert landscape.optimum == {"Lambda_p": pytest.approx(printed.Lambda_p), "Lambda_e": pytest.approx(printed.Lambda_e)}
+    assert curve[:10].mean() == pytest.approx(printed.auc10, abs=0.005)
+    assert curve[:20].mean() == pytest.approx(printed.auc20, abs=0.005)
+    reached = np.flatnonzero(curve >= 0.95 * landscape.high)
+    assert not len(reached) if printed.n95 is None else abs(reached[0] + 1 - printed.n95) <= 5
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_fit_uses_the_random_row_alone(name):
+    """Not the printed best score, which the fitted peak agrees with all the same."""
+    printed = PRINTED[name]
+    assert fit(replace(printed, best=None)) == fit(replace(printed, best=0.1)) == fit(printed)
+    assert printed.best is None or LANDSCAPES[name].high == pytest.approx(printed.best, abs=0.03)
+
+
+def test_any_aspect_and_angle_can_be_fitted_to_the_random_row():
+    """So the row says nothing of either: its two AUCs are met by round and by long ridges, along A_O's directions and
+    along the axes."""
+    printed = PRINTED["omniglot"]
+    for aspect, angle in ((1.0, 0.0), (4.0, 0.0), (4.0, 45.0), (4.0, -45.0)):
+        peak, width = fit(printed, aspect, angle, cells=50)
+        curve = random_curve(Ridge(printed.centre, peak, width, aspect * width, angle=angle), 20)
+        assert curve[:10].mean() == pytest.approx(printed.auc10, abs=0.005)
+        assert curve.mean() == pytest.approx(printed.auc20, abs=0.005)
+
+
+def test_the_random_curve_is_what_random_search_does():
+    surface, rng = LANDSCAPES["sop"].validation, np.random.default_rng(2)
+    draws = surface(rng.uniform(*np.log2(RANGE), size=(20_000, 20, 2)))
+    assert np.maximum.accumulate(draws, axis=1).mean(0) == pytest.approx(random_curve(surface, 20), abs=0.003)
+
+
+def test_ridges_are_elongated_along_the_joint_direction_and_turn():
+    ridge, angle = Ridge((-3.0, 1.0), 0.8, 4.0, 4.0 * ASPECT), np.radians(20.0)
+    joint, balance = np.array([1.0, 1.0]) / np.sqrt(2), np.array([-1.0, 1.0]) / np.sqrt(2)
+    assert ridge(ridge.centre + 8 * joint) == pytest.approx(0.8 / np.e) == ridge(ridge.centre + 4 * balance)
+    turned = replace(ridge, angle=20.0)
+    crest = np.cos(angle) * joint + np.sin(angle) * balance
+    assert turned(turned.centre + 8 * crest) == pytest.approx(0.8 / np.e)
+    assert turned(turned.centre + 8 * joint) < 0.8 / np.e
+
+
+def test_the_crest_of_the_curved_ridge_leaves_the_line():
+    ridge = LANDSCAPES["curved"].validation
+    joint, balance = np.array([1.0, 1.0]) / np.sqrt(2), np.array([-1.0, 1.0]) / np.sqrt(2)
+    along = ridge.centre - 10 * joint
+    assert ridge(along + ridge.bend * 100 * balance) > 2.5 * ridge(along)
+    assert ridge.bend * 100 == pytest.approx(ridge.s_balance)
+
+
+def test_the_batch_size_matters_little():
+    landscape = LANDSCAPES["batch"]
+    scores = {b: landscape.score(landscape.optimum | {"batch_size": b}) / landscape.high for b in BATCH_SIZES}
+    assert max(scores, key=scores.get) == 64 and min(scores.values()) == scores[512] == pytest.approx(0.914, abs=0.001)
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.parquet")), ids=lambda path: path.stem)
+def test_shipped_grids_are_whole_and_say_how_they_were_made(path):
+    """13 x 13 trainings each, x4 steps over the paper's range."""
+    trials = pd.read_parquet(path)
+    assert len(trials) == 13 * 13 and set(trials["status"]) <= {"completed", "diverged"}
+    assert all(json.loads(config)["images_seen"] > 0 for config in trials["config"])
+    landscape = load(path)
+    assert landscape.score(landscape.optimum) == pytest.approx(trials["test_score"][trials["val_score"].idxmax()])
+    ends = {name: (landscape.space.axes[i].low, landscape.space.axes[i].high) for i, name in enumerate(landscape.space.names)}
+    assert ends == {name: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for name in ("Lambda_p", "Lambda_e")}

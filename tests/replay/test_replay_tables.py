@@ -1,0 +1,263 @@
+"""The paper's tables side by side: printed numbers, what holds and what reverses, and what repeated points are
+worth."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_replay import summary, trajectory
+
+from tune_cd.search.registry import NOTES, OPTIMISERS
+from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.replay import __main__ as command
+from tune_cd.replay import replay, replay_all, simulate
+from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
+from tune_cd.landscapes.find import MEASURED, find
+from tune_cd.replay.paper_tables import TABLES, beside_printed, differences, standing
+from tune_cd.replay.printed import ABLATION as PRINTED_ABLATION
+from tune_cd.replay.printed import COLUMNS, HP_RES, ROWS, printed
+
+PLANE = LANDSCAPES["omniglot"]
+
+
+# Repeated points ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("landscape", ["omniglot", "narrow", "omniglot-242-margin", "batch"])
+@pytest.mark.parametrize("seed", range(3))
+def test_paying_for_repeated_points_is_the_same_search_later(landscape, seed):
+    """Without the repetitions it asks what cd-paper asks, in its order."""
+    shape = find(landscape)
+    charged = simulate(Charged(shape.space, settings="paper", seed=seed), shape, trials=60, seed=seed)
+    free = simulate(CoordinateDescent(shape.space, settings="paper", seed=seed), shape, trials=60, seed=seed)
+    once = list(dict.fromkeys(shape.space.key(trial.h) for trial in charged))
+    assert once == [shape.space.key(trial.h) for trial in free][: len(once)] and len(charged) == 60
+    held = [np.maximum.accumulate([trial.value for trial in trials]) for trials in (charged, free)]
+    assert (held[0] <= held[1]).all(), "never sooner"
+
+
+def test_a_line_that_is_searched_deeper_pays_for_its_first_points_again():
+    start = PLANE.optimum
+    trials = simulate(Charged(PLANE.space, settings="paper", start=start), PLANE, trials=13)
+    positions = [(trial.direction, trial.line_position) for trial in trials[1:]]
+    assert positions[:3] == positions[6:9] and positions[3:6] != positions[9:12], "the budget of 3 is 6 the second time"
+    assert [trial.value for trial in trials[1:4]] == [trial.value for trial in trials[7:10]]
+
+
+def test_it_has_one_worker_and_ends_with_the_search_it_pays_for():
+    with pytest.raises(ValueError, match="workers 2: a search that pays"):
+        Charged(PLANE.space, workers=2)
+    fixed = {"settings": TABLES["ablation"].methods["A_O (3,3) fixed"].keywords["settings"], "start": PLANE.optimum}
+    search = Charged(PLANE.space, **fixed)
+    assert len(simulate(search, PLANE, trials=50)) == 1 + 2 * 3 and search.ask() is None
+    search = Charged(PLANE.space, start=PLANE.optimum, settings="paper")
+    h = search.ask()
+    assert search.ask() is None and search.best is None and search.origin(h).direction == "start"
+    search.tell(h, float("nan"))
+    assert search.best is None and search.ask() is not None
+    with pytest.raises(KeyError, match="not live"):
+        search.origin(h)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PRINTED, *MEASURED])
+def test_repeated_points_hardly_change_what_is_reached_in_20_trials(name):
+    pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_O (3,3) repeats cost")}
+    table = summary(replay_all(pair, [find(name)], range(40), trials=20, processes=1), "A_O (3,3)").set_index("method")
+    assert -0.006 < table.loc["A_O (3,3) repeats cost", "d20"] <= 0
+
+
+# What is printed ----------------------------------------------------------------------------------------------
+
+
+def test_the_printed_numbers_agree_with_each_other():
+    """The paper prints its own search twice: as CD and as A_O (3,3)."""
+    for dataset, rows in PRINTED_ABLATION.items():
+        assert rows["A_O (3,3)"] == HP_RES[dataset]["cd-paper"][1] == max(rows.values())
+    for dataset, rows in HP_RES.items():
+        assert all(rows["cd-paper"][at] >= row[at] for row in rows.values() for at in (0, 1))
+        assert all(rows["cd-paper"][2] <= row[2] for row in rows.values())
+
+
+@pytest.mark.parametrize("cell, number", [
+    (("omniglot", "cd-paper", "n-95"), 7), (("tinyimagenet", "tpe-paper", "n-95"), inf),
+    (("tinyimagenet", "random", "n-95"), inf), (("omniglot", "cmaes", "ΔAUC@20"), None),
+    (("sop", "random", "AUC@20"), 0.63), (("landmarks", "A_O (15,15)", "AUC@20"), 0.55),
+    (("landmarks", "A_O (15,15)", "AUC@10"), None), (("omniglot", "cd", "AUC@20"), None),
+    (("tinyimagenet", "A_I (3,3)", "AUC@20"), None), (("glyphs-margin", "random", "AUC@20"), None),
+])  # fmt: skip
+def test_printed_numbers_by_cell(cell, number):
+    assert printed(*cell) == number
+
+
+# What holds and what reverses ---------------------------------------------------------------------------------
+
+
+def made_up(landscape: str, gains: dict[str, float], spread: float = 0.01):
+    """Eight searches a method, that many hundredths ahead of the reference in pairs of equal seeds."""
+    searches = []
+    for method, gain in {"A_O (3,3)": 0.0, **gains}.items():
+        for seed in range(8):
+            level = 0.5 + 0.1 * seed / 8 + gain + (spread * (-1) ** seed if method != "A_O (3,3)" else 0.0)
+            searches.append(replace(trajectory(method, seed, [level] * 20), landscape=landscape))
+    return searches
+
+
+def test_the_words_follow_from_paired_differences_alone():
+    numbers = summary(
+        made_up("omniglot", {"A_I (3,3)": -0.08, "A_O (3,3) local": 0.04})
+        + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "A_O (3,3) local": 0.001}),
+        "A_O (3,3)",
+    )
+    standings = {
+        (row.landscape, row.method): standing(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"
+    }
+    assert standings == {
+        ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "A_O (3,3) local"): "ahead",
+        ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "A_O (3,3) local"): "level",
+    }  # fmt: skip
+    sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index(
+        "method"
+    )
+    assert [standing(row) for row in sure.itertuples()][1:] == ["level", "behind"], (
+        "however sure, two digits do not show 0.004"
+    )
+    table = differences(numbers, TABLES["ablation"])
+    assert table["the paper's order"].tolist() == [
+        "-",
+        "holds: omniglot; reverses: glyphs-margin",
+        "level: glyphs-margin; ahead: omniglot",
+    ]  # the last is no row of the paper: nothing of it holds there
+    assert (
+        table.loc["A_I (3,3)", "omniglot"] == "-0.080 ±0.009 [-0.08]"
+        and table.loc["A_I (3,3)", "glyphs-margin"] == "+0.060 ±0.009"
+    )
+    turned = summary(made_up("omniglot", {"A_I (3,3)": +0.08}), "A_O (3,3)")
+    assert differences(turned, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"] == "reverses: omniglot"
+
+
+def test_cells_stand_beside_the_printed_numbers():
+    numbers = summary(made_up("sop", {"A_I (3,3)": -0.01}) + made_up("mine", {}), "A_O (3,3)")
+    table = beside_printed(numbers, "AUC@20")
+    assert table.loc["A_I (3,3)", "sop"].endswith("[0.65]") and table.loc["A_I (3,3)", "mine"] == ""
+    assert "[" not in table.loc["A_O (3,3)", "mine"] and table.index.name == "AUC@20"
+
+
+@pytest.mark.slow
+def test_the_ablation_reverses_on_the_measured_margin_grids():
+    """A_I is ahead of A_O there, level on the InfoNCE grid, and behind on every fitted ridge: the printed order is one
+    of smooth ridges."""
+    pair = {row: ABLATION[row] for row in ("A_O (3,3)", "A_I (3,3)")}
+    landscapes = [find(name) for name in (*PRINTED, *MEASURED)]
+    numbers = summary(replay_all(pair, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
+    said = differences(numbers, TABLES["ablation"]).loc["A_I (3,3)", "the paper's order"]
+    assert (
+        said == f"holds: {', '.join(PRINTED)}; open: omniglot-242-infonce; reverses: glyphs-margin, omniglot-242-margin"
+    )
+
+
+@pytest.mark.slow
+def test_the_papers_search_is_about_random_on_the_measured_margin_grids():
+    pair = {name: OPTIMISERS[name] for name in ("random", "cd-paper")}
+    table = summary(replay_all(pair, [find(name) for name in MEASURED], range(80), trials=20, processes=1), "cd-paper")
+    rows = table[table["method"] == "random"].set_index("landscape")
+    margin = rows.loc[["glyphs-margin", "omniglot-242-margin"]]
+    assert (margin["d20"] + margin["d20_ci"] > 0).all(), "random is not behind"
+    assert (margin["d20"].abs() < 0.05).all() and rows.loc["omniglot-242-infonce", "d20"] < 0
+
+
+# The command --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_has_printed_numbers_differences_and_notes(capsys):
+    asked = "--table ablation --landscapes sop glyphs-margin --trajectories 2 --trials 8 --processes 1"
+    assert command.main(asked.split()) == 0
+    parts = capsys.readouterr().out.strip().split("\n\n")
+    assert parts[0] == "## tab:ablation" and "2 on sop glyphs-margin" in parts[1]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in parts[2].splitlines()]
+    assert cells[0] == ["AUC@20", "sop", "glyphs-margin"] and [row[0] for row in cells[2:]] == list(ABLATION)
+    gaps = [[cell.strip() for cell in line.split("|")[1:-1]] for line in parts[3].splitlines()]
+    assert gaps[0] == ["AUC@20 less A_O (3,3)", "sop", "glyphs-margin", "the paper's order"]
+    assert NOTES["cd-paper"] in parts[4] and '"repeats cost" it does' in parts[4]
+    assert command.main([*asked.split(), "--start", "near:4"]) == 0
+    assert "began at near:4, the paper's began blind" in capsys.readouterr().out and "began blind" not in parts[1]
+
+
+def test_hp_res_has_all_the_papers_rows_in_all_its_columns(capsys):
+    pytest.importorskip("optuna")
+    assert (
+        command.main("--table hp_res --landscapes tinyimagenet --trajectories 2 --trials 5 --processes 1".split()) == 0
+    )
+    parts = capsys.readouterr().out.strip().split("\n\n")
+    assert [part.split("|")[1].strip() for part in parts[2:5]] == list(COLUMNS)
+    for part, at in zip(parts[2:5], range(3)):
+        rows = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in part.splitlines()[2:]}
+        assert list(rows) == ["random", "tpe-paper", "cmaes", "cd-paper", "cd-local", "cd"]
+        assert rows["cd-paper"].endswith(("[0.19]", "[0.22]", "[27]")[at]) and rows["cmaes"].endswith(
+            ("[0.17]", "[0.19]", "[>50]")[at]
+        )
+    assert all(note in parts[-1] for note in NOTES.values())
+
+
+def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are_free(capsys):
+    few = "--landscapes sop --trajectories 1 --trials 2 --processes 1"
+    for asked, free in (
+        ("--methods cd-paper", True),
+        ("--methods random cd-local", True),
+        ("--ablation", True),
+        ("--methods random cd", False),
+    ):
+        assert command.main(f"{few} {asked}".split()) == 0
+        assert ("repeated points" in capsys.readouterr().out) == free
+    assert command.main("--benchmark ablation-3d --trajectories 1 --processes 1".split()) == 0
+    assert NOTES["cd-paper"] in capsys.readouterr().out
+    assert notes_of(["random", "cd"]) == [] and notes_of(ABLATION_3D) == [NOTES["cd-paper"]]
+
+
+def test_the_ablation_still_runs_with_several_workers(capsys):
+    """Without the row of the search that has one worker."""
+    assert (
+        command.main("--ablation --landscapes sop --trajectories 1 --trials 4 --workers 2 --processes 1".split()) == 0
+    )
+    printed_rows = capsys.readouterr().out
+    assert "A_O (3,3) rev" in printed_rows and "repeats cost" not in printed_rows
+
+
+@pytest.mark.parametrize("options, message", [
+    ("--table hp_res --ablation", "--ablation and --table: one of them"),
+    ("--table fits --figure x --benchmark paper", "--table and --figure and --benchmark"),
+    ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
+    ("--table ablation --landscapes batch", r"on \['batch'\]"),
+    ("--table ablation --start conventional", "has one trajectory from there"),
+    ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
+    ("--table fits --landscapes narrow", "dataset 'narrow'"),
+    ("--table fits --results out", "--results: neither"), ("--figure x --results out", "--results: neither"),
+    ("--table fits --trajectories 0", "--trajectories 0"),
+])  # fmt: skip
+def test_options_that_do_not_fit_are_refused(capsys, options, message):
+    assert command.main([*options.split(), "--processes", "1"]) == 2
+    assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
+
+
+def test_all_rows_of_the_paper_are_variants_that_there_are():
+    assert ROWS == tuple(ABLATION)[: len(ROWS)] and set(TABLES["ablation"].claimed) < set(ABLATION)
+    for name, make in ABLATION.items():
+        search = make(PLANE.space, seed=0, start=None, workers=1)
+        assert PLANE.space.key(search.ask()) == PLANE.space.key(PLANE.space.sample(np.random.default_rng(0))), name
+
+
+def test_a_search_with_a_local_bracket_is_ahead_from_a_known_start():
+    """4 octaves off the optimum, where the paper's looks from end to end of the box first."""
+    searches = {
+        name: [replay(name, ABLATION[name], PLANE, seed, trials=10, start="near:4") for seed in range(20)]
+        for name in ("A_O (3,3)", "A_O (3,3) local")
+    }
+    row = (
+        summary([one for group in searches.values() for one in group], "A_O (3,3)")
+        .set_index("method")
+        .loc["A_O (3,3) local"]
+    )
+    assert row.d10 - row.d10_ci > 0

@@ -1,0 +1,337 @@
+"""The results: what is written is read back, and nothing final is ever changed."""
+
+import json
+import math
+import random
+import subprocess
+import sys
+import warnings
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tune_cd import results
+from tune_cd.results.schema import check_trial
+
+DOCUMENTED = """study dataset task loss search search_seed seed trial_id trial_index attempt direction line_position params
+    Lambda_p Lambda_e batch_size status metric_name val_score test_score scores positive_term entropy_term images_seen
+    best_at train_seconds gpus started_at ended_at hostname device error config software git_commit""".split()
+REQUIRED = "study search trial_id trial_index attempt params status metric_name scores config software".split()
+NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=timezone.utc)
+
+
+def minimal(**fields) -> dict:
+    """A row with the required fields alone, but for `fields`."""
+    return {
+        "study": "demo", "search": "cd", "trial_id": "t0", "trial_index": 0, "attempt": 0, "params": {"Lambda_p": 0.5},
+        "status": "failed", "metric_name": "r_map", "scores": {}, "config": "{}", "software": "{}",
+    } | fields  # fmt: skip
+
+
+def full(**fields) -> dict:
+    """A row with every field set, but for `fields`."""
+    return minimal(
+        dataset="glyphs", task="dml", loss="margin", search_seed=1, seed=2, direction="balance", line_position=-1.25,
+        params={"Lambda_p": 0.5, "Lambda_e": 0.25}, Lambda_p=0.5, Lambda_e=0.25, batch_size=64, status="completed",
+        val_score=0.71, test_score=0.69, scores={"r_map": 0.71, "precision_at_1": 0.9}, positive_term=0.1, entropy_term=2.0,
+        images_seen=6400, best_at=3200, train_seconds=12.5, gpus=0.5, started_at=NOON, ended_at=NOON + timedelta(seconds=13),
+        hostname="node-1", device="cpu", error="none to speak of", config='{"lr": 1}', software='{"python": "3.11"}',
+        git_commit="0123456789012345678901234567890123456789-dirty",
+    ) | fields  # fmt: skip
+
+
+def evaluation(**fields) -> dict:
+    return {"attempt": 0, "images_seen": 0, "scores": {"mean_positive_similarity": 0.5}} | fields
+
+
+def silent(function, *arguments):
+    """The result of a call that must not warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return function(*arguments)
+
+
+# The schema
+
+
+def test_the_table_has_the_documented_columns():
+    assert results.TRIALS.names == DOCUMENTED
+    assert [field.name for field in results.TRIALS if not field.nullable] == REQUIRED
+
+
+@pytest.mark.parametrize("schema", [results.TRIALS, results.CURVES], ids=["trials", "curves"])
+def test_every_field_explains_itself_and_strings_are_plain(schema):
+    assert schema.metadata[b"format_version"] == b"2"
+    for field in schema:
+        assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
+        assert not pa.types.is_dictionary(field.type)
+
+
+def test_the_file_itself_carries_the_schema(tmp_path):
+    schema = pq.read_schema(results.write_trial(tmp_path, full()))
+    assert schema.equals(results.TRIALS)
+    assert b"validation score" in schema.field("best_at").metadata[b"meaning"]
+
+
+def test_curves_share_the_trials_table_s_fields():
+    for field in results.CURVES:
+        assert field.name in results.TRIALS.names and field.type == results.TRIALS.field(field.name).type
+
+
+# What is written is read back
+
+
+def test_a_full_row_is_read_back(tmp_path):
+    path = results.write_trial(str(tmp_path), full())
+    assert path == tmp_path / "trials" / "demo" / "t0.parquet"
+    table = silent(results.read, tmp_path)
+    assert list(table.columns) == DOCUMENTED
+    assert table.iloc[0].to_dict() == full()
+    assert isinstance(table.started_at.dtype, pd.DatetimeTZDtype) and str(table.started_at.dt.tz) == "UTC"
+    assert table.batch_size.dtype == pd.Int64Dtype() and table.trial_index.dtype == np.int64
+
+
+def test_what_is_left_out_is_null(tmp_path):
+    results.write_trial(tmp_path, minimal())
+    row = results.read(tmp_path).iloc[0]
+    assert {name for name in DOCUMENTED if name not in REQUIRED} == set(row.index[[np.ndim(v) == 0 and pd.isna(v) for v in row]])
+    assert row.scores == {}
+
+
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=5)
+NUMBERS = st.dictionaries(NAMES, st.floats(allow_nan=False), max_size=3)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    values=st.fixed_dictionaries(
+        {"scores": NUMBERS, "config": st.dictionaries(NAMES, st.integers(), max_size=2).map(json.dumps)},
+        optional={
+            "error": st.none() | NAMES,
+            "val_score": st.none() | st.floats(allow_nan=False),
+            "seed": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(timezone.utc)),
+        },
+    )
+)
+def test_any_row_is_read_back(values):
+    row = minimal(**values)
+    with TemporaryDirectory() as folder:
+        (stored,) = pq.read_table(results.write_trial(folder, row)).to_pylist()
+    assert stored | {name: dict(stored[name]) for name in ("params", "scores")} == {name: row.get(name) for name in DOCUMENTED}
+
+
+def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
+    there = timezone(timedelta(hours=2))
+    row = full(batch_size=np.int32(32), val_score=np.float32(0.5), test_score=math.nan, started_at=NOON.astimezone(there))
+    before = dict(row)
+    results.write_trial(tmp_path, row)
+    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row must stay as it was"
+    stored = results.read(tmp_path).iloc[0]
+    assert (stored.batch_size, stored.val_score, stored.started_at) == (32, 0.5, NOON)
+    assert math.isnan(stored.test_score)
+
+
+def test_rows_come_in_order_of_study_search_and_asking(tmp_path):
+    order = [(study, search, index) for study in ("a", "b") for search in ("cd", "random") for index in (0, 1, 2, 10)]
+    for name in random.Random(0).sample(range(len(order)), len(order)):
+        study, search, index = order[name]
+        results.write_trial(tmp_path, minimal(study=study, search=search, trial_index=index, trial_id=f"t{name}"))
+    table = results.read(tmp_path)
+    assert list(zip(table.study, table.search, table.trial_index, strict=True)) == order
+    assert set(results.read(tmp_path, "b").study) == {"b"}
+
+
+def test_plain_pandas_reads_the_same_table(tmp_path):
+    for index in range(3):
+        seed = None if index == 0 else index
+        results.write_trial(tmp_path, full(study=f"s{index % 2}", trial_id=f"t{index}", trial_index=index, seed=seed))
+    folder = tmp_path / "trials"
+    (folder / "s0" / ".t9.parquet.0123").write_bytes(b"half a fi")
+    table = pd.read_parquet(folder).sort_values(["study", "trial_index"], ignore_index=True)
+    assert list(table.columns) == DOCUMENTED
+    table[["params", "scores"]] = table[["params", "scores"]].map(dict)  # plain readers give maps as lists of pairs
+    pd.testing.assert_frame_equal(table, results.read(tmp_path), check_dtype=False)
+
+
+# No results yet
+
+
+def test_an_empty_folder_gives_an_empty_table_of_the_same_types(tmp_path):
+    empty = silent(results.read, tmp_path)
+    assert len(empty) == 0 and len(silent(results.read, tmp_path, "never-run")) == 0
+    results.write_trial(tmp_path, full())
+    pd.testing.assert_series_equal(empty.dtypes, results.read(tmp_path).dtypes)
+
+
+@pytest.mark.parametrize("read", [results.read, results.read_curves])
+def test_a_missing_folder_is_named(tmp_path, read):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read(tmp_path / "nowhere")
+
+
+# Rows that are not allowed
+
+
+@pytest.mark.parametrize(
+    "fields, named",
+    [
+        ({"batchsize": 32}, r"'batchsize'.*allowed are .*'batch_size'"),
+        ({"software": None}, r"missing fields \['software'\].*required are .*'study'"),
+        ({"batch_size": 32.0}, r"batch_size = 32\.0 \(float\).*an int"),
+        ({"batch_size": True}, "batch_size = True"),
+        ({"seed": 2**63}, "seed = 9223372036854775808 "),
+        ({"Lambda_p": "0.5"}, r"Lambda_p = '0\.5' \(str\)"),
+        ({"scores": [("r_map", 0.5)]}, "scores = "),
+        ({"scores": {"r_map": None}}, r"scores = \{'r_map': None\}"),
+        ({"params": {"Lambda_p": math.inf}}, "params = .*finite"),
+        ({"started_at": datetime(2026, 1, 1)}, "started_at = .*time zone"),
+        ({"error": "\udcff"}, "error = "),
+        ({"config": "{"}, r"config = '\{'.*JSON object"),
+        ({"software": "[]"}, "software = .*JSON object"),
+        ({"trial_index": -1}, "trial_index = -1.*>= 0"),
+        ({"attempt": -1}, "attempt = -1.*>= 0"),
+        ({"status": "done"}, "status = 'done'.*completed, diverged, failed, stopped"),
+        ({"status": "completed"}, "val_score = None.*finite"),
+        ({"status": "completed", "val_score": math.nan}, "val_score = nan.*finite"),
+        ({"status": "completed", "val_score": -math.inf}, "val_score = -inf.*finite"),
+    ],
+)
+def test_a_row_that_is_not_allowed_is_refused_and_leaves_nothing(tmp_path, fields, named):
+    with pytest.raises(ValueError, match=named):
+        results.write_trial(tmp_path, minimal(**fields))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("status", ["diverged", "failed", "stopped"])
+def test_a_trial_that_did_not_complete_needs_no_score(status):
+    assert check_trial(minimal(status=status, val_score=math.nan))["status"] == status
+
+
+BAD_NAMES = ["", ".", "..", ".hidden", "_skipped", "a/b", "../up", "/etc", "a\\b", "a b", "a\n", "é", "key=1", "x" * 101, None, 7]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_names_cannot_escape_or_hide(tmp_path, name):
+    with pytest.raises(ValueError):
+        results.check_name(name)
+    for field in ("study", "trial_id"):
+        with pytest.raises(ValueError):
+            results.write_trial(tmp_path, minimal(**{field: name}))
+        with pytest.raises(ValueError):
+            results.write_curve(tmp_path, **({"study": "demo", "trial_id": "t0", "rows": [evaluation()]} | {field: name}))
+    if name is not None:
+        with pytest.raises(ValueError):
+            results.read(tmp_path, name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a", "2026-05-04_sop.v2", "train_a1b2c_00001", "x" * 100])
+def test_usual_names_are_allowed(name):
+    assert results.check_name(name) == name
+
+
+# Nothing final is changed
+
+
+def test_writing_the_same_row_again_is_harmless(tmp_path):
+    row = full(test_score=math.nan)
+    path = results.write_trial(tmp_path, row)
+    before = path.stat().st_mtime_ns
+    row["scores"] = dict(reversed(row["scores"].items()))
+    assert results.write_trial(tmp_path, row) == path
+    assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("status", ["completed", "diverged", "stopped"])
+@pytest.mark.parametrize("change", [{"attempt": 1}, {"val_score": 0.72}, {"status": "failed", "attempt": 1}])
+def test_a_final_row_is_not_changed(tmp_path, status, change):
+    path = results.write_trial(tmp_path, full(status=status))
+    before = path.read_bytes()
+    with pytest.raises(results.ConflictingRow, match=rf"demo/t0.parquet holds attempt 0, {status}.*differs in \['"):
+        results.write_trial(tmp_path, full(status=status) | change)
+    assert path.read_bytes() == before
+
+
+def test_a_failed_row_is_superseded_by_a_later_attempt_only(tmp_path):
+    results.write_trial(tmp_path, minimal(attempt=1))
+    for attempt in (0, 1):
+        with pytest.raises(results.ConflictingRow, match=f"later attempt.*not attempt {attempt}"):
+            results.write_trial(tmp_path, full(attempt=attempt))
+    results.write_trial(tmp_path, full(attempt=2))
+    table = results.read(tmp_path)
+    assert list(table.attempt) == [2] and list(table.status) == ["completed"]
+    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0~2.parquet"], "plain readers see one row too"
+
+
+# Learning curves
+
+
+def test_a_curve_is_read_back_in_order(tmp_path):
+    rows = [evaluation(images_seen=n, seed=1, val_score=n / 100, train_seconds=0.1 * n) for n in (64, 0, 128)]
+    assert results.write_curve(tmp_path, "demo", "t0", rows) == tmp_path / "curves" / "demo" / "t0.parquet"
+    results.write_curve(tmp_path, "demo", "a1", rows[:1])
+    table = silent(results.read_curves, tmp_path)
+    assert list(table.columns) == results.CURVES.names
+    assert list(zip(table.trial_id, table.images_seen, strict=True)) == [("a1", 64), ("t0", 0), ("t0", 64), ("t0", 128)]
+    assert table.scores[0] == {"mean_positive_similarity": 0.5} and pd.isna(table.positive_term[0])
+    assert len(results.read_curves(tmp_path, "other")) == 0
+
+
+def test_a_curve_grows_and_later_attempts_replace_it(tmp_path):
+    results.write_curve(tmp_path, "demo", "t0", [evaluation()])
+    results.write_curve(tmp_path, "demo", "t0", [evaluation(), evaluation(images_seen=64)])
+    results.write_curve(tmp_path, "demo", "t0", [evaluation(attempt=1)])
+    with pytest.raises(results.ConflictingRow, match="holds attempt 1, which attempt 0"):
+        results.write_curve(tmp_path, "demo", "t0", [evaluation()])
+    assert list(results.read_curves(tmp_path).attempt) == [1]
+
+
+@pytest.mark.parametrize(
+    "rows, named",
+    [
+        ([], "at least one"),
+        ([evaluation(), evaluation(attempt=1)], "one attempt"),
+        ([evaluation(images_seen=-1)], "images_seen = -1"),
+        ([evaluation(test_score=0.5)], "'test_score'.*allowed are"),
+        ([{"attempt": 0}], "missing fields .*'images_seen', 'scores'"),
+    ],
+)
+def test_a_curve_that_is_not_allowed_is_refused(tmp_path, rows, named):
+    with pytest.raises(ValueError, match=named):
+        results.write_curve(tmp_path, "demo", "t0", rows)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Can it be written?
+
+
+def test_a_writable_folder_is_made_and_left_empty(tmp_path):
+    assert results.check_writable(tmp_path / "new" / "results") == tmp_path / "new" / "results"
+    assert list((tmp_path / "new" / "results").iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "results"])
+def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, below):
+    (tmp_path / "file").write_text("in the way")  # works for root too, whom permissions do not bind
+    with pytest.raises(OSError, match="cannot write results to .*file.*: (Not a directory|File exists)"):
+        results.check_writable(tmp_path / "file" / below)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux's /proc")
+def test_a_read_only_file_system_is_named_with_the_reason():
+    with pytest.raises(OSError, match="cannot write results to /proc/results: "):
+        results.check_writable("/proc/results")
+
+
+def test_reading_tables_imports_neither_ray_nor_torch():
+    code = "import sys; from tune_cd import results; sys.exit(bool({'ray', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,147 @@
+"""What trainings leave and find again: rows, attempts, saved states."""
+
+import argparse
+import json
+import pickle
+
+import pandas as pd
+import pytest
+
+from test_results import silent
+from test_run import study
+from tune_cd import results
+from tune_cd.tune import packed
+from tune_cd.tune.callback import results_callback as tune
+from tune_cd.tune.callback.filing import write
+from tune_cd.tune.resume import lost
+from tune_cd.run.checkpoints import Checkpoints
+from tune_cd.run.recorder import Recorder
+from tune_cd.run.resources import Resources
+from trainables import trial
+from trainables.training.outcome import Evaluation, Outcome, failure
+
+CONFIG = {
+    "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
+    "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5},
+}  # fmt: skip
+WHERE = {"started_at": pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime(), "device": "cpu", "share": 0.5}
+DONE = Outcome("completed", 0.7, 0.6, {"val_r_map": 0.7}, 1.0, 2.0, 640, 320, 1.5, [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)])
+NONE = pd.DataFrame({"trial_id": [], "attempt": []})
+
+
+@pytest.fixture
+def made(tmp_path):
+    mine = study(tmp_path, "--study", "mine")
+    return lambda again=NONE, replicates=1: Recorder(mine, mine.setup, Resources(1, 1.0, 2, 2, replicates), again)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results"
+
+
+def test_an_outcome_is_a_row_and_a_curve(made, folder):
+    recorder = pickle.loads(pickle.dumps(made()))
+    assert recorder.recorded(CONFIG) is None
+    assert recorder.record(CONFIG, DONE, WHERE) is None
+    row = silent(results.read, folder).iloc[0]
+    assert (row["trial_id"], row["attempt"], row["status"], row["val_score"], row["gpus"], row["seed"]) == ("cd-00004", 0, "completed", 0.7, 0.5, 3)
+    assert "origin" not in json.loads(row["config"]) and json.loads(row["config"])["margin"] == 0.5
+    assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
+    assert recorder.recorded(CONFIG) == {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    assert made(replicates=2).recorded(CONFIG) is None, "another name where every setting has several seeds"
+
+
+def test_a_second_outcome_of_what_is_on_record_changes_nothing(made, folder, caplog):
+    made().record(CONFIG, DONE, WHERE)
+    assert made().record(CONFIG, Outcome(**{**vars(DONE), "val_score": 0.1}), WHERE) is None
+    assert silent(results.read, folder)["val_score"].tolist() == [0.7] and "what is there stands" in caplog.text
+
+
+def test_the_name_of_another_training_is_not_taken_for_this_one(made):
+    """As when a driver that was thought to be dead has gone on."""
+    made().record(CONFIG, DONE, WHERE)
+    for other in ({"Lambda_p": 0.25}, {"seed": 4}):
+        with pytest.raises(ValueError, match="cd-00004 of study mine is on record with .* another driver"):
+            made().recorded(CONFIG | other)
+
+
+def test_both_sides_use_the_same_words():
+    assert (trial.UNSTORED, trial.PACK) == (tune.UNSTORED, packed.PACK)
+
+
+def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
+    made().record(CONFIG, failure("lost: the process"), WHERE)
+    assert made().recorded(CONFIG)["status"] == "failed"
+    rows = silent(results.read, folder)
+    assert lost(rows).tolist() == [True]
+    again = made(rows)
+    assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
+    again.record(CONFIG, DONE, WHERE)
+    rows = silent(results.read, folder)
+    assert rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]] and again.recorded(CONFIG)["val_score"] == 0.7
+    assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
+
+
+def test_only_what_the_machine_did_lost():
+    rows = pd.DataFrame({"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]})
+    assert lost(rows).tolist() == [True, False, False, False]
+
+
+def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):
+    (folder / "trials").write_text("a file where a folder should be")
+    told = made().record(CONFIG, DONE, WHERE)
+    assert told["row"]["trial_id"] == "cd-00004" and len(told["curve"]) == 2
+    (folder / "trials").unlink()
+    write(str(folder), **told)
+    write(str(folder), **told)
+    assert silent(results.read, folder)["val_score"].tolist() == [0.7] and len(results.read_curves(folder)) == 2
+
+
+# Saved states
+
+
+def states(folder) -> list[str]:
+    return sorted(path.name for path in folder.glob("studies/mine/checkpoints/*"))
+
+
+def test_the_two_latest_states_are_kept_until_the_end(made, folder):
+    recorder = made()
+    for seen in (64, 128, 1024, 10240):
+        recorder.save(CONFIG, seen, f"state {seen}".encode())
+    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"] and len(states(folder)) == 2
+    other = CONFIG | {"origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0}}
+    assert len(list(recorder.saved(other))) == 2, "it is the same training, whoever asked for it"
+    for differs in ({"seed": 4}, {"Lambda_p": 0.25}, {"batch_size": 32}):
+        assert not list(recorder.saved(CONFIG | differs))
+    recorder.record(CONFIG | {"seed": 4}, DONE, WHERE)
+    assert len(states(folder)) == 2
+    recorder.record(other, failure("ValueError: no"), WHERE)
+    assert len(states(folder)) == 2, "it may be tried again"
+    recorder.record(CONFIG | {"origin": CONFIG["origin"] | {"trial_index": 9}}, DONE, WHERE)
+    assert states(folder) == []
+
+
+def test_a_damaged_state_is_passed_over(made, folder, caplog):
+    recorder = made()
+    recorder.save(CONFIG, 64, b"good")
+    recorder.save(CONFIG, 128, b"to be damaged")
+    latest = folder / "studies/mine/checkpoints" / states(folder)[-1]
+    latest.write_bytes(b"to be Damaged")
+    assert [state for _, state in recorder.saved(CONFIG)] == [b"good"] and f"{latest} is damaged" in caplog.text
+
+
+def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    checkpoints = Checkpoints(str(tmp_path / "file"), "studies/mine/checkpoints", {})
+    assert list(checkpoints.saved(CONFIG)) == []
+    with pytest.raises(OSError):
+        checkpoints.save(CONFIG, 64, b"state")
+    checkpoints.forget(CONFIG)
+
+
+def test_options_of_one_call_are_not_the_study_s(tmp_path):
+    assert isinstance(study(tmp_path, "--study", "mine", "--trial-timeout", "60").options, argparse.Namespace)
+    for wrong in (["--trial-timeout", "-1"], ["--trial-timeout", "soon"], ["--max-failures", "-1"], ["--checkpoint-seconds", "inf"]):
+        with pytest.raises(SystemExit):
+            study(tmp_path, *wrong)

@@ -1,0 +1,468 @@
+"""`python -m tune_cd.run` up to the first trial: options, what is refused, what a resumed study keeps."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from contract import advance
+from datafiles import encoded, write_zip
+from studies import row
+
+from tune_cd import results
+from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
+from tune_cd.run import preflight
+from tune_cd.run.__main__ import _on_cluster, main
+from tune_cd.run.options import parse, space_of
+from tune_cd.run.preflight import check_study
+from tune_cd.run.study import store_options
+from tune_cd.run.resources import check_resources
+from tune_cd.run.searches import groups_of, searches_of
+from trainables.models.networks import build_network
+from trainables.training.paper import setups
+from trainables.training.setups import find_setup
+
+
+def study(tmp_path, *argv):
+    options, explicit = parse([*argv, "--results", str(tmp_path / "results")])
+    return check_study(options, explicit)
+
+
+def test_the_default_is_the_documented_one(tmp_path):
+    made = study(tmp_path)
+    assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
+    assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 12), ("global", 11)]
+    assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    start = made.searches[2].start
+    assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
+
+
+def test_infonce_has_one_conventional_balance(tmp_path):
+    assert [search.name for search in study(tmp_path, "--loss", "infonce").searches] == ["cd", "separate"]
+
+
+@pytest.mark.parametrize("text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})])
+def test_starts(tmp_path, text, expected):
+    start = study(tmp_path, "--start", text).searches[0].start
+    assert start is expected if expected is None else {name: start[name] for name in expected} == expected
+
+
+def test_the_papers_best_is_a_start(tmp_path, test_data):
+    made = study(tmp_path, "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip"), "--start", "paper")
+    assert made.searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
+
+
+def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
+    made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
+    assert made.options.batch_size == 128 and made.searches[0].start == pytest.approx({"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127})
+    searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
+    assert searched.searches[0].start["batch_size"] == 128 and searched.options.batch_size == 64
+    with pytest.raises(ValueError, match="two batch sizes"):
+        study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--batch-size", "64")
+
+
+MODES = {
+    "without": "none",
+    "without-tuned": "none",
+    "S1": "variable",
+    "S1-tuned": "variable",
+    "S2": "fixed",
+    "S3": "fixed",
+}
+"""Searches of `table:xbm` -> `memory` of their set-ups."""
+
+
+def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
+    """The authors' balance once, as they trained it; the tuned rows from there; then each choice once with decay."""
+    made = study(tmp_path, "--experiment", "xbm", "--num-samples", "12")
+    searches = {search.name: search for search in made.searches}
+    assert list(searches) == [*MODES, *(f"{name}-decay" for name in MODES)]
+    assert {name: (searches[name].setup.memory, searches[name].setup.schedule) for name in MODES} == {
+        name: (memory, "constant") for name, memory in MODES.items()
+    }
+    assert {name: searches[f"{name}-decay"].setup for name in MODES} == {
+        name: replace(searches[name].setup, schedule="plateau") for name in MODES
+    }
+    assert {name: search.num_samples for name, search in searches.items() if search.num_samples > 1} == {
+        "without-tuned": 12,
+        "S1-tuned": 12,
+        "S3": 12,
+    }
+    assert all(searches[name].start == {"Lambda_p": 3.0, "Lambda_e": 60.0} for name in MODES), (
+        "as published, not a learning rate away"
+    )
+    assert {(search.setup.optimizer, search.setup.weight_decay, search.setup.metric) for search in made.searches} == {
+        ("adam", 5e-4, "recall_at_1")
+    }
+    chosen = {
+        "without": ("without",),
+        "without-tuned": ("without", "without-tuned"),
+        "S1": ("S1",),
+        "S1-tuned": ("S1", "S1-tuned"),
+        "S2": ("S2",),
+        "S3": ("S2", "S3"),
+    }
+    assert {name: searches[f"{name}-decay"].repeats for name in MODES} == chosen
+    assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
+        ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="memory of size 32 does not hold a batch of 64"):
+        study(tmp_path, "--experiment", "xbm", "--set", "memory_size=32")
+
+
+def test_another_decay_can_be_asked_for(tmp_path):
+    searches = study(tmp_path, "--experiment", "xbm", "--set", "schedule=cosine").searches
+    assert [search.setup.schedule for search in searches] == ["constant"] * 6 + ["cosine"] * 6
+
+
+def test_the_xbm_experiments_box_is_the_papers_without_adams_rate(tmp_path):
+    assert study(tmp_path, "--experiment", "xbm").options.range == [1e-2, 1.7e5]
+    assert study(tmp_path, "--experiment", "xbm", "--range", "0.1,100").options.range == [0.1, 100]
+    assert study(tmp_path).options.range == [1e-6, 17.0]
+    with pytest.raises(ValueError, match="Lambda_e = 60"):
+        study(tmp_path, "--experiment", "xbm", "--range", "0.1,17")
+
+
+def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
+    """SGD's learning rate is part of the weights, and the authors' is Adam's: their balance, at the best rate."""
+    made = study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd", "weight_decay=0", "learning_rate=0.1")
+    searches = {search.name: search for search in made.searches}
+    assert made.options.range == [1e-6, 17.0]
+    for name, tuned in (("without", "without-tuned"), ("S1", "S1-tuned"), ("S2", "S3")):
+        assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
+            "Lambda_p"
+        ] == pytest.approx(20)
+        assert (searches[tuned].knows, searches[tuned].start) == (name, None), "from the best of the line"
+    assert [[search.name for search in group] for group in groups_of(made.searches)][:2] == [
+        ["without"],
+        ["without-tuned"],
+    ]
+    with pytest.raises(ValueError, match="weight_decay = 0.0005: 0 with optimizer = 'sgd'"):
+        study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd")
+
+
+def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
+    """From the authors' weights along the balance, to a third of an octave; other methods have the plane."""
+    made = study(tmp_path, "--experiment", "xbm")
+    search = next(search for search in made.searches if search.name == "S3")
+    opt, asked = search.make(made.space, start=search.start), []
+    while len(asked) <= search.num_samples and (h := opt.ask()) is not None:
+        asked.append(h)
+        opt.tell(h, -abs(math.log2(h["Lambda_e"] / h["Lambda_p"]) - 7.7))
+    assert asked[0] == {"Lambda_p": 3.0, "Lambda_e": 60.0}
+    assert [h["Lambda_p"] * h["Lambda_e"] for h in asked] == pytest.approx([180] * len(asked))
+    away = abs(math.log2(opt.best[0]["Lambda_e"] / opt.best[0]["Lambda_p"]) - 7.7)
+    assert away < 2 / 3, "a third of an octave along the line"
+    assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
+    plane = study(tmp_path, "--experiment", "xbm", "--search", "random").searches[1]
+    products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.start), 9)}
+    assert plane.num_samples == 20 and len(products) == 9
+
+
+def test_the_xbm_experiment_without_its_untuned_rows(tmp_path):
+    names = [search.name for search in study(tmp_path, "--experiment", "xbm", "--no-baseline").searches]
+    assert names == ["without-tuned", "S1-tuned", "S3", "without-tuned-decay", "S1-tuned-decay", "S3-decay"]
+
+
+def photographs(root, classes=40, test=4):
+    """Stanford Online Products in its layout: small pictures of two a class."""
+    images, files = {}, {"train": "", "test": ""}
+    for label in range(classes):
+        for number in range(2):
+            name = f"chair_final/{label}_{number}.JPG"
+            images[name] = encoded(np.full((8, 8, 3), 5 * label + number, np.uint8), "JPEG")
+            files["test" if label < test else "train"] += f"{len(images)} {label + 1} 1 {name}\n"
+    lists = {
+        f"Ebay_{split}.txt": b"image_id class_id super_class_id path\n" + lines.encode()
+        for split, lines in files.items()
+    }
+    return write_zip(
+        root / "Stanford_Online_Products.zip",
+        {f"Stanford_Online_Products/{name}": data for name, data in (images | lists).items()},
+    )
+
+
+SOP = ("--dataset", "sop", "--setup", "paper", "--experiment", "xbm", "--weights", "none")
+
+
+def test_table_xbm_on_sop_is_the_papers(tmp_path):
+    made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
+    assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
+    assert [search.num_samples for search in made.searches] == [1, 11] * 3 + [1] * 6, "42 trainings at most"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
+    """All that --dry-run checks, on a cluster of its own."""
+    place = ["--data-root", str(photographs(tmp_path)), "--results", str(tmp_path / "r"), "--address", "local"]
+    assert main([*SOP, *place, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "resnet50_xbm at 256 px" in said
+        and "1 without + up to 11 without-tuned + 1 S1 + up to 11 S1-tuned + 1 S2 + up to 11 S3 + 1 without-decay" in said
+    )
+    assert "trials of 4,480,000 images" in said and not list((tmp_path / "r").rglob("*.parquet"))
+
+
+def earlier(made, changes=(), precision=None):
+    """The study's stored options as a release without this one's later fields left them."""
+    store_options(made)
+    path = made.results / made.file("study.json")
+    content = json.loads(path.read_text())
+    for name in ("weight_decay", "crop_scale", "crop_size", "projection", "selected_by"):
+        del content["setup"][name]
+    content["setup"] |= {"precision": precision} | dict(changes)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("device, said", [("cpu", None), ("NVIDIA H200", "precision was None and is 'float32'")])
+def test_a_study_of_an_earlier_release_is_continued_where_it_is_the_same_training(tmp_path, device, said):
+    """What it did not say is what it did; on a GPU it trained in bfloat16."""
+    earlier(study(tmp_path, "--study", "old"))
+    results.write_trial(tmp_path / "results", row(0, study="old", search="cd", device=device))
+    if said is None:
+        assert study(tmp_path, "--study", "old", "--resume").setup == find_setup("glyphs", "small")
+    else:
+        with pytest.raises(ValueError, match=said):
+            study(tmp_path, "--study", "old", "--resume")
+
+
+def test_another_set_up_of_an_earlier_release_is_not_continued(tmp_path):
+    earlier(study(tmp_path, "--study", "old"), {"margin": 0.4})
+    with pytest.raises(ValueError, match="this release's set-up is another one: margin was 0.4 and is 0.5; name a new"):
+        study(tmp_path, "--study", "old", "--resume")
+
+
+def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path):
+    """Without --setup the form follows the cluster: weights that fit either form's network are not refused before."""
+    weights = build_network("resnet18_gem", channels=1, image_size=64, projection=False, seed=0).state_dict()
+    torch.save(weights, tmp_path / "w.pt")
+    made = study(tmp_path, "--weights", str(tmp_path / "w.pt"))
+    assert made.setup.network == "resnet18_gem" and made.options.setup is None
+    assert preflight.with_form(made, "paper").setup.weights == str(tmp_path / "w.pt")
+    for refused in (lambda: preflight.with_form(made, "small"), lambda: study(tmp_path, "--weights", str(tmp_path / "w.pt"), "--setup", "small")):
+        with pytest.raises(ValueError, match="w.pt"):
+            refused()
+
+
+def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options, _ = parse(["--data-root", "data", "--weights", "w.pt", "--set", "weights=v.pt", "margin=0.3"])
+    assert (options.data_root, options.weights) == (str(tmp_path / "data"), str(tmp_path / "w.pt"))
+    assert options.assignments == [f"weights={tmp_path / 'v.pt'}", "margin=0.3"]
+    assert parse(["--weights", "imagenet"])[0].weights == "imagenet"
+
+
+def test_a_memory_that_would_never_be_used_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="memory_start = 50: 640 images at batch_size 64 are only 10 iterations"):
+        study(tmp_path, "--experiment", "xbm", "--images-seen", "640")
+
+
+def test_a_start_of_ones_own_is_the_tuned_searches(tmp_path):
+    searches = {
+        search.name: search.start
+        for search in study(tmp_path, "--experiment", "xbm", "--start", "Lambda_p=1,Lambda_e=5").searches
+    }
+    assert all(searches[name] == {"Lambda_p": 1.0, "Lambda_e": 5.0} for name in ("without-tuned", "S1-tuned", "S3"))
+    assert all(searches[name] == {"Lambda_p": 3.0, "Lambda_e": 60.0} for name in ("without", "S1", "S2")), (
+        "untuned is untuned"
+    )
+
+
+def test_a_baseline_outside_of_the_range_is_named(tmp_path):
+    with pytest.raises(ValueError, match="'separate' starts at the usual learning rate: Lambda_p = 0.1 .*--no-baseline"):
+        study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5")
+    assert len(study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline").searches) == 1
+
+
+def test_a_baseline_ends_when_its_line_is_exhausted_or_sooner_if_one_says_so(tmp_path):
+    whole, cut = study(tmp_path), study(tmp_path, "--baseline-trials", "5")
+    assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [("cd", 20, False), ("separate", 12, True), ("global", 11, True)]
+    assert [search.num_samples for search in cut.searches] == [20, 5, 5]
+
+
+@pytest.mark.parametrize("option", ["--replicates", "--pack", "--baseline-trials"])
+def test_numbers_below_one_are_refused_before_a_ray_is_started(tmp_path, option, capsys, monkeypatch):
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("a Ray was started"))
+    assert main(["--results", str(tmp_path), option, "0"]) == 2
+    assert f"{option} 0: at least 1" in capsys.readouterr().err
+
+
+def test_adams_learning_rate_is_not_in_the_weights_as_well(tmp_path):
+    made = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4")
+    assert made.searches[0].start == {"Lambda_p": 1.0, "Lambda_e": 1.0}
+
+
+def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):
+    def gone(*arguments):
+        raise FileNotFoundError("no weights here")
+
+    monkeypatch.setattr("tune_cd.cluster.growth.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
+    monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
+    monkeypatch.setattr(preflight, "with_form", gone)
+    made = study(tmp_path)
+    assert _on_cluster(made, None) == 2 and "no weights here" in capsys.readouterr().err
+
+
+def test_weights_reach_the_set_up_and_are_checked(tmp_path):
+    with pytest.raises((ValueError, OSError), match="absent.pt"):
+        study(tmp_path, "--weights", str(tmp_path / "absent.pt"))
+
+
+def test_three_parameters(tmp_path):
+    made = study(tmp_path, "--tune-batch-size", "--batch-sizes", "32,16,64")
+    assert made.space.names == ("Lambda_p", "Lambda_e", "batch_size")
+    assert made.searches[0].start["batch_size"] == 64 and made.searches[1].make.keywords["direction"] == [1, 1, 0]
+
+
+def test_a_grid_is_whole_unless_told_otherwise(tmp_path):
+    grid = study(tmp_path, "--search", "grid", "--grid-step", "4", "--no-baseline").searches[0]
+    assert (grid.num_samples, grid.start) == (13 * 13, None)
+    assert study(tmp_path, "--search", "grid").searches[0].num_samples == 25 * 25, "the paper's"
+    assert study(tmp_path, "--search", "grid", "--num-samples", "7").searches[0].num_samples == 7
+
+
+BAD_INPUT = [
+    (["--search", "grid", "--grid-step", "1"], "step 1.0"),
+    (["--dataset", "cub"], "cub"),
+    (["--dataset", "omniglot", "--data-root", "/nowhere/omniglot.zip"], "/nowhere/omniglot.zip"),
+    (["--batch-size", "63"], "63 is not a multiple of 2"),
+    (["--batch-size", "4096"], "4096 with 2 per class needs 2048"),
+    (["--set", "k=3"], "64 is not a multiple of 3"),
+    (["--set", "margins=1"], "margins"),
+    (["--range", "17,1e-6"], "17.0, 1e-06"),
+    (["--range", "0,17"], "0.0"),
+    (["--range=-1,17"], "-1"),
+    (["--range", "1"], "LO,HI"),
+    (["--start", "Lambda_p=99,Lambda_e=1"], "99"),
+    (["--start", "somewhere"], "somewhere"),
+    (["--start", "Lambda_p=a,Lambda_e=1"], "'a'"),
+    (["--start", "Lambda_p=1"], "Lambda_e"),
+    (["--num-samples", "0"], "--num-samples 0"),
+    (["--study", "../escape"], "../escape"),
+    (["--resume"], "--study"),
+    (["--resume", "--study", "never-started"], "never-started"),
+    (["--tune-batch-size", "--batch-sizes", "32,4096"], "4096"),
+    (["--tune-batch-size", "--batch-sizes", "16,32"], "64"),
+    (["--task", "ssl"], "dml"),
+    (["--images-seen", "0"], "images_seen"),
+]
+
+
+@pytest.mark.parametrize("argv, said", BAD_INPUT)
+def test_bad_input_is_refused_by_value_before_anything_starts(tmp_path, capsys, argv, said):
+    try:
+        status = main([*argv, "--results", str(tmp_path / "results")])
+    except SystemExit as refusal:  # argparse's own
+        status = refusal.code
+    assert status == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "results" / "studies").exists() and not (tmp_path / "results" / "trials").exists()
+
+
+def test_results_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["--results", str(tmp_path / "file" / "results")]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_bad_input_costs_no_ray(tmp_path):
+    code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', %r]))" % str(tmp_path)
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 2 and "63" in finished.stderr
+
+
+def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
+    store_options(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
+    with pytest.raises(ValueError, match="--resume"):
+        study(tmp_path, "--study", "mine")
+    again = study(tmp_path, "--study", "mine", "--resume", "--num-samples", "31", "--no-baseline")
+    assert again.searches[0].start is None and again.options.seed == 3
+    assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
+    with pytest.raises(ValueError, match="seed = 3.*4"):
+        study(tmp_path, "--study", "mine", "--resume", "--seed", "4")
+
+
+def test_a_study_of_which_only_rows_are_left_is_not_overwritten(tmp_path):
+    (tmp_path / "results" / "trials" / "mine").mkdir(parents=True)
+    (tmp_path / "results" / "trials" / "mine" / "cd-00000.parquet").touch()
+    with pytest.raises(ValueError, match="exists"):
+        study(tmp_path, "--study", "mine")
+
+
+LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
+
+
+@pytest.mark.parametrize(
+    "argv, alive, to_come, cpus, gpus, workers, pack, processes",
+    [
+        ([], [LAPTOP], [], 1, 0, 4, 1, 4),
+        (["--workers", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
+        (["--workers", "1"], [LAPTOP], [], 4, 0, 1, 1, 1),
+        (["--cpus-per-trial", "2"], [LAPTOP], [], 2, 0, 2, 1, 2),
+        (["--replicates", "3"], [LAPTOP], [], 1, 0, 4, 1, 4),
+        (["--replicates", "3"], [GPU_NODE], [], 1, 1, 4, 1, 4),
+        (["--pack", "5", "--replicates", "3", "--workers", "4"], [LAPTOP], [], 1, 0, 4, 5, 4),
+        (["--gpus-per-trial", "auto", "--search", "grid"], [LAPTOP], [GPU_NODE], 1, 1, 50, 13, 4),
+        (["--pack", "3", "--workers", "6"], [LAPTOP], [], 2, 0, 6, 3, 2),
+        (["--gpus-per-trial", "auto"], [LAPTOP], [], 1, 0, 4, 1, 4),
+        ([], [LAPTOP, GPU_NODE], [], 1, 1, 4, 1, 4),
+        ([], [LAPTOP], [GPU_NODE], 1, 1, 4, 1, 4),
+        (["--workers", "7"], [LAPTOP], [GPU_NODE], 1, 1, 7, 1, 7),
+        (["--gpus-per-trial", "0"], [GPU_NODE], [], 1, 0, 10, 1, 10),
+        (["--gpus-per-trial", "0.25"], [GPU_NODE], [], 1, 0.75, 10, 3, 4),
+        (["--gpus-per-trial", "0.25", "--pack", "1"], [GPU_NODE], [], 1, 0.25, 10, 1, 10),
+        (["--gpus-per-trial", "auto"], [GPU_NODE], [], 1, 1, 10, 3, 4),
+        (["--gpus-per-trial", "auto", "--search", "random"], [GPU_NODE], [], 1, 1, 50, 13, 4),
+        (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 50, 52, 4),
+        (["--pack", "8", "--workers", "16"], [GPU_NODE], [], 1, 1, 16, 8, 2),
+    ],
+)  # fmt: skip
+def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
+    growth = Growth(tuple(NodeType("worker", resources, 1) for resources in to_come))
+    resources = check_resources(parse(argv)[0], alive, growth, trials=50)
+    assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (cpus, gpus, workers, pack, processes)
+    assert resources.processes * resources.gpus <= sum(node.get("GPU", 0) for node in alive + to_come) or "--workers" in argv
+
+
+def test_workers_are_checked_before_anything_starts(tmp_path):
+    with pytest.raises(ValueError, match="workers 0"):
+        study(tmp_path, "--workers", "0")
+
+
+@pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1.*no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
+                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0"),
+                                        (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
+def test_more_than_any_node_will_have(argv, said):
+    with pytest.raises(ValueError, match=said):
+        check_resources(parse(argv)[0], [LAPTOP], Growth(), trials=20)
+
+
+def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
+    bootstrap = tmp_path / "ray_bootstrap_config.yaml"
+    bootstrap.write_text("available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n")
+    monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
+    head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
+    grown = check_resources(parse([])[0], head, cluster_growth(bootstrap), trials=20)
+    assert (grown.gpus, grown.workers) == (1, 4)
+    assert check_resources(parse([])[0], head, cluster_growth(tmp_path / "absent"), trials=20).gpus == 0
+
+
+def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):
+    made = study(tmp_path)
+    assert preflight.with_form(made, "paper").setup == find_setup("glyphs", "paper")
+    fixed = study(tmp_path, "--setup", "small", "--images-seen", "640")
+    assert fixed.setup.images_seen == 640 and preflight.with_form(fixed, "small") is fixed
+
+
+def test_searches_are_checked_with_the_space():
+    options, _ = parse(["--start", "Lambda_p=1,Lambda_e=1"])
+    setup = find_setup("glyphs", "small")
+    assert len(searches_of(options, setup, space_of(options))) == 3
+    assert results.check_name("glyphs-margin-1") == "glyphs-margin-1"

@@ -1,0 +1,230 @@
+"""Random search, the grid and Optuna's samplers: what each proposes, and what an Optuna study gets to know."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import islice
+
+import numpy as np
+import pytest
+from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
+
+from tune_cd.search.baselines.baseline import Baseline
+from tune_cd.search.registry import NOTES, OPTIMISERS, given, restore
+from tune_cd.search.line_search import SETTINGS
+from tune_cd.search.baselines.listed import grid_cells, uniform_draws
+from tune_cd.search.space import Axis, Space
+
+needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
+
+
+def study_of(search: Baseline):
+    return search._rule._study
+
+
+def test_the_search_methods_have_their_documented_names():
+    ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp", "cfo"]
+    assert list(OPTIMISERS) == ours + theirs
+
+
+def test_the_coordinate_descents_are_the_presets():
+    for name, settings in (("cd", "default"), ("cd-paper", "paper"), ("cd-local", "local")):
+        assert OPTIMISERS[name](PLANE, seed=0).state()["settings"] == vars(SETTINGS[settings])
+
+
+def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_free():
+    assert list(NOTES) == ["cd-paper", "cd-local"] and set(NOTES) < set(OPTIMISERS)
+    assert all("repeated points" in note and "free" in note for note in NOTES.values())
+
+
+def test_importing_the_baselines_imports_no_heavy_package():
+    code = "import sys, tune_cd.search.baselines\nassert not {'torch', 'ray', 'optuna', 'cmaes'} & set(sys.modules), sorted(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("method, missing", [("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch"), ("cfo", "flaml")])
+def test_without_optuna_the_error_says_what_to_install(monkeypatch, method, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"{method} needs {missing}.*pip install tune_cd\[baselines\]"):
+        OPTIMISERS[method](PLANE)
+
+
+# What is given ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_given_is_asked_for_and_nothing_else():
+    """Also after its state went through JSON in the middle, and where a value was known beforehand."""
+    starts = [CENTRE | {"Lambda_p": weight} for weight in (0.5, 1.0, 2.0)]
+    expected = [PLANE.check(h) for h in starts]
+    search = given(PLANE, start=starts)
+    assert advance(search, 2) == expected[:2] and not search.finished
+    search = restore(json.loads(json.dumps(search.state())))
+    assert advance(search, 5) == expected[2:] and search.finished and search.ask() is None
+    assert search.best == max(search.history, key=lambda pair: pair[1]) and len(search.history) == 3
+    (alone,) = advance(given(PLANE, start=CENTRE), 9)
+    assert alone == PLANE.check(CENTRE)
+    known = given(PLANE, start=CENTRE)
+    known.tell(PLANE.check(CENTRE), 0.3)
+    assert known.finished and known.ask() is None
+    with pytest.raises(ValueError, match="start None: the configurations"):
+        given(PLANE)
+
+
+# Random -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["cd", "cd-paper", "cd-local", "random", "tpe", "cmaes", "gp", "cfo"])
+def test_blind_methods_of_equal_seeds_start_alike(method):
+    if method in ("tpe", "cmaes", "gp", "cfo"):
+        pytest.importorskip("optuna")
+    expected = PLANE.sample(np.random.default_rng(5))
+    assert PLANE.key(OPTIMISERS[method](PLANE, seed=5).ask()) == pytest.approx(PLANE.key(expected))
+
+
+def test_random_search_is_uniform_in_the_log_box():
+    logs = np.array([PLANE.to_log(h) for h in advance(OPTIMISERS["random"](PLANE, seed=0), 2000)])
+    low, high = np.log2(1e-6), np.log2(17)
+    counts, *_ = np.histogram2d(*logs.T, bins=4, range=[[low, high]] * 2)
+    assert counts.min() > 85 and counts.max() < 170  # 125 each; four standard deviations are 43
+
+
+def test_random_search_does_not_learn_and_differs_by_seed():
+    runs = [advance(OPTIMISERS["random"](PLANE, seed=seed), 5, value) for seed, value in ((0, score), (0, lambda h: None), (1, score))]
+    assert runs[0] == runs[1] and not {PLANE.key(h) for h in runs[0]} & {PLANE.key(h) for h in runs[2]}
+
+
+def test_uniform_draws_of_a_finite_space_end_with_all_of_it():
+    assert len(list(uniform_draws(FINITE, 3))) == 9
+    assert len(list(uniform_draws(Space(n=Axis("n", 0.5, 2.2, step=0.5)), 3))) == 4
+
+
+# Grid ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_grid_has_25_values_an_axis():
+    cells = list(grid_cells(PLANE, 2.0))
+    assert len(cells) == 25 * 25
+    values = [cell["Lambda_e"] for cell in cells[:25]]
+    assert values[0] == pytest.approx(1e-6) and values[-1] == pytest.approx(16.777216)
+    assert np.allclose(np.diff(np.log2(values)), 1)
+    assert all(cell["Lambda_p"] == cells[0]["Lambda_p"] for cell in cells[:25])  # the last axis is the fastest
+
+
+def test_a_grid_takes_allowed_values_and_rounds_to_integers():
+    cells = list(grid_cells(MIXED, 10.0))
+    assert sorted({cell["batch_size"] for cell in cells}) == [16, 32, 64, 128]
+    assert sorted({cell["steps"] for cell in cells}) == [3, 30, 300, 3000]
+    assert len(cells) == 5 * 4 * 4
+
+
+def test_a_coarse_grid_over_few_integers_repeats_none():
+    space = Space(n=Axis.integers("n", 1, 3))
+    assert [cell["n"] for cell in grid_cells(space, 1.2)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", [1.0, 0.5, float("nan"), float("inf")])
+def test_a_grid_refuses_steps_that_do_not_grow(step):
+    with pytest.raises(ValueError, match=f"step {step}.*above 1"):
+        OPTIMISERS["grid"](PLANE, step=step)
+
+
+def test_the_grid_is_finished_after_its_last_cell_whatever_was_known_before():
+    search = OPTIMISERS["grid"](PLANE, step=256.0)
+    cells = list(grid_cells(PLANE, 256.0))
+    search.tell(cells[3], 0.5)
+    assert advance(search, 100) == cells[:3] + cells[4:]
+    assert search.finished and len(cells) == 16
+
+
+# Optuna -------------------------------------------------------------------------------------------------------
+
+
+@needs_optuna
+def test_the_papers_tpe_is_independent_and_tells_no_lies():
+    paper, default = (study_of(OPTIMISERS[name](PLANE)).sampler for name in ("tpe-paper", "tpe"))
+    assert paper._multivariate is False and paper._constant_liar is False
+    assert default._is_multivariate(study_of(OPTIMISERS["tpe"](PLANE))) and default._constant_liar is True
+
+
+@needs_optuna
+@pytest.mark.parametrize("method", ["tpe-paper", "tpe", "cmaes", "gp"])
+def test_a_study_knows_starts_live_failed_and_foreign_trials(method):
+    from optuna.trial import TrialState as State
+
+    start = {"lr": 0.01, "steps": 100, "batch_size": 32}
+    search = OPTIMISERS[method](MIXED, start=start, workers=2)
+    assert search.ask() == start
+    search.tell(start, 0.25)
+    failed, live = search.ask(), search.ask()
+    search.tell(failed, float("nan"))
+    search.tell(CENTRE, 0.75)
+    trials = study_of(search).get_trials()
+    assert [trial.state for trial in trials] == [State.COMPLETE, State.FAIL, State.RUNNING, State.COMPLETE]
+    assert [trial.value for trial in trials] == [0.25, None, None, 0.75]
+    assert trials[0].params == {"lr": pytest.approx(np.log2(0.01)), "steps": pytest.approx(np.log2(100)), "batch_size": 1}
+    assert MIXED.from_log([trials[2].params["lr"], trials[2].params["steps"], np.log2(live["batch_size"])]) == live
+
+
+@needs_optuna
+@pytest.mark.parametrize("method", ["tpe", "cmaes", "gp"])
+def test_a_changed_report_changes_the_study_and_the_search_goes_on(method):
+    search = OPTIMISERS[method](PLANE, seed=1)
+    first, *_ = advance(search, 12)
+    live = search.ask()
+    search.tell(first, None)
+    search.tell(first, 0.99)
+    trials = study_of(search).get_trials()
+    assert [trial.number for trial in trials] == list(range(13))
+    assert trials[0].value == 0.99 and trials[12].state.name == "RUNNING"
+    search.tell(live, 0.5)
+    assert study_of(search).get_trials()[12].value == 0.5 and len(advance(search, 3)) == 3
+
+
+@needs_optuna
+@pytest.mark.parametrize("method", ["tpe", "cmaes", pytest.param("gp", marks=pytest.mark.slow)])
+def test_samplers_learn_from_what_they_are_told(method):
+    """Weak on purpose, but a sampler that is told nothing, or the wrong sign, fails it."""
+    late = {name: [score(h) for seed in range(4) for h in advance(OPTIMISERS[name](PLANE, seed=seed), 35)[-10:]] for name in (method, "random")}
+    assert np.mean(late[method]) > 2 * np.mean(late["random"])
+
+
+@needs_optuna
+def test_a_sampler_that_repeats_itself_is_told_what_is_known():
+    search = OPTIMISERS["tpe"](FINITE, seed=0)
+    known = {FINITE.key(h): score(h) for h in advance(search, 9)}
+    trials = study_of(search).get_trials()
+    assert len(known) == 9 < len(trials) and all(trial.state.is_finished() for trial in trials)
+    assert {trial.value for trial in trials} == set(known.values())
+
+
+@needs_optuna
+def test_making_a_study_leaves_optunas_logging_as_it_was(capfd):
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    advance(OPTIMISERS["tpe"](PLANE), 3)
+    assert optuna.logging.get_verbosity() == before and capfd.readouterr() == ("", "")
+
+
+# State --------------------------------------------------------------------------------------------------------
+
+
+def test_restore_refuses_other_versions():
+    state = OPTIMISERS["random"](PLANE).state()
+    with pytest.raises(ValueError, match="version 99.*reads version 1"):
+        restore(state | {"version": 99})
+
+
+def test_restore_refuses_a_history_that_the_method_does_not_repeat():
+    search = OPTIMISERS["random"](PLANE)
+    advance(search, 3)
+    state = json.loads(json.dumps(search.state()))
+    state["events"][2]["h"]["Lambda_p"] = 1.0
+    with pytest.raises(ValueError, match="random now proposes"):
+        restore(state)
+
+
+def test_restore_keeps_the_grids_step():
+    search = restore(OPTIMISERS["grid"](PLANE, step=256.0).state())
+    assert advance(search, 100) == list(islice(grid_cells(PLANE, 256.0), 100))

@@ -1,0 +1,188 @@
+"""The descent whose lines are chosen by a model (the default)."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tune_cd import CoordinateDescent, Space
+from tune_cd.analysis import summary
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
+from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
+from tune_cd.replay import replay_all
+
+PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
+RIDGE = LANDSCAPES["rotated"]
+
+
+def run(search, trials, value=lambda h: RIDGE.measure(h, 0).value):
+    for _ in range(trials):
+        h = search.ask()
+        search.tell(h, value(h))
+    return search.history
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
+    search = CoordinateDescent(PLANE, seed=seed)
+    for _ in range(25):
+        best, h = search.best, search.ask()
+        origin = search.origin(h)
+        if best is None:
+            assert origin.direction == "start"
+        else:
+            expected = PLANE.to_log(best[0]) + origin.line_position * np.array(LINES[origin.direction])
+            assert PLANE.to_log(h) == pytest.approx(expected, abs=1e-6)
+        search.tell(h, RIDGE.measure(h, 0).value)
+
+
+def test_nothing_is_asked_twice_nor_close_to_what_was():
+    x = np.array([PLANE.to_log(h) for h, _ in run(CoordinateDescent(PLANE, seed=1), 40)])
+    apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(40)
+    assert apart.min() >= APART - 1e-9
+
+
+def test_saved_in_the_middle_it_goes_on_alike():
+    whole = run(CoordinateDescent(PLANE, seed=4), 20)
+    search = CoordinateDescent(PLANE, seed=4)
+    run(search, 9)
+    live = search.ask()
+    search = CoordinateDescent.from_state(search.state())
+    assert search.ask() is None and search.live == [live]
+    search.tell(live, RIDGE.measure(live, 0).value)
+    run(search, 10)
+    assert search.history == whole
+
+
+def test_what_was_told_unasked_is_learnt_from():
+    """The best of all, told from elsewhere: the next line runs through it."""
+    search = CoordinateDescent(PLANE, seed=0)
+    run(search, 3)
+    search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.99)
+    origin = search.origin(search.ask())
+    moved = PLANE.to_log(origin.h) - np.log2([0.01, 1.0])
+    assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
+
+
+NEEDLE = Ridge(centre=(-7.0, 1.0), peak=0.8, s_balance=0.7, s_joint=7.0)
+
+
+def to_the_end(search, value, most=150):
+    """Trials until the search finishes by itself; `most` if it does not."""
+    for trials in range(most):
+        h = search.ask()
+        if h is None:
+            return trials
+        search.tell(h, value(h))
+    return most
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
+    """On a floor that rises away from it, with every other length scale longer than the ridge is wide."""
+
+    def value(h):
+        x = PLANE.to_log(h)
+        return float(NEEDLE(x)) + 0.1 * (x[0] + 20) / 24
+
+    search = CoordinateDescent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
+    to_the_end(search, value, 45)
+    assert search.best[1] > 0.98 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+
+
+def test_a_given_start_is_searched_around_first():
+    """Near a corner of the box: what is known of it does not draw the search to the box's middle, as it does a blind one."""
+    start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, CoordinateDescent(PLANE)._plan
+    away = {}
+    for blind in (True, False):
+        told = ((start, 0.5),)
+        for _ in range(6):
+            told += ((Guided(plan, (start,), told, blind=blind).proposal().h, 0.5),)
+        away[blind] = np.mean([np.abs(PLANE.to_log(h) - PLANE.to_log(start)).max() for h, _ in told[1:]])
+    assert away[False] < away[True] - 2  # octaves
+    assert not CoordinateDescent(PLANE, start=start)._walk().blind and CoordinateDescent(PLANE)._walk().blind
+
+
+def test_told_points_are_given_starts_too():
+    """Of several the best one counts, whether told beforehand or asked."""
+    told = CoordinateDescent(PLANE, seed=3)
+    for h, value in (({"Lambda_p": 1.0, "Lambda_e": 1.0}, 0.2), ({"Lambda_p": 0.01, "Lambda_e": 0.5}, 0.4)):
+        told.tell(h, value)
+    asked = CoordinateDescent(PLANE, seed=4, start=[h for h, _ in told.history])
+    run(asked, 2, dict_value(told.history))
+    assert told.ask() == asked.ask()
+
+
+def dict_value(history):
+    return lambda h: next(value for known, value in history if known == h)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["omniglot", "narrow", "batch"])
+def test_it_finishes_by_itself_at_the_top(name, seed):
+    landscape = LANDSCAPES[name]
+    search = CoordinateDescent(landscape.space, seed=seed)
+    trials = to_the_end(search, lambda h: landscape.measure(h, 0).value)
+    assert CLOSE_FROM + PATIENCE <= trials < 100
+    assert search.best[1] > 0.998 * landscape.high and search.finished and search.ask() is None
+
+
+def test_it_finishes_sooner_where_there_is_less_to_find():
+    narrow_box = Space(Lambda_p=(2.0**-8, 2.0**-6), Lambda_e=(1.0, 4.0))
+    assert to_the_end(CoordinateDescent(narrow_box), lambda h: LANDSCAPES["omniglot"].measure(h, 0).value) < 45
+    axis = Space(lr=(1e-5, 1.0))
+    assert to_the_end(CoordinateDescent(axis), lambda h: -((math.log2(h["lr"]) + 7) ** 2)) < 35
+
+
+def test_a_plateau_ends_and_its_ordinals_are_all_tried():
+    assert CLOSE_FROM + PATIENCE <= to_the_end(CoordinateDescent(PLANE), lambda h: 0.5) < 150
+    batches = Space(batch_size=[16, 32, 64])
+    search = CoordinateDescent(batches)
+    assert to_the_end(search, lambda h: 0.5) == 3
+    both = CoordinateDescent(Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64]))
+    assert {h["batch_size"] for h, _ in run(both, 25, lambda h: 0.5)} >= {16, 64}
+
+
+def test_on_the_floor_beside_a_needle_it_does_not_finish():
+    """A model of the rising floor alone is soon sure that nothing better is left."""
+
+    def value(h):
+        x = PLANE.to_log(h)
+        return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
+
+    for seed in range(6):
+        search = CoordinateDescent(PLANE, seed=seed)
+        assert to_the_end(search, value, 100) >= 30
+        assert search.best[1] > 0.9 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+
+
+@pytest.mark.slow
+def test_it_beats_the_papers_search_on_rotated_narrow_and_curved_ridges():
+    methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper")}
+    harder = [LANDSCAPES[name] for name in ("rotated", "narrow", "curved")]
+    table = summary([search.as_curve() for search in replay_all(methods, harder, range(80), trials=20, processes=1)], "cd-paper")
+    gains = table[table["method"] == "cd"].set_index("landscape")["d20"]
+    assert gains["rotated"] > 0.02 and gains["curved"] > 0.02 and gains["narrow"] > 0, gains
+
+
+@pytest.mark.slow
+def test_noise_does_not_get_it_stuck():
+    noisy = [replace(LANDSCAPES["omniglot"], noise=0.05)]
+    trajectories = replay_all({"cd": OPTIMISERS["cd"]}, noisy, range(40), trials=50, processes=1)
+    reached = [trajectory.curve[-1] for trajectory in trajectories]
+    assert np.mean(np.array(reached) < 0.95 * 0.85) <= 0.1 and not math.isnan(sum(reached))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
+    """Along each axis through it the other parameter is out of bounds still."""
+    space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+    search = CoordinateDescent(space, start={"lr": 0.1, "wd": 0.1}, workers=workers)
+    for _ in range(16 // workers):
+        for h in [search.ask() for _ in range(workers)]:
+            search.tell(h, None if h["lr"] > 0.05 or h["wd"] > 0.05 else -abs(math.log2(h["lr"] / 1e-3)))
+    assert search.best is not None and search.best[1] > -2
+    assert sum(value is not None for _, value in search.history) >= 8

@@ -1,0 +1,131 @@
+"""Proposals beside live trials: what any number of workers ask at once."""
+
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from tune_cd import CoordinateDescent, Space
+from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.model_guided import APART, Guided
+from tune_cd.search.line_search import SETTINGS, Plan
+
+PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+SIZES = Space(batch_size=[16, 32, 64])
+ROWS = np.array([[-1.0, 1.0], [1.0, 1.0]])
+START = {"Lambda_p": 0.1, "Lambda_e": 0.1}
+RIDGE = LANDSCAPES["rotated"]
+
+
+@dataclass
+class Search:
+    """What was asked, in asking order; None: live."""
+
+    plan: Plan = field(default_factory=lambda: Plan(PLANE, ("balance", "joint"), ROWS, SETTINGS["default"]))
+    starts: tuple[dict, ...] = (START,)
+    trials: list[list] = field(default_factory=list)
+
+    def state(self):
+        told = tuple((h, value) for h, value in self.trials if value is not None)
+        return Guided(self.plan, self.starts, told, tuple(h for h, value in self.trials if value is None))
+
+    def ask(self, count=1):
+        for _ in range(count):
+            self.trials.append([self.state().proposal().h, None])
+        return self
+
+    def tell(self, *indices, value=lambda h: RIDGE.measure(h, 0).value):
+        for index in indices:
+            self.trials[index][1] = value(self.trials[index][0])
+        return self
+
+    @property
+    def x(self):
+        return np.array([PLANE.to_log(h) for h, _ in self.trials])
+
+
+def smallest_gap(x):
+    return (np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(len(x))).min()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_live_trials_it_is_the_sequential_search(seed):
+    descent = CoordinateDescent(PLANE, seed=seed)
+    search = Search(starts=(PLANE.sample(np.random.default_rng(seed)),))
+    for trial in range(25):
+        h = descent.ask()
+        descent.tell(h, RIDGE.measure(h, 0).value)
+        assert search.ask().tell(trial).trials[-1][0] == h
+
+
+def test_the_order_of_completion_does_not_matter():
+    """Five live, of which three end, in any order: what follows is the same."""
+    following = []
+    for order in permutations((1, 3, 4)):
+        search = Search().ask().tell(0).ask(5)
+        following.append(search.tell(*order).ask(3).trials)
+    assert all(trials == following[0] for trials in following)
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+def test_whatever_is_live_is_apart_from_all_else(workers):
+    search = Search().ask(workers)
+    for first in range(0, 3 * workers, 2):  # two end, two are asked
+        search.tell(first, first + 1).ask(2)
+    assert smallest_gap(search.x) >= APART - 1e-9
+
+
+def test_the_first_round_leaves_no_quarter_of_the_box_unseen():
+    x = Search().ask(8).x
+    middle = np.log2([1e-6 * 17.0] * 2) / 2
+    assert {tuple(row) for row in x > middle} == {(False, False), (False, True), (True, False), (True, True)}
+    assert smallest_gap(x) > 4
+
+
+def test_a_round_is_not_spent_around_one_point():
+    told = Search().ask(8).tell(*range(8))
+    assert smallest_gap(told.ask(8).x[8:]) > 0.5
+
+
+def test_a_live_trial_is_on_a_line_through_what_was_asked():
+    search = Search().ask(8).tell(*range(5)).ask(3)
+    lines = np.array([[-1, 1], [1, 1], [1, 0], [0, 1]])
+    for n in range(1, len(search.x)):
+        step = search.x[n] - search.x[:n]
+        turned = np.abs(step[:, None, 0] * lines[:, 1] - step[:, None, 1] * lines[:, 0])  # [n, 4], 0 on the line
+        assert turned.min() < 1e-6
+
+
+@pytest.mark.parametrize("told", [[FAILED], [FAILED] * 4, [0.3, FAILED, 0.3]])
+def test_failures_and_equal_values_do_not_stop_it(told):
+    search = Search().ask(8)
+    for index, value in enumerate(told):
+        search.trials[index][1] = value
+    assert smallest_gap(search.ask(8).x) >= APART - 1e-9
+
+
+def test_starts_are_asked_first_and_once():
+    starts = (START, {"Lambda_p": 0.01, "Lambda_e": 1.0})
+    search = Search(starts=starts).ask(4)
+    assert tuple(h for h, _ in search.trials[:2]) == starts and smallest_gap(search.x) >= APART
+
+
+def test_it_is_finished_when_all_that_is_allowed_is_asked():
+    plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]), SETTINGS["default"])
+    search = Search(plan, starts=({"batch_size": 32},)).ask(3)
+    assert {h["batch_size"] for h, _ in search.trials} == {16, 32, 64}
+    assert search.state().finished
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers, rounds", [(4, 3), (8, 2), (16, 2)])
+def test_few_rounds_reach_the_ridges_top(workers, rounds):
+    landscape, reached = LANDSCAPES["omniglot"], []
+    for seed in range(40):
+        search = Search(starts=(PLANE.sample(np.random.default_rng(seed)),))
+        for first in range(0, rounds * workers, workers):
+            search.ask(workers).tell(*range(first, first + workers), value=lambda h: landscape.score(h))
+        reached.append(max(value for _, value in search.trials))
+    assert np.mean(reached) >= 0.95 * landscape.high

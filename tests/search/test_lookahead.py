@@ -1,0 +1,96 @@
+"""Golden-section searches with several workers: the trajectory of one worker, sooner."""
+
+import random
+from math import ceil
+
+import numpy as np
+import pytest
+from contract import MIXED, PLANE, score
+
+from tune_cd import CoordinateDescent
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
+from tune_cd.replay import replay
+
+
+def paper(space, workers=1, settings="paper", **arguments):
+    return CoordinateDescent(space, settings=settings, workers=workers, **arguments)
+
+
+def in_parallel(search, trials, order, value=score):
+    """Keep all workers busy; which live trial ends next is drawn by `order`. What was asked."""
+    asked = []
+    while len(asked) < trials or search.live:
+        while len(asked) < trials and (h := search.ask()) is not None:
+            asked.append(h)
+        h = order.choice(search.live)
+        search.tell(h, value(h))
+    return asked
+
+
+def sequential(space, seed, trials, value=score, settings="paper"):
+    search = paper(space, seed=seed, settings=settings)
+    for _ in range(trials):
+        h = search.ask()
+        search.tell(h, value(h))
+    return [h for h, _ in search.history]
+
+
+@pytest.mark.parametrize("space", [PLANE, MIXED])
+@pytest.mark.parametrize("workers", [2, 4, 16])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("settings, trials", [("paper", 12), ("local", 10)])
+def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space, workers, seed, settings, trials):
+    """Everything one worker would ask is asked, in this order, with trials of use between; failures included."""
+
+    def value(h):
+        return None if hash(space.key(h)) % 5 == 0 else score(h)
+
+    alone = [space.key(h) for h in sequential(space, seed, trials, value, settings)]
+    for order in range(3):
+        search = paper(space, workers, seed=seed, settings=settings)
+        in_parallel(search, 12 * workers, random.Random(order), value)
+        values = dict((space.key(h), v) for h, v in search.history)
+        again = paper(space, seed=seed, settings=settings)  # one worker, told what the others found
+        walked = []
+        while (h := again.ask()) is not None and space.key(h) in values:
+            walked.append(space.key(h))
+            again.tell(h, values[space.key(h)])
+        assert walked[:trials] == alone
+        assert len(search.history) == len(values) == 12 * workers
+
+
+def test_three_workers_ask_for_the_next_point_and_for_both_that_may_follow():
+    """One level of the tree a round: after the start is known, three trials are worth two of one worker's."""
+    search, one = paper(PLANE, 3, seed=5), sequential(PLANE, 5, 20)
+    start = search.ask()
+    search.workers = 4
+    batch = [search.ask() for _ in range(3)]
+    assert PLANE.key(batch[0]) == PLANE.key(one[1])
+    search.tell(start, score(start))
+    for h in batch:
+        search.tell(h, score(h))
+    assert {PLANE.key(h) for h in one[:3]} <= {PLANE.key(h) for h in [start, *batch]}
+
+
+def test_no_worker_is_idle_however_many():
+    search = paper(PLANE, 64, seed=0)
+    asked = [search.ask() for _ in range(64)]
+    assert None not in asked and search.ask() is None
+    assert len({PLANE.key(h) for h in asked}) == 64
+
+
+def test_trials_that_are_no_longer_needed_count_when_the_search_comes_by():
+    search = paper(PLANE, 8, seed=1)
+    in_parallel(search, 40, random.Random(0))
+    assert search.best == max(search.history, key=lambda pair: pair[1])
+
+
+@pytest.mark.slow
+def test_rounds_to_95_percent_with_4_8_and_16_workers():
+    for workers, rounds in ((4, 4), (8, 3), (16, 3)):
+        for name in PRINTED:
+            landscape = LANDSCAPES[name]
+            curves = [replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve for seed in range(20)]
+            reached = np.mean(curves, axis=0) >= 0.95 * landscape.high
+            assert ceil((np.argmax(reached) + 1) / workers) <= rounds, (name, workers)

@@ -1,0 +1,337 @@
+"""Losses: equal to loops over the paper's formulas and to pytorch-metric-learning, in float64, values and gradients."""
+
+import pytest
+import reference
+import torch
+from pytorch_metric_learning import distances, losses, reducers
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import grad, vmap
+
+from trainables.losses.terms import check_labels, cosines, infonce_of, infonce_terms, margin_of, margin_terms, pair_statistics
+
+BATCHES = {
+    "two per class": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],
+    "four per class": [7, 7, 7, 7, 1, 1, 1, 1, 3, 3, 3, 3],
+    "uneven, shuffled, one alone": [4, 0, 2, 0, 4, 4, 9, 0, 2, 4, 4],
+}
+VARIANTS = {
+    "margin euclidean": lambda z, y: margin_terms(z, y, margin=1.2),
+    "margin euclidean q=2": lambda z, y: margin_terms(z, y, margin=1.2, q=2),
+    "margin cosine": lambda z, y: margin_terms(z, y, margin=1.2, distance="cosine"),
+    "margin cosine q=2": lambda z, y: margin_terms(z, y, margin=1.2, distance="cosine", q=2),
+    "infonce cosine": lambda z, y: infonce_terms(z, y),
+    "infonce euclidean": lambda z, y: infonce_terms(z, y, temperature=0.3, distance="euclidean"),
+}
+batches = pytest.mark.parametrize("labels", BATCHES.values(), ids=BATCHES)
+variants = pytest.mark.parametrize("terms", VARIANTS.values(), ids=VARIANTS)
+
+
+def unit_rows(labels, seed=0, dimensions=5):
+    """Unit rows [b, dimensions], float64, crowded around a common centre so that hinges are open and closed."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(len(labels), dimensions, generator=generator, dtype=torch.float64)
+    return torch.nn.functional.normalize(z + 0.8, dim=1)
+
+
+def assert_equal(ours, theirs, tolerance=1e-12):
+    torch.testing.assert_close(
+        torch.stack(tuple(ours)), torch.as_tensor(theirs, dtype=torch.float64), rtol=tolerance, atol=tolerance
+    )
+
+
+def gradient(loss, z):
+    z = z.clone().requires_grad_()
+    return torch.autograd.grad(loss(z), z)[0]
+
+
+@batches
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+@pytest.mark.parametrize("q", [1, 2])
+def test_margin_is_the_papers_formula(labels, distance, q):
+    z = unit_rows(labels)
+    for margin in (0.1, 0.5, 1.5):
+        ours = margin_terms(z, torch.tensor(labels), margin, distance, q)
+        assert_equal(ours, reference.margin_terms(z.tolist(), labels, margin, distance, q))
+
+
+@batches
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+def test_infonce_is_the_papers_formula(labels, distance):
+    z = unit_rows(labels)
+    for temperature in (0.05, 0.1, 2.0):
+        ours = infonce_terms(z, torch.tensor(labels), temperature, distance)
+        assert_equal(ours, reference.infonce_terms(z.tolist(), labels, temperature, distance))
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+def test_the_global_average_is_a_weighting_of_the_two_terms(distance):
+    labels = BATCHES["two per class"]
+    z, b = unit_rows(labels), len(labels)
+    positive, entropy = margin_terms(z, torch.tensor(labels), 1.2, distance)
+    weighted = positive / (b - 1) + (1 - 1 / (b - 1)) * entropy
+    assert_equal([weighted], [reference.global_margin_loss(z.tolist(), labels, 1.2, distance, 1)])
+
+
+class Weighted(reducers.MeanReducer):
+    """The mean over all pairs times a weight."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def element_reduction(self, values, *_):
+        return self.weight * values.mean()
+
+
+def foreign_contrastive(distance, margin, weight_positive, weight_entropy):
+    """pytorch-metric-learning's contrastive loss with averages over all pairs; its default drops the pairs at 0."""
+    reducer = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})
+    if distance == "cosine":
+        return losses.ContrastiveLoss(1, 1 - margin, distance=distances.CosineSimilarity(), reducer=reducer)
+    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
+    return losses.ContrastiveLoss(0, margin, distance=euclidean, reducer=reducer)
+
+
+@batches
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+@pytest.mark.parametrize("balance", ["separate", "global", (0.07, 4.0)], ids=str)
+def test_margin_equals_pytorch_metric_learning(labels, distance, balance):
+    z, y, b = unit_rows(labels), torch.tensor(labels), len(labels)
+    weights = {"separate": (1.0, 1.0), "global": (1 / (b - 1), 1 - 1 / (b - 1))}.get(balance, balance)
+    foreign = foreign_contrastive(distance, 0.5, *weights)
+
+    def ours(z):
+        positive, entropy = margin_terms(torch.nn.functional.normalize(z), y, 0.5, distance)
+        return weights[0] * positive + weights[1] * entropy
+
+    assert_equal([ours(z)], [foreign(z, y)])
+    torch.testing.assert_close(gradient(ours, z), gradient(lambda z: foreign(z, y), z), rtol=1e-12, atol=1e-12)
+
+
+@batches
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.3, 2.0)], ids=str)
+def test_infonce_equals_pytorch_metric_learning(labels, weights):
+    z, y, temperature = unit_rows(labels), torch.tensor(labels), 0.1
+    ntxent = losses.NTXentLoss(temperature=temperature)
+    of_pairs = torch.tensor(reference.positive_pairs(labels)).T
+    weight_positive, weight_entropy = weights
+
+    def foreign(z):  # its one loss is positive + entropy; another balance adds positive terms
+        u = torch.nn.functional.normalize(z)
+        positive = (1 - (u[of_pairs[0]] * u[of_pairs[1]]).sum(1)).mean() / temperature
+        return weight_entropy * ntxent(z, y) + (weight_positive - weight_entropy) * positive
+
+    def ours(z):
+        positive, entropy = infonce_terms(torch.nn.functional.normalize(z), y, temperature)
+        return weight_positive * positive + weight_entropy * entropy
+
+    assert_equal([ours(z)], [foreign(z)])
+    torch.testing.assert_close(gradient(ours, z), gradient(foreign, z), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+@pytest.mark.parametrize("density", [0.1, 0.6])
+def test_the_cores_take_any_pairs_of_any_two_sets(distance, density):
+    """Masks that no labels could have made, an anchor without any pair among them."""
+    z, others = unit_rows(range(4), seed=1), unit_rows(range(9), seed=2)
+    draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(3))
+    positives, negatives = draws < density / 2, draws > 1 - density
+    positives[0], negatives[0] = False, False
+    pairs = [[tuple(pair) for pair in mask.nonzero().tolist()] for mask in (positives, negatives)]
+    assert all(pairs)
+    for q in (1, 2):
+        ours = margin_of(cosines(z, others), positives, negatives, 1.2, distance, q)
+        assert_equal(ours, reference.margin_terms_of(z.tolist(), others.tolist(), *pairs, 1.2, distance, q))
+    ours = infonce_of(cosines(z, others), positives, negatives, 0.2, distance)
+    assert_equal(ours, reference.infonce_terms_of(z.tolist(), others.tolist(), *pairs, 0.2, distance))
+
+
+@batches
+@variants
+def test_gradients_are_the_slopes_of_the_values(terms, labels):
+    z, y = unit_rows(labels, dimensions=3).requires_grad_(), torch.tensor(labels)
+    assert torch.autograd.gradcheck(lambda z: terms(torch.nn.functional.normalize(z), y), z)
+
+
+@variants
+def test_vmap_equals_a_loop(terms):
+    labels = list(BATCHES.values())[:2]
+    z = torch.stack([unit_rows(y, seed) for seed, y in enumerate(labels)])  # [T, b, d]
+    y = torch.tensor(labels)  # [T, b]
+
+    def loss(z, y):
+        positive, entropy = terms(z, y)
+        return 0.3 * positive + 2.0 * entropy
+
+    at_once = vmap(grad(loss))(z, y)
+    one_by_one = torch.stack([gradient(lambda z, y=y_t: loss(z, y), z_t) for z_t, y_t in zip(z, y, strict=True)])
+    torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(vmap(terms, in_dims=(0, None))(z, y[0])[1], torch.stack([terms(t, y[0])[1] for t in z]))
+
+
+@variants
+def test_nothing_waits_for_the_device(terms):
+    """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
+    with FakeTensorMode():
+        z, y = torch.empty(8, 4), torch.zeros(8, dtype=torch.int64)
+        positive, entropy = terms(z, y)
+        statistics = pair_statistics(z, y)
+    assert all(scalar.shape == () for scalar in [positive, entropy, *statistics.values()])
+
+
+@variants
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_identical_embeddings_have_finite_gradients(terms, dtype):
+    z = torch.nn.functional.normalize(torch.ones(6, 7, dtype=dtype))
+    y = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert gradient(lambda z: sum(terms(z, y)), z).isfinite().all()
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+def test_infonce_without_negatives_is_flat_and_finite(distance):
+    """K_ij = {j}: the entropy term is -d/tau, it cancels the positive one."""
+    y = torch.zeros(5, dtype=torch.int64)
+    z = unit_rows(y)
+    assert_equal([sum(infonce_terms(z, y, distance=distance))], [0.0])
+    assert_equal([gradient(lambda z: sum(infonce_terms(z, y, distance=distance)), z).abs().max()], [0.0])
+
+
+@variants
+def test_half_precision_is_computed_in_float32(terms):
+    labels = BATCHES["four per class"]
+    y = torch.tensor(labels)
+    for dtype in (torch.bfloat16, torch.float16):
+        z = unit_rows(labels).to(dtype)
+        assert all(term.dtype == torch.float32 for term in terms(z, y))
+        assert terms(z, y) == terms(z.float(), y)
+    z = unit_rows(labels).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        within = terms(z, y)
+    assert within == terms(z, y)
+    assert all(term.dtype == torch.float64 for term in terms(unit_rows(labels), y))
+
+
+@batches
+@variants
+def test_order_of_the_batch_names_of_classes_and_rotations_do_not_matter(terms, labels):
+    z, y = unit_rows(labels), torch.tensor(labels)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(1))
+    rotation = torch.linalg.qr(unit_rows(range(5), seed=2))[0]
+    assert_equal(terms((z @ rotation)[order], 3 - 10 * y[order]), torch.stack(terms(z, y)))
+
+
+@batches
+def test_pair_statistics(labels):
+    z = unit_rows(labels)
+    statistics = pair_statistics(z, torch.tensor(labels))
+    positives, negatives = reference.positive_pairs(labels), reference.negative_pairs(labels)
+    assert (statistics["positive_pairs"], statistics["negative_pairs"]) == (len(positives), len(negatives))
+    for name, pairs in {"positive_similarity": positives, "negative_similarity": negatives}.items():
+        assert_equal([statistics[name]], [reference.mean(float(z[i] @ z[j]) for i, j in pairs)])
+
+
+def test_two_per_class_have_the_papers_counts():
+    b = 12
+    statistics = pair_statistics(unit_rows(range(b)), torch.arange(b) // 2)
+    assert (statistics["positive_pairs"], statistics["negative_pairs"]) == (b, b * b - 2 * b)
+
+
+def test_check_labels():
+    check_labels(torch.tensor([0, 0, 1]))
+    with pytest.raises(ValueError, match="no positive pair: the 3 labels"):
+        check_labels(torch.tensor([0, 2, 1]))
+    with pytest.raises(ValueError, match="no negative pair: all 3 labels are 4"):
+        check_labels(torch.tensor([4, 4, 4]))
+    with pytest.raises(ValueError, match=r"shape \(1, 2\)"):
+        check_labels(torch.tensor([[4, 4]]))
+
+
+@pytest.mark.parametrize("margin", [0, -0.5, 2.01, float("nan")])
+def test_margins_beyond_the_distances_are_refused(margin):
+    with pytest.raises(ValueError, match=rf"margin {margin} is outside \(0, 2\]"):
+        margin_terms(torch.eye(4), torch.tensor([0, 0, 1, 1]), margin)
+
+
+@pytest.mark.parametrize("temperature", [0, -1, float("inf"), float("nan")])
+def test_temperatures_that_are_not_positive_are_refused(temperature):
+    with pytest.raises(ValueError, match=f"temperature is {temperature}"):
+        infonce_terms(torch.eye(4), torch.tensor([0, 0, 1, 1]), temperature)
+
+
+@pytest.mark.parametrize(
+    ("z", "labels", "settings", "message"),
+    [
+        (torch.eye(4)[0], torch.zeros(4).long(), {}, r"shape \(4,\).*\[b, d\]"),
+        (torch.eye(4).long(), torch.zeros(4).long(), {}, "z is torch.int64"),
+        (torch.eye(4), torch.zeros(3).long(), {}, r"labels have shape \(3,\); \[4\]"),
+        (torch.eye(4), torch.zeros(4), {}, "labels are torch.float32"),
+        (torch.eye(4), torch.zeros(4).long(), {"distance": "l1"}, "distance is 'l1'; one of euclidean, cosine"),
+        (torch.eye(4), torch.zeros(4).long(), {"q": 3}, "q is 3"),
+    ],
+)
+def test_bad_arguments_are_named(z, labels, settings, message):
+    with pytest.raises(ValueError, match=message):
+        margin_terms(z, labels, **settings)
+    if "q" not in settings:
+        with pytest.raises(ValueError, match=message):
+            infonce_terms(z, labels, **settings)
+
+
+def trained(terms, weights, learning_rate, optimiser=torch.optim.SGD, **settings):
+    """A linear embedding [4, 3] after four steps on weights[0] * positive + weights[1] * entropy, float64."""
+    generator = torch.Generator().manual_seed(5)
+    embedding = torch.randn(4, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    images = torch.randn(12, 4, generator=generator, dtype=torch.float64)
+    labels = torch.tensor(BATCHES["two per class"])
+    steps = optimiser([embedding], lr=learning_rate, **settings)
+    for _ in range(4):
+        positive, entropy = terms(torch.nn.functional.normalize(images @ embedding), labels)
+        steps.zero_grad()
+        (weights[0] * positive + weights[1] * entropy).backward()
+        steps.step()
+    return embedding.detach()
+
+
+@variants
+def test_bare_sgd_knows_only_the_products_of_learning_rate_and_weights(terms):
+    """Learning rate alpha c and weights lambda / c: the same Lambda = alpha lambda, the same training (sec:balance)."""
+    learning_rate, weights = 0.05, (0.3, 2.0)
+    products = [learning_rate * weight for weight in weights]
+    expected = trained(terms, products, 1.0)
+    assert (expected - trained(terms, [0.0, 0.0], 1.0)).abs().max() > 1e-3
+    for c in (1.0, 1e-3, 0.37, 20.0):
+        assert_equal(trained(terms, [weight / c for weight in weights], learning_rate * c), expected, 1e-9)
+    for c in (0.25, 4.0):  # powers of two scale without rounding: the same bits
+        scaled = trained(terms, [weight / c for weight in weights], learning_rate * c)
+        assert torch.equal(scaled, trained(terms, weights, learning_rate))
+    assert not torch.allclose(trained(terms, [2 * product for product in products], 1.0), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"optimiser": torch.optim.Adam}, {"weight_decay": 0.1}, {"optimiser": torch.optim.RMSprop}], ids=str
+)
+def test_other_optimisers_do_know_more(settings):
+    """Why the training is bare SGD: elsewhere the learning rate is one more thing to tune."""
+    one, other = (trained(margin_terms, [0.3 / c, 2.0 / c], 0.05 * c, **settings) for c in (1.0, 4.0))
+    assert not torch.allclose(one, other, rtol=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@variants
+def test_a_cuda_graph_replays_the_loss(terms):
+    labels = BATCHES["two per class"]
+    z, y = unit_rows(labels).cuda().requires_grad_(), torch.tensor(labels).cuda()
+
+    def slope():
+        return torch.autograd.grad(sum(terms(z, y)), z)[0]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        expected = slope()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = slope()
+    graph.replay()
+    torch.testing.assert_close(replayed, expected)

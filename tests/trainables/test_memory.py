@@ -1,0 +1,442 @@
+"""Cross-batch memory: a queue like collections.deque, terms like loops over pairs, pytorch-metric-learning's and the published ones."""
+
+import io
+from collections import deque
+
+import pytest
+import reference
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytorch_metric_learning import distances, losses, reducers
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import normalize
+
+from test_losses import Weighted
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+
+B, K, D, SIZE = 8, 2, 5, 27  # 27 is no multiple of 8: the fourth batch wraps around
+VARIANTS = {
+    "margin euclidean": {"loss": "margin", "distance": "euclidean", "margin": 1.2},
+    "margin euclidean q=2": {"loss": "margin", "distance": "euclidean", "margin": 1.2, "q": 2},
+    "margin cosine": {"loss": "margin", "distance": "cosine", "margin": 0.5},
+    "margin cosine q=2": {"loss": "margin", "distance": "cosine", "margin": 0.5, "q": 2},
+    "infonce cosine": {"loss": "infonce", "distance": "cosine", "temperature": 0.1},
+    "infonce euclidean": {"loss": "infonce", "distance": "euclidean", "temperature": 0.3},
+}
+variants = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+
+
+def batch(step, b=B, dtype=torch.float64):
+    """(z [b, D] unit rows around a common centre, labels [b]): K of each class, other classes in other steps."""
+    generator = torch.Generator().manual_seed(step)
+    z = normalize(torch.randn(b, D, generator=generator, dtype=torch.float64) + 0.8, dim=1).to(dtype)
+    classes = torch.randperm(12, generator=generator)[: b // K]
+    return z, classes.repeat_interleave(K)
+
+
+def filled_memory(steps, size=SIZE, dtype=torch.float64):
+    """(memory after that many batches, the last z, its labels, its slots)."""
+    memory = CrossBatchMemory(size, D).to(dtype)
+    for step in range(steps):
+        z, labels = batch(step, dtype=dtype)
+        slots = memory.enqueue(z, labels)
+    return memory, z, labels, slots
+
+
+def batch_terms(z, labels, variant):
+    settings = {name: value for name, value in variant.items() if name != "loss"}
+    return {"margin": margin_terms, "infonce": infonce_terms}[variant["loss"]](z, labels, **settings)
+
+
+def gradient(loss, z):
+    z = z.clone().requires_grad_()
+    return torch.autograd.grad(loss(z), z)[0]
+
+
+def assert_close(ours, theirs, tolerance=1e-12):
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+# The queue
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.lists(st.integers(1, size), max_size=8))))
+def test_the_memory_is_a_deque(size_and_batches):
+    size, batches = size_and_batches
+    memory, model = CrossBatchMemory(size, 2), deque(maxlen=size)
+    enqueued = 0
+    for b in batches:
+        numbers = range(enqueued, enqueued + b)  # item n is the embedding (n, -n) of class n // 2
+        z, labels = torch.tensor([[n, -n] for n in numbers], dtype=torch.float32), torch.tensor([n // 2 for n in numbers])
+        slots = memory.enqueue(z, labels)
+        model.extend(numbers)
+        enqueued += b
+
+        assert slots.tolist() == [n % size for n in numbers]
+        assert memory.enqueued == enqueued
+        remembered = {n % size: n for n in model}
+        for slot in range(size):
+            n = remembered.get(slot, 0)  # unfilled slots are zero
+            assert (memory.embeddings[slot].tolist(), memory.labels[slot]) == ([n, -n], n // 2)
+        positives, negatives = memory.pairs(labels, slots)
+        for i, n in enumerate(numbers):
+            alike = {slot for slot, other in remembered.items() if other // 2 == n // 2 and other != n}
+            assert set(positives[i].nonzero().flatten().tolist()) == alike
+            unlike = {slot for slot, other in remembered.items() if other // 2 != n // 2}
+            assert set(negatives[i].nonzero().flatten().tolist()) == unlike
+
+
+def test_what_is_remembered_has_no_history_and_is_a_copy():
+    memory = CrossBatchMemory(6, D)
+    z = batch(0, b=4, dtype=torch.float32)[0].requires_grad_()
+    memory.enqueue(z, torch.tensor([0, 0, 1, 1]))
+    assert not memory.embeddings.requires_grad
+    before = memory.embeddings.clone()
+    with torch.no_grad():
+        z.zero_()
+    assert torch.equal(memory.embeddings, before)
+
+
+def test_forgetting_what_a_gradient_needs_is_refused():
+    """A batch enqueued between forward and backward would change the slopes silently."""
+    memory, z, labels, slots = filled_memory(3)
+    z.requires_grad_()
+    terms = memory_terms(z, labels, slots, memory, loss="margin", distance="cosine")
+    memory.enqueue(*batch(3))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        (terms[0] + terms[1]).backward()
+
+
+@pytest.mark.parametrize("steps", [0, 2, 5])
+def test_a_resumed_memory_equals_one_that_never_stopped(steps):
+    memory = CrossBatchMemory(SIZE, D)
+    for step in range(steps):
+        memory.enqueue(*batch(step, dtype=torch.float32))
+    file = io.BytesIO()
+    torch.save(memory.state_dict(), file)
+    file.seek(0)
+    resumed = CrossBatchMemory(SIZE, D)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    for step in range(steps, steps + 4):
+        z, labels = batch(step, dtype=torch.float32)
+        both = [(each.enqueue(z, labels), each) for each in (memory, resumed)]
+        terms = [torch.stack(memory_terms(z, labels, slots, each, **VARIANTS["margin cosine"])) for slots, each in both]
+        assert torch.equal(both[0][0], both[1][0]) and torch.equal(*terms)
+        for a, b in zip(memory.buffers(), resumed.buffers(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_the_whole_state_is_its_buffers_and_none_of_it_is_trained():
+    memory = CrossBatchMemory(55, 16)
+    kinds = {name: (tuple(t.shape), t.dtype) for name, t in memory.state_dict().items()}
+    assert kinds == {
+        "embeddings": ((55, 16), torch.float32), "labels": ((55,), torch.int64), "enqueued": ((), torch.int64),
+    }  # fmt: skip
+    assert not any(t.any() for t in memory.buffers()) and not list(memory.parameters())
+
+
+# The terms
+
+
+@variants
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
+def test_the_terms_are_loops_over_the_pairs(variant, steps):
+    memory, z, labels, slots = filled_memory(steps)
+    filled = min(SIZE, steps * B)
+    others, other_labels = memory.embeddings[:filled].tolist(), memory.labels[:filled].tolist()
+    pairs = reference.memory_pairs(labels.tolist(), slots.tolist(), other_labels)
+    if variant["loss"] == "margin":
+        slow = reference.margin_terms_of(z.tolist(), others, *pairs, variant["margin"], variant["distance"], variant.get("q", 1))
+    else:
+        slow = reference.infonce_terms_of(z.tolist(), others, *pairs, variant["temperature"], variant["distance"])
+    positive, entropy, positive_pairs, negative_pairs = memory_terms(z, labels, slots, memory, **variant)
+    assert_close(torch.stack((positive, entropy)), torch.tensor(slow, dtype=torch.float64))
+    assert (positive_pairs, negative_pairs) == (len(pairs[0]), len(pairs[1]))
+
+
+@variants
+def test_a_memory_of_just_the_batch_gives_the_batchs_terms(variant):
+    for size in (B, SIZE):
+        memory, z, labels, slots = filled_memory(1, size)
+        *terms, positive_pairs, negative_pairs = memory_terms(z, labels, slots, memory, **variant)
+        assert_close(torch.stack(terms), torch.stack(batch_terms(z, labels, variant)))
+        assert (positive_pairs, negative_pairs) == (B * (K - 1), B * (B - K))
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS.values() if v["loss"] == "margin"], ids=str)
+@pytest.mark.parametrize("term", [0, 1])
+def test_its_margin_slope_is_then_half_the_batchs(variant, term):
+    """Each pair pulls at both of its items in the batch, but only at the anchor where the other is a memory."""
+    memory, z, labels, slots = filled_memory(1)
+    of_memory = gradient(lambda z: memory_terms(z, labels, slots, memory, **variant)[term], z)
+    of_batch = gradient(lambda z: batch_terms(z, labels, variant)[term], z)
+    assert of_batch.abs().max() > 1e-3
+    assert_close(of_memory, of_batch / 2)
+
+
+@variants
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_unfilled_slot_never_takes_part(variant, dtype):
+    """To the bit, whatever finite embedding or label lies there."""
+
+    def outcome(memory):
+        terms = memory_terms(z, labels, slots, memory, **variant)
+        return [*terms, gradient(lambda z: sum(memory_terms(z, labels, slots, memory, **variant)[:2]), z)]
+
+    memory, z, labels, slots = filled_memory(2, dtype=dtype)
+    before = outcome(memory)
+    generator = torch.Generator().manual_seed(9)
+    for scale in (1.0, 1e9):
+        memory.embeddings[2 * B :] = scale * torch.randn(SIZE - 2 * B, D, generator=generator)
+        memory.labels[2 * B :] = labels[torch.randint(B, (SIZE - 2 * B,), generator=generator)]
+        assert all(torch.equal(a, b) for a, b in zip(before, outcome(memory), strict=True))
+
+
+def test_a_filled_slot_does_take_part():
+    memory, z, labels, slots = filled_memory(2)
+    before = memory_terms(z, labels, slots, memory, **VARIANTS["infonce cosine"])
+    memory.embeddings[0] = -memory.embeddings[0]
+    assert before[1] != memory_terms(z, labels, slots, memory, **VARIANTS["infonce cosine"])[1]
+
+
+def foreign_loss(loss, weight_positive, weight_entropy):
+    """pytorch-metric-learning's losses, averaged over all pairs; cosine margin 0.5 or InfoNCE at temperature 0.1."""
+    if loss == "infonce":  # its one loss is positive + entropy, both offsets of 1 / temperature cancel
+        return losses.NTXentLoss(temperature=0.1)
+    by_kind = reducers.MultipleReducers({"pos_loss": Weighted(weight_positive), "neg_loss": Weighted(weight_entropy)})
+    return losses.ContrastiveLoss(1, 0.5, distance=distances.CosineSimilarity(), reducer=by_kind)
+
+
+@pytest.mark.parametrize("size", [B, 24, SIZE])
+@pytest.mark.parametrize("loss, weights", [("margin", (0.3, 2.0)), ("infonce", (1.0, 1.0))])
+def test_it_equals_pytorch_metric_learnings_memory(loss, weights, size):
+    """Theirs enqueues first too, leaves out the item's own copy alone, and gives the memory's loss alone."""
+    foreign = losses.CrossBatchMemory(foreign_loss(loss, *weights), embedding_size=D, memory_size=size)
+    memory = CrossBatchMemory(size, D).double()
+    variant = VARIANTS[f"{loss} cosine"]
+    for step in range(9):
+        z, labels = batch(step)
+        slots = memory.enqueue(z, labels)
+
+        def ours(z, labels=labels, slots=slots):
+            positive, entropy, _, _ = memory_terms(normalize(z), labels, slots, memory, **variant)
+            return weights[0] * positive + weights[1] * entropy
+
+        theirs = z.clone().requires_grad_()
+        value = foreign(theirs, labels)
+        assert_close(ours(z), value.detach())
+        assert_close(gradient(ours, z), torch.autograd.grad(value, theirs)[0])
+    assert_close(foreign.embedding_memory, memory.embeddings)
+    assert torch.equal(foreign.label_memory, memory.labels)
+
+
+@variants
+def test_half_precision_meets_a_float32_memory_in_float32(variant):
+    memory, z, labels, slots = filled_memory(5, dtype=torch.float32)
+    expected = torch.stack(memory_terms(z, labels, slots, memory, **variant))
+    within, _, _, _ = filled_memory(4, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (z @ z.T).dtype == torch.bfloat16
+        slots = within.enqueue(z, labels)
+        terms = torch.stack(memory_terms(z, labels, slots, within, **variant))
+    assert terms.dtype == torch.float32 and torch.equal(terms, expected)
+
+    half = z.bfloat16()
+    slots = memory.enqueue(half, labels)
+    assert memory.embeddings.dtype == torch.float32 and torch.equal(memory.embeddings[slots], half.float())
+    terms = memory_terms(half, labels, slots, memory, **variant)
+    assert terms == memory_terms(half.float(), labels, slots, memory, **variant)
+    assert gradient(lambda z: sum(memory_terms(z, labels, slots, memory, **variant)[:2]), half).dtype == torch.bfloat16
+
+
+@variants
+def test_nothing_waits_for_the_device(variant):
+    """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
+    with FakeTensorMode():
+        memory, z, labels = CrossBatchMemory(20, D), torch.empty(8, D), torch.zeros(8, dtype=torch.int64)
+        slots = memory.enqueue(z, labels)
+        terms = memory_terms(z, labels, slots, memory, **variant)
+        weights = memory_weights("variable", *terms[2:], 8, 2)
+    assert slots.shape == (8,) and all(scalar.shape == () for scalar in [*terms, *weights])
+
+
+class Loss(torch.nn.Module):
+    """One iteration's loss with its memory, for `functional_call`."""
+
+    def __init__(self, memory, variant):
+        super().__init__()
+        self.memory, self.variant = memory, variant
+
+    def forward(self, z, labels):
+        slots = self.memory.enqueue(z, labels)
+        positive, entropy, *pairs = memory_terms(z, labels, slots, self.memory, **self.variant)
+        factor_p, factor_e = memory_weights("variable", *pairs, len(labels), K)
+        return 0.3 * factor_p * positive + 2 * factor_e * entropy
+
+
+@variants
+def test_vmap_over_memories_equals_a_loop(variant):
+    members = [Loss(CrossBatchMemory(SIZE, D).double(), variant) for _ in range(3)]
+    stacked = {f"memory.{name}": torch.stack([t] * 3) for name, t in members[0].memory.state_dict().items()}
+    slopes = vmap(grad(lambda z, labels, state: functional_call(members[0], state, (z, labels))))
+    for step in range(5):
+        batches = [batch(10 * step + member) for member in range(3)]
+        one_by_one = [gradient(lambda z, m=m, y=y: m(z, y), z) for m, (z, y) in zip(members, batches, strict=True)]
+        z, labels = (torch.stack(rows) for rows in zip(*batches, strict=True))
+        # vmap hands functional_call views of the stacked buffers, and so fills them in place
+        assert_close(slopes(z, labels, stacked), torch.stack(one_by_one))
+    for name, rows in stacked.items():
+        for row, member in zip(rows, members, strict=True):
+            assert torch.equal(row, member.state_dict()[name])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@variants
+def test_a_cuda_graph_replays_the_memory(variant):
+    batches = [tuple(t.cuda() for t in batch(step)) for step in range(6)]
+    eager, captured = (Loss(CrossBatchMemory(SIZE, D).double().cuda(), variant) for _ in range(2))
+    z, labels = (t.clone() for t in batches[0])
+    z.requires_grad_()
+
+    def slope(loss):
+        return torch.autograd.grad(loss(z, labels), z)[0]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        slope(Loss(CrossBatchMemory(SIZE, D).double().cuda(), variant))
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = slope(captured)
+    for new_z, new_labels in batches:
+        with torch.no_grad():
+            z.copy_(new_z)
+            labels.copy_(new_labels)
+        graph.replay()
+        torch.testing.assert_close(replayed, slope(eager))
+
+
+# The balance
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_variable_weights_are_the_published_loss(k):
+    """The same slope at every iteration, filling and wrapping around.
+
+    Values differ: they sum s over s > 0.5, where the hinge sums s - 0.5, and so jump whenever a pair passes 0.5.
+    """
+    b, size = 8, 19
+    memory = CrossBatchMemory(size, D).double()
+    for step in range(5):
+        z = batch(step)[0]
+        labels = (torch.arange(b // k) + step % 2).repeat_interleave(k)
+        slots = memory.enqueue(z, labels)
+        filled = min(size, (step + 1) * b)
+        others, other_labels = memory.embeddings[:filled].clone(), memory.labels[:filled].tolist()
+
+        def published(z, y=labels.tolist(), others=others, other_labels=other_labels):
+            of_batch = reference.published_memory_loss(z, y, z, y)
+            return of_batch + reference.published_memory_loss(z, y, others, other_labels)
+
+        def ours(z, labels=labels, slots=slots):
+            positive, entropy = margin_terms(z, labels, 0.5, "cosine")
+            memory_positive, memory_entropy, *pairs = memory_terms(
+                z, labels, slots, memory, loss="margin", distance="cosine", margin=0.5
+            )
+            factor_p, factor_e = memory_weights("variable", *(count.double() for count in pairs), b, k)
+            Lambda_p, Lambda_e = k - 1, b - k
+            return Lambda_p * (positive + factor_p * memory_positive) + Lambda_e * (entropy + factor_e * memory_entropy)
+
+        slope = gradient(ours, z)
+        assert slope.abs().max() > 1e-2
+        assert_close(slope, gradient(published, z))
+        assert abs(ours(z) - published(z)) > 0.1
+
+
+def test_variable_balance_drifts_while_the_memory_fills_and_rests_once_it_is_full():
+    """Batches of classes never seen before: P_mem stays the batch's, E_mem grows by b a batch (eta of sec:xbm)."""
+    b, k, size = 6, 3, 24
+    memory = CrossBatchMemory(size, D)
+    factors = []
+    for step in range(7):
+        z, labels = torch.eye(b, D), 2 * step + torch.arange(b) // k
+        slots = memory.enqueue(z, labels)
+        pairs = memory_terms(z, labels, slots, memory, loss="margin", distance="cosine")[2:]
+        factors.append([float(factor) for factor in memory_weights("variable", *pairs, b, k)])
+        assert memory_weights("fixed", *pairs, b, k) == (1, 1)
+    others = [min(size, (step + 1) * b) - k for step in range(7)]  # E_mem / b
+    assert factors == [[1.0, n / (b - k)] for n in others]
+    assert factors[3:] == [factors[3]] * 4 and factors[0] == [1, 1]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("S1", 100, 8, 2), "memory mode is 'S1'; one of variable, fixed"),
+        (("fixed", 7, 8, 2), "memory of size 7 does not hold a batch of 8"),
+        (("fixed", 100, 8, 1), "k is 1 at batch_size 8"),
+        (("variable", 100, 8, 8), "k is 8 at batch_size 8"),
+    ],
+)
+def test_memories_that_cannot_be_trained_with_are_refused(arguments, message):
+    check_memory("fixed", 8, 8, 2)
+    check_memory("variable", 55_000, 64, 4)
+    with pytest.raises(ValueError, match=message):
+        check_memory(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("z", "labels", "message"),
+    [
+        (torch.eye(8, D), torch.zeros(8).long(), "a batch of 8 does not fit into a memory of size 7"),
+        (torch.eye(4), torch.zeros(4).long(), "z has 4 dimensions; this memory's embeddings have 5"),
+        (torch.eye(D), torch.zeros(4).long(), r"labels have shape \(4,\)"),
+        (torch.eye(D), torch.zeros(D), "labels are torch.float32"),
+        (torch.eye(D)[0], torch.zeros(D).long(), r"shape \(5,\)"),
+    ],
+)
+def test_batches_that_cannot_be_remembered_are_refused(z, labels, message):
+    memory = CrossBatchMemory(7, D)
+    with pytest.raises(ValueError, match=message):
+        memory.enqueue(z, labels)
+    assert not any(t.any() for t in memory.buffers())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": "triplet"}, "loss is 'triplet'; one of margin, infonce"),
+        ({"distance": "l1"}, "distance is 'l1'; one of euclidean, cosine"),
+        ({"margin": 3.0}, "margin 3.0 is outside"),
+        ({"loss": "infonce", "temperature": 0.0}, "temperature is 0.0"),
+        ({"q": 3}, "q is 3"),
+        ({"slots": torch.zeros(3).long()}, r"slots are torch.int64 of shape \(3,\)"),
+        ({"slots": torch.zeros(B)}, "slots are torch.float32"),
+        ({"z": torch.eye(B)}, "z has 8 dimensions"),
+        ({"labels": torch.zeros(B)}, "labels are torch.float32"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    memory, z, labels, slots = filled_memory(2)
+    arguments = {"z": z, "labels": labels, "slots": slots, "memory": memory, "loss": "margin", "distance": "cosine"}
+    with pytest.raises(ValueError, match=message):
+        memory_terms(**arguments | change)
+
+
+@pytest.mark.parametrize("size, dimensions", [(0, 5), (5, 0), (-1, 5)])
+def test_empty_memories_are_refused(size, dimensions):
+    with pytest.raises(ValueError, match=f"size is {size}, dimensions {dimensions}"):
+        CrossBatchMemory(size, dimensions)
+
+
+def test_a_memory_of_another_size_cannot_be_loaded():
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        CrossBatchMemory(8, D).load_state_dict(CrossBatchMemory(7, D).state_dict())

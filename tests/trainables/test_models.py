@@ -1,0 +1,286 @@
+"""The networks: shapes, sizes, pooling against its formula, the same for the same seed, one's own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainables.models.networks import NETWORKS, Embedder, GeM, build_network, check_network
+
+
+def build(name, channels=3, image_size=64, projection=False, seed=0, **more):
+    return build_network(name, channels=channels, image_size=image_size, projection=projection, seed=seed, **more)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    "name, channels, size, projection, features, embedding, millions",
+    [("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39), ("resnet18_gem", 1, 64, False, 512, 512, 11.17),
+     ("resnet18_gem", 3, 64, False, 512, 512, 11.18), ("resnet32", 3, 64, True, 64, 64, 0.50),
+     ("resnet50", 3, 64, False, 2048, 2048, 23.51), ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51)],
+)  # fmt: skip
+def test_shapes_and_sizes(name, channels, size, projection, features, embedding, millions):
+    model = build(name, channels, size, projection).eval()
+    images = torch.randn(4, channels, size, size)
+    with torch.no_grad():
+        assert model.features(images).shape == (4, features)
+        z = model(images)
+    assert z.shape == (4, embedding)
+    assert torch.allclose(z.norm(dim=1), torch.ones(4), atol=1e-6)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
+
+
+def test_resnet32_has_32_layers_with_weights_on_its_main_path():
+    trunk = build("resnet32").trunk
+    main = [name for name, module in trunk.named_modules() if isinstance(module, torch.nn.Conv2d) and "downsample" not in name]
+    assert len(main) + 1 == 32, "31 convolutions and the classifier that the probe is"
+
+
+def test_gem_is_its_formula_and_p_is_learnable():
+    x = torch.rand(2, 5, 7, 7) - 0.2
+    for p in (1.0, 3.0, 6.5):
+        expected = F.avg_pool2d(x.clamp(min=1e-6).pow(p), 7).pow(1 / p).flatten(1)
+        assert torch.allclose(GeM(p)(x), expected, atol=1e-6)
+    assert build("resnet18_gem").trunk[-1].p.requires_grad
+
+
+def test_gem_is_computed_in_float32_inside_autocast():
+    x = torch.rand(2, 5, 7, 7, generator=torch.Generator().manual_seed(0)).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        pooled = GeM()(x)
+    assert pooled.dtype == torch.float32
+    assert torch.equal(pooled, GeM()(x.float()))
+
+
+def test_gems_gradients_are_right_and_finite_for_zero_activations():
+    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
+    gem = GeM().double()
+    assert torch.autograd.gradcheck(lambda x, p: torch.func.functional_call(gem, {"p": p}, x), (x.requires_grad_(), gem.p))
+    gem, zeros = GeM(), torch.zeros(2, 3, 4, 4, requires_grad=True)
+    gem(zeros).sum().backward()
+    assert gem.p.grad.isfinite() and zeros.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("p", [3.0, 8.0, 30.0, 200.0])
+def test_gem_of_any_power_is_finite_and_lies_between_mean_and_maximum(p):
+    """(1e-6)^8 and 30^30 are not float32's numbers; maps of zeros, of tiny and of large values pool to what they hold."""
+    x = torch.rand(4, 3, 5, 5, generator=seeded()) * torch.tensor([0.0, 1e-6, 1.0, 30.0]).reshape(4, 1, 1, 1)
+    gem, x = GeM(p), x.requires_grad_()
+    pooled = gem(x)
+    if p <= 30:  # float64's limit
+        formula = x.detach().double().clamp(min=1e-6).pow(p).mean((2, 3)).pow(1 / p)
+        torch.testing.assert_close(pooled.double(), formula, rtol=1e-5, atol=0)
+    clamped = x.detach().clamp(min=1e-6)
+    assert (pooled >= clamped.mean((2, 3)) * (1 - 1e-6)).all() and (pooled <= clamped.amax((2, 3)) * (1 + 1e-6)).all()
+    pooled.sum().backward()
+    assert gem.p.grad.isfinite() and x.grad.isfinite().all()
+
+
+def test_gem_of_power_one_is_the_average_of_positive_maps():
+    x = torch.rand(3, 4, 6, 6, generator=seeded()) + 0.01
+    torch.testing.assert_close(GeM(1.0)(x), F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+# --- heads
+
+
+@pytest.mark.parametrize(("name", "projection"), [("small_conv", False), ("small_conv", True), ("resnet50", False)])
+def test_an_embedding_is_what_the_loss_sees_and_leaves_the_features_alone(name, projection):
+    size = 32
+    model = build(name, image_size=size, projection=projection, embedding=128).eval()
+    bare = build(name, image_size=size).eval()
+    images = torch.randn(2, 3, size, size, generator=seeded())
+    with torch.no_grad():
+        z, features = model(images), model.features(images)
+        assert z.shape == (2, 128) and torch.allclose(z.norm(dim=1), torch.ones(2), atol=1e-6)
+        assert torch.equal(features, bare.features(images)), "the trunk is drawn before the head"
+        assert torch.equal(z, F.normalize(model.head(features)))
+    if projection:
+        assert [type(layer) for layer in model.head] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
+    else:
+        assert type(model.head) is nn.Linear and model.head.bias is not None
+
+
+def test_the_projections_activation_is_the_one_asked_for():
+    """Patacchiola and Storkey's SimCLR has torch's LeakyReLU between its two layers; the layers are drawn alike."""
+    plain, leaky = (build("resnet32", projection=True, **more) for more in ({}, {"activation": "leaky_relu"}))
+    assert [type(layer) for layer in leaky.head] == [nn.Linear, nn.BatchNorm1d, nn.LeakyReLU, nn.Linear]
+    assert type(plain.head[2]) is nn.ReLU and leaky.head[2].negative_slope == nn.LeakyReLU().negative_slope == 0.01
+    assert all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), leaky.state_dict().values(), strict=True))
+    assert [layer.weight.shape for layer in (leaky.head[0], leaky.head[3])] == [(256, 64), (64, 256)]
+
+
+def test_the_xbm_authors_head_is_kaimings_by_fan_out():
+    """research-xbm, utils/init_methods.py: a standard deviation of sqrt(2 / 128), and no bias to begin with."""
+    head = build("resnet50_xbm", embedding=128).head
+    assert head.weight.std().item() == pytest.approx((2 / 128) ** 0.5, rel=0.02) and not head.bias.any()
+    assert build("resnet50", embedding=128).head.weight.std().item() < 0.02, "torch's own"
+
+
+def test_a_negative_embedding_is_refused():
+    with pytest.raises(ValueError, match="embedding = -1"):
+        build("small_conv", embedding=-1)
+
+
+# --- seeds
+
+
+@pytest.mark.parametrize(("name", "projection"), [(name, not name.startswith("resnet50")) for name in sorted(NETWORKS)])
+def test_seeds_decide_trunk_and_head(name, projection):
+    one, two, other = (build(name, 1, 32, projection, seed, embedding=16) for seed in (0, 0, 1))
+    assert list(one.state_dict()) == list(two.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+    last = "head.3.weight" if projection else "head.weight"
+    assert not torch.equal(one.state_dict()[last], other.state_dict()[last])
+
+
+def test_no_other_devices_generator_is_seeded(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("the CUDA generators were seeded"))
+    build("small_conv")
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    one, two, other = build("small_conv", 1, 28), build("small_conv", 1, 28), build("small_conv", 1, 28, seed=1)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters()))
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+
+
+def test_unknown_network():
+    with pytest.raises(ValueError, match="vgg.*resnet18_gem"):
+        build("vgg")
+
+
+# --- networks of one's own
+
+
+class Mine(nn.Module):
+    """A user's network: features [b, 6], with a part that is to stay in evaluation mode, and randomness of its own."""
+
+    def __init__(self, channels, image_size):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 6, image_size // 2)
+        self.norm = nn.BatchNorm2d(6).eval()
+
+    def forward(self, x):
+        return F.dropout(self.norm(self.conv(x)), training=self.training).amax((2, 3))
+
+
+def whole(channels, image_size):
+    return Embedder(Mine(channels, image_size), nn.Linear(6, 2))
+
+
+def lazy(channels, image_size):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
+
+
+def fails(channels, image_size):
+    raise KeyError("no such size")
+
+
+def returns_a_number(channels, image_size):
+    return 3
+
+
+def keeps_maps(channels, image_size):
+    return nn.Conv2d(channels, 4, 3)
+
+
+def returns_two(channels, image_size):
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    return Two()
+
+
+def flattens_all(channels, image_size):
+    return nn.Flatten(0, 2)
+
+
+def refuses_images(channels, image_size):
+    return nn.Linear(7, 7)
+
+
+def maps_in_front_of_a_head(channels, image_size):
+    return Embedder(nn.Conv2d(channels, 4, 3), nn.Sequential(nn.Flatten(), nn.LazyLinear(5)))
+
+
+def test_a_users_function_gives_the_trunk():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    model = build(f"{__name__}:Mine", 1, 12, embedding=3)
+    assert torch.equal(torch.rand(3), expected), "the global generator is left alone"
+    assert model.features(torch.zeros(4, 1, 12, 12)).shape == (4, 6) and model.head.in_features == 6
+    assert model.trunk.training and not model.trunk.norm.training, "modes are as the user left them"
+    assert torch.equal(model.trunk.norm.running_mean, torch.zeros(6)), "the dry pass trains nothing"
+    again, other = build(f"{__name__}:Mine", 1, 12, embedding=3), build(f"{__name__}:Mine", 1, 12, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
+    assert build(f"{__name__}:Mine", 3, 12, projection=True)(torch.randn(4, 3, 12, 12, generator=seeded())).shape == (4, 64)
+    assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)
+
+
+def test_a_users_embedder_is_used_as_it_is():
+    for projection in (False, True):
+        model = build(f"{__name__}:whole", 1, 12, projection)
+        assert type(model.head) is nn.Linear and model(torch.zeros(4, 1, 12, 12)).shape == (4, 2)
+    with pytest.raises(ValueError, match="embedding = 8: .*whole' has a head of its own"):
+        build(f"{__name__}:whole", 1, 12, embedding=8)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("no_such_module:f", "importing 'no_such_module' raised ModuleNotFoundError"),
+        (":f", "importing '' raised ValueError"),
+        (".models:f", "importing '.models' raised TypeError"),
+        (f"{__name__}:", f"'{__name__}' has no ''"),
+        (f"{__name__}:nothing", f"'{__name__}' has no 'nothing'"),
+        ("trainables.models.networks:NETWORKS", "'NETWORKS' is dict, not a function"),
+        (f"{__name__}:fails", r"called with \(channels=3, image_size=8\) it raised KeyError: 'no such size'"),
+        (f"{__name__}:returns_a_number", "it returned int, allowed is a torch.nn.Module"),
+        (f"{__name__}:keeps_maps", r"maps images \[2, 3, 8, 8\] to \[2, 4, 6, 6\], allowed is \[2, features\]"),
+        (f"{__name__}:returns_two", r"to tuple, allowed is \[2, features\]"),
+        (f"{__name__}:flattens_all", r"to \[48, 8\], allowed is \[2, features\]"),
+        (f"{__name__}:refuses_images", r"images \[2, 3, 8, 8\] made it raise RuntimeError"),
+        (f"{__name__}:maps_in_front_of_a_head", r"to \[2, 4, 6, 6\], allowed"),
+    ],
+)
+def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
+    with pytest.raises(ValueError, match=f"network '{name}': .*{message}"):
+        check_network(name, "none", channels=3, image_size=8)
+
+
+@pytest.mark.slow
+def test_a_users_module_is_found_in_the_current_directory_by_python_m(tmp_path):
+    (tmp_path / "mynets.py").write_text("import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Flatten()\n")
+    code = "from trainables.models.networks import check_network; check_network('mynets:flat', 'none', channels=1, image_size=8)"
+    (tmp_path / "check.py").write_text(code)
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    environment = os.environ | {"PYTHONPATH": root}
+    subprocess.run([sys.executable, "-m", "check"], cwd=tmp_path, env=environment, check=True, timeout=120)
+
+
+def test_check_network_passes_and_refuses_as_build_network():
+    check_network("small_conv", "none", channels=1, image_size=28, embedding=4, projection=True)
+    with pytest.raises(ValueError, match="'vgg'.*resnet50.*module:function"):
+        check_network("vgg", "imagenet", channels=3, image_size=64)
+
+
+def test_embeddings_are_unit_vectors_in_float32_under_autocast_too():
+    model = build_network("small_conv", channels=1, image_size=28, projection=False, seed=0, embedding=16).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        z = model(torch.rand(8, 1, 28, 28) * 2 - 1)
+    assert z.dtype == torch.float32 and (z.norm(dim=1) - 1).abs().max() < 1e-6

@@ -1,0 +1,110 @@
+"""The linear probe: equal to torch's own layer, loss and Adam; right on data whose accuracy is known."""
+
+import pytest
+import torch
+
+from trainables.metrics.linear_probe import _fit, linear_probe
+
+
+def blobs(n, classes, seed, spread=0.1, dimensions=8):
+    """Features [n, dimensions] around well separated centres, the same for every seed, and labels [n]."""
+    centres = 3 * torch.nn.functional.one_hot(torch.arange(classes), dimensions).float()
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(classes, (n,), generator=generator)
+    return centres[labels] + spread * torch.randn(n, dimensions, generator=generator), labels
+
+
+def noise(n, classes, seed):
+    """Features [n, 8] and labels [n] that have nothing to do with each other."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, 8, generator=generator), torch.randint(classes, (n,), generator=generator)
+
+
+def test_separable_features_are_classified():
+    assert linear_probe(*blobs(600, 5, seed=0), *blobs(300, 5, seed=1)) > 0.99
+
+
+def test_random_labels_are_guessed():
+    accuracy = linear_probe(*noise(1000, 4, seed=0), *noise(2000, 4, seed=1), epochs=20)
+    assert abs(accuracy - 0.25) < 0.05  # five standard deviations of 2,000 guesses
+
+
+def test_training_equals_torchs_linear_layer_and_adam():
+    x, y = blobs(200, 5, seed=2, spread=1.0)
+    ones = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+    ours = _fit(ones, y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
+
+    generator = torch.Generator().manual_seed(7)
+    start = torch.empty(9, 5).uniform_(-(8**-0.5), 8**-0.5, generator=generator)
+    layer = torch.nn.Linear(8, 5)
+    with torch.no_grad():
+        layer.weight.copy_(start[:-1].T)
+        layer.bias.copy_(start[-1])
+    adam = torch.optim.Adam(layer.parameters(), lr=0.01)
+    for _ in range(4):
+        order = torch.randperm(len(x), generator=generator)
+        for batch in order.split(32):  # the last one has 8
+            adam.zero_grad()
+            torch.nn.functional.cross_entropy(layer(x[batch]), y[batch]).backward()
+            adam.step()
+    torch.testing.assert_close(ours[:-1].T, layer.weight.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours[-1], layer.bias.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_seed_decides_and_the_global_random_state_is_left_alone():
+    train, test = blobs(300, 5, seed=3, spread=2.0), blobs(1000, 5, seed=4, spread=2.0)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = linear_probe(*train, *test, epochs=2, seed=11)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert linear_probe(*train, *test, epochs=2, seed=11) == first
+    assert linear_probe(*train, *test, epochs=2, seed=12) != first
+
+
+def test_arguments_are_left_alone_and_may_need_gradients():
+    (x, y), test = blobs(100, 3, seed=5), blobs(100, 3, seed=6)
+    kept = x.clone(), y.clone()
+    linear_probe(x.requires_grad_(), y, *test, epochs=1)
+    assert torch.equal(x.detach(), kept[0])
+    assert torch.equal(y, kept[1])
+    assert x.grad is None
+
+
+def test_any_precision_of_the_features():
+    train, test = blobs(300, 4, seed=7), blobs(200, 4, seed=8)
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        accuracy = linear_probe(train[0].to(dtype), train[1], test[0].to(dtype), test[1])
+        assert accuracy > 0.99
+
+
+GOOD = torch.ones(4, 2), torch.tensor([0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ((torch.ones(4), GOOD[1]), GOOD, r"train_features .* shape \(4,\)"),
+        ((GOOD[0].long(), GOOD[1]), GOOD, "train_features are torch.int64"),
+        ((torch.ones(0, 2), GOOD[1][:0]), GOOD, r"train_features .* shape \(0, 2\)"),
+        ((GOOD[0], GOOD[1][:3]), GOOD, r"train_labels are torch.int64 of shape \(3,\); integers of shape \[4\]"),
+        ((GOOD[0], GOOD[1].float()), GOOD, "train_labels are torch.float32"),
+        ((GOOD[0], GOOD[1] - 1), GOOD, "train_labels reach down to -1"),
+        (GOOD, (GOOD[0], GOOD[1] + 1), "test_labels reach 2; the training labels reach 1 only"),
+        (GOOD, (torch.ones(4, 3), GOOD[1]), "train_features have 2 dimensions, test_features 3"),
+        ((GOOD[0] / 0, GOOD[1]), GOOD, "train_features are not finite: 8 of 8"),
+        (GOOD, (GOOD[0] * float("nan"), GOOD[1]), "test_features are not finite"),
+    ],
+)
+def test_bad_arguments_are_named(train, test, message):
+    with pytest.raises(ValueError, match=message):
+        linear_probe(*train, *test)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("epochs", 0), ("epochs", 1.5), ("batch_size", 0), ("learning_rate", 0.0), ("learning_rate", float("nan"))],
+)
+def test_bad_settings_are_named(setting, value):
+    with pytest.raises(ValueError, match=f"{setting} is {value}"):
+        linear_probe(*GOOD, *GOOD, **{setting: value})

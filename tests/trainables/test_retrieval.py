@@ -1,0 +1,312 @@
+"""Retrieval scores: golden values, loops, pytorch-metric-learning, and the laws of a ranking in blocks."""
+
+import pytest
+import reference
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytorch_metric_learning.distances import CosineSimilarity
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from pytorch_metric_learning.utils.inference import CustomKNN
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trainables.metrics import retrieval
+from trainables.metrics.retrieval import SCORES, retrieval_scores, revisited_map, scores_per_query
+
+
+def noisy_classes(sizes, seed=0, dtype=torch.float64, dimensions=6, noise=1.0):
+    """Embeddings [N, dimensions] around one centre per class, rows shuffled, of any length; and labels [N]."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    centres = torch.randn(len(sizes), dimensions, generator=generator, dtype=dtype)
+    embeddings = centres[labels] + noise * torch.randn(len(labels), dimensions, generator=generator, dtype=dtype)
+    order = torch.randperm(len(labels), generator=generator)
+    return 3 * embeddings[order], labels[order]
+
+
+UNEVEN = [1, 2, 2, 3, 5, 8, 13, 1, 20, 2]
+
+
+@pytest.mark.parametrize(
+    ("ranks_of_hits", "ap_top_r", "ap_at_r"), [({1, 4}, 0.75, 0.375), ({4}, 0.25, 0.0625), (set(), 0.0, 0.0)]
+)
+def test_golden_values(ranks_of_hits, ap_top_r, ap_at_r):
+    hits = torch.tensor([[rank in ranks_of_hits for rank in range(1, 7)]])
+    scores = dict(zip(SCORES, scores_per_query(hits, torch.tensor([4]))[0].tolist(), strict=True))
+    assert scores == {
+        "r_map": ap_top_r,
+        "map_at_r": ap_at_r,
+        "precision_at_1": float(1 in ranks_of_hits),
+        "r_precision": len(ranks_of_hits) / 4,
+    }
+
+
+def test_golden_values_from_embeddings():
+    """On a circle: a finds b then x, b finds a then x, x alone of its class does not ask."""
+    angles = torch.tensor([0.0, 0.2, 0.5], dtype=torch.float64)
+    embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
+    assert retrieval_scores(embeddings, [0, 0, 1]) == dict.fromkeys(SCORES, 1.0)
+    assert retrieval_scores(embeddings, [0, 1, 0]) == dict.fromkeys(SCORES, 0.0)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.lists(st.booleans(), min_size=9, max_size=9), min_size=1, max_size=5), st.data())
+def test_scores_per_query_are_the_loops_and_keep_the_identity(rel, data):
+    relevant = data.draw(st.lists(st.integers(1, 9), min_size=len(rel), max_size=len(rel)))
+    scores = scores_per_query(torch.tensor(rel), torch.tensor(relevant))
+    expected = [reference.ranking_scores([int(hit) for hit in row], r) for row, r in zip(rel, relevant, strict=True)]
+    torch.testing.assert_close(scores, torch.tensor(expected, dtype=torch.float64), rtol=1e-14, atol=0)
+    r_map, map_at_r, _, r_precision = scores.T
+    torch.testing.assert_close(map_at_r, r_map * r_precision, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
+def test_scores_are_the_loops(sizes, dtype):
+    for seed in range(3):
+        embeddings, labels = noisy_classes(sizes, seed, dtype)
+        expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
+        assert retrieval_scores(embeddings, labels) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN], ids=str)
+def test_scores_equal_pytorch_metric_learning(sizes):
+    embeddings, labels = noisy_classes(sizes, seed=3)
+    names = {
+        "mean_average_precision_at_r": "map_at_r",
+        "precision_at_1": "precision_at_1",
+        "r_precision": "r_precision",
+    }
+    calculator = AccuracyCalculator(
+        include=tuple(names), k="max_bin_count", knn_func=CustomKNN(CosineSimilarity()), device=torch.device("cpu")
+    )
+    foreign = calculator.get_accuracy(embeddings, labels)
+    ours = retrieval_scores(embeddings, labels)
+    assert {ours_name: foreign[name] for name, ours_name in names.items()} == pytest.approx(
+        {name: ours[name] for name in names.values()}, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("block_bytes", [1, 5_000, 30_000])
+def test_blocks_change_no_score(block_bytes):
+    embeddings, labels = noisy_classes(UNEVEN, seed=4)
+    whole = retrieval_scores(embeddings, labels)
+    assert retrieval_scores(embeddings, labels, block_bytes=block_bytes) == pytest.approx(whole, rel=1e-12)
+
+
+def test_order_of_rows_lengths_and_names_of_classes_do_not_matter():
+    embeddings, labels = noisy_classes(UNEVEN, seed=5)
+    expected = retrieval_scores(embeddings, labels)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    lengths = torch.rand(len(labels), 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.1
+    assert retrieval_scores((lengths * embeddings)[order], 100 - 7 * labels[order]) == pytest.approx(expected)
+
+
+def test_equal_cosines_are_ranked_in_the_order_of_the_rows():
+    """One-hot embeddings: every cosine is exactly 0 or 1, so nearly every rank is a tie."""
+    generator = torch.Generator().manual_seed(6)
+    embeddings = torch.eye(3)[torch.randint(3, (40,), generator=generator)]
+    labels = torch.randint(4, (40,), generator=generator)
+    expected = reference.retrieval_scores(embeddings.numpy(), labels.tolist())
+    for block_bytes in (1, 2**20):
+        assert retrieval_scores(embeddings, labels, block_bytes=block_bytes) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_query_does_not_find_itself():
+    """Opposite pairs: the own class is the farthest of all, only the query itself would be near."""
+    embeddings = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    assert retrieval_scores(embeddings, [0, 0, 1, 1]) == dict.fromkeys(SCORES, 0.0)
+
+
+def test_no_tensor_is_larger_than_a_block_or_the_embeddings():
+    class Largest(TorchDispatchMode):
+        bytes = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            for value in result if isinstance(result, tuple) else [result]:
+                if isinstance(value, torch.Tensor):
+                    self.bytes = max(self.bytes, value.numel() * value.element_size())
+            return result
+
+    embeddings, labels = noisy_classes([4] * 150, dtype=torch.float32)
+    with Largest() as largest:
+        retrieval_scores(embeddings, labels, block_bytes=2**16)
+    assert embeddings.numel() * 4 <= largest.bytes < 2**16  # N x N cosines would take 1.4 MB
+
+
+def test_the_callers_precision_neither_counts_nor_changes():
+    embeddings, labels = noisy_classes(UNEVEN, dtype=torch.float32)
+    expected = retrieval_scores(embeddings, labels)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert retrieval_scores(embeddings, labels) == expected
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_half_precision_and_extreme_lengths():
+    embeddings, labels = noisy_classes(UNEVEN, dtype=torch.float32)
+    halves = embeddings.bfloat16()
+    assert retrieval_scores(halves, labels) == retrieval_scores(halves.float(), labels)
+    assert retrieval_scores(embeddings * 2.0**90, labels) == pytest.approx(retrieval_scores(embeddings, labels))
+
+
+def test_embeddings_that_need_gradients_are_welcome():
+    embeddings, labels = noisy_classes(UNEVEN)
+    assert retrieval_scores(embeddings.requires_grad_(), labels) == retrieval_scores(embeddings.detach(), labels)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_embeddings_that_are_not_finite_are_refused(value):
+    embeddings = torch.ones(5, 3)
+    embeddings[2, 1] = embeddings[4, 0] = value
+    with pytest.raises(ValueError, match="2 of 5 embeddings are not finite, the first is row 2"):
+        retrieval_scores(embeddings, [0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "block_bytes", "message"),
+    [
+        (torch.ones(4), [0, 0, 1, 1], 1, r"shape \(4,\).*\[N, d\]"),
+        (torch.ones(4, 2).long(), [0, 0, 1, 1], 1, "embeddings are torch.int64"),
+        (torch.ones(4, 2), [0, 0, 1], 1, r"labels are torch.int64 of shape \(3,\); integers of shape \[4\]"),
+        (torch.ones(4, 2), [0.0, 0.0, 1.0, 1.0], 1, "labels are torch.float32"),
+        (torch.ones(4, 2), [0, 1, 2, 3], 1, "no two of the 4 images have the same label"),
+        (torch.ones(4, 2), [0, 0, 1, 1], 0, "block_bytes is 0"),
+    ],
+)
+def test_bad_arguments_are_named(embeddings, labels, block_bytes, message):
+    with pytest.raises(ValueError, match=message):
+        retrieval_scores(embeddings, labels, block_bytes=block_bytes)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with the CPU")
+def test_the_gpu_gives_the_same_scores():
+    embeddings, labels = noisy_classes(UNEVEN)
+    assert retrieval_scores(embeddings.cuda(), labels) == pytest.approx(retrieval_scores(embeddings, labels))
+
+
+# --- recall at k
+
+
+@pytest.mark.parametrize("sizes", [[4] * 15, UNEVEN, [40, 2]], ids=str)
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes):
+    embeddings, labels = noisy_classes(sizes, seed=7, noise=2.0)
+    depths = [1, 2, 10, len(labels) - 1]
+    scores = retrieval_scores(embeddings, labels, recall_at=depths, block_bytes=block_bytes)
+    expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert scores["recall_at_1"] == scores["precision_at_1"] < scores["recall_at_10"] <= scores[f"recall_at_{depths[-1]}"] == 1
+    plain = retrieval_scores(embeddings, labels)
+    assert {name: scores[name] for name in SCORES} == pytest.approx(plain, rel=1e-12)
+    assert list(scores) == [*SCORES, *expected]
+
+
+def test_recall_equals_pytorch_metric_learning_nearest_neighbours():
+    embeddings, labels = noisy_classes([6] * 10, seed=8, noise=2.0)
+    for k in (1, 3, 7):
+        _, nearest = CustomKNN(CosineSimilarity())(embeddings, k, embeddings, True)
+        foreign = (labels[nearest] == labels[:, None]).any(1).double().mean()
+        assert retrieval_scores(embeddings, labels, recall_at=[k])[f"recall_at_{k}"] == pytest.approx(float(foreign))
+
+
+@pytest.mark.parametrize("k", [0, -1, 4, 2.0, True])
+def test_depths_of_recall_are_checked(k):
+    with pytest.raises(ValueError, match=rf"recall_at has {k}; integers from 1 to 3 are allowed"):
+        retrieval_scores(torch.eye(4), [0, 0, 1, 1], recall_at=[1, k])
+
+
+# --- revisited Oxford and Paris
+
+LEVELS = ("easy_map", "medium_map", "hard_map")
+
+
+def similarities_of(rankings):
+    """[queries, database] similarities whose order is the rankings'."""
+    return torch.tensor([[-float(ranking.index(i)) for i in range(len(ranking))] for ranking in rankings])
+
+
+def random_ground_truth(queries=6, images=30, seed=0, ties=False):
+    """Similarities and lists of random lengths, some empty."""
+    generator = torch.Generator().manual_seed(seed)
+    similarities = torch.randn(queries, images, generator=generator, dtype=torch.float64)
+    if ties:
+        similarities = similarities.round()
+    truth = []
+    for query in range(queries):
+        kinds = torch.randint(query % 2, 5, (images,), generator=generator)  # every other query has no easy image
+        truth.append({name: (kinds == kind).nonzero()[:, 0].numpy() for kind, name in enumerate(("easy", "hard", "junk"))})
+    return similarities, truth
+
+
+@pytest.mark.parametrize(("ranks", "score"), [([0, 2], 0.7916666666666667), ([1], 0.25), ([0], 1.0), ([0, 1, 2], 1.0)])
+def test_golden_values_of_revisited_ap(ranks, score):
+    truth = {"easy": ranks, "hard": [], "junk": []}
+    hard = {"easy": [], "hard": ranks, "junk": []}
+    expected = pytest.approx(dict.fromkeys(LEVELS, score))
+    assert revisited_map(similarities_of([[0, 1, 2, 3]] * 2), [truth, hard]) == expected
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_revisited_map_is_the_loop(seed, ties, monkeypatch):
+    similarities, truth = random_ground_truth(seed=seed, ties=ties)
+    expected = reference.revisited_map(similarities.tolist(), truth)
+    assert revisited_map(similarities, truth) == pytest.approx(expected, rel=1e-12)
+    monkeypatch.setattr(retrieval, "RANKED_AT_ONCE", 60)  # two queries at a time
+    assert revisited_map(similarities, truth) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_of_junk_do_not_matter(seed):
+    similarities, truth = random_ground_truth(seed=seed)
+    expected = revisited_map(similarities, truth, precision_at=[1, 5])
+    for value in (-9.0, 9.0):
+        moved = similarities.clone()
+        for row, lists in zip(moved, truth, strict=True):
+            row[lists["junk"]] = value
+        assert revisited_map(moved, truth, precision_at=[1, 5]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_positives_first_are_perfect_and_last_are_worse_than_anything():
+    similarities, truth = random_ground_truth()
+    between = revisited_map(similarities, truth)
+    for sign, holds in ((1, lambda name, value: value == 1), (-1, lambda name, value: value < between[name])):
+        row_kinds = similarities.clone()
+        for row, lists in zip(row_kinds, truth, strict=True):
+            row[lists["easy"]] += 100 * sign
+            row[lists["hard"]] += 100 * sign
+        assert all(holds(name, value) for name, value in revisited_map(row_kinds, truth).items())
+
+
+def test_precision_ends_at_the_last_positive():
+    """Hits at ranks 1 and 3 (from 1): as the authors' code has it, precision at 10 looks at three ranks."""
+    scores = revisited_map(
+        similarities_of([[0, 1, 2, 3, 4]]), [{"easy": [0, 2], "hard": [4], "junk": []}], precision_at=[1, 2, 5]
+    )
+    assert [scores[f"easy_precision_at_{k}"] for k in (1, 2, 5)] == pytest.approx([1, 1 / 2, 2 / 3])
+    assert scores["medium_precision_at_5"] == pytest.approx(3 / 5)  # 0, 2 and 4 of five
+    assert scores["hard_precision_at_1"] == 0  # behind 1 and 3, as 0 and 2 are junk at this level
+
+
+@pytest.mark.parametrize(
+    ("similarities", "lists", "message"),
+    [
+        (torch.ones(4), ([0], [], []), r"shape \(4,\).*\[1 queries, database\]"),
+        (torch.ones(2, 4), ([0], [], []), r"shape \(2, 4\)"),
+        (torch.ones(1, 4).long(), ([0], [], []), "similarities are torch.int64"),
+        (torch.full((1, 4), float("nan")), ([0], [], []), "similarities are not finite"),
+        (torch.ones(1, 4), ([4], [], []), "query 0: easy has a position that is not an integer of 0 to 3"),
+        (torch.ones(1, 4), ([0], [0.5], []), "query 0: hard has a position"),
+        (torch.ones(1, 4), ([0], [], [1, 0]), "query 0: an image is in two of the lists"),
+        (torch.ones(1, 4), ([0], [], [1]), "no query has a positive at the level 'hard'"),
+    ],
+)
+def test_bad_arguments_of_revisited_map_are_named(similarities, lists, message):
+    with pytest.raises(ValueError, match=message):
+        revisited_map(similarities, [dict(zip(("easy", "hard", "junk"), lists, strict=True))])

@@ -1,0 +1,468 @@
+"""Revisited Oxford and Paris in small: the ground truth's pickle, images and cache, the archives, a network's scores."""
+
+import io
+import os
+import pickle
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+from webserver import Page, serve
+
+import trainables.datasets.revisited as revisited
+from trainables.datasets.ground_truth import load_ground_truth
+from trainables.datasets.revisited import check_benchmark, load_benchmark
+from trainables.datasets.untar import extract
+from trainables.training.evaluation import Diverged
+from trainables.metrics.retrieval import revisited_map
+from trainables.metrics.revisited import SCALES, descriptors, evaluate_benchmark, multi_scale
+from trainables.data.augmentation import normalise
+
+COLOURS = ((220, 30, 30), (30, 200, 40), (30, 40, 220))
+SIZES = ((40, 30), (30, 44), (36, 36))  # width, height
+NAMES = [f"scene{colour}_{number:06d}" for colour in range(3) for number in range(4)]
+
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def jpeg(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+def image_files() -> dict[str, bytes]:
+    """Twelve images of three colours; queries show their scene left of x = 32 px and the next scene to the right of it."""
+    files = {}
+    for index, name in enumerate(NAMES):
+        width, height = SIZES[index % 3]
+        files[name] = jpeg(np.full((height, width, 3), COLOURS[index // 4], dtype=np.uint8))
+    for query, colour in enumerate(COLOURS):
+        pixels = np.full((32, 96, 3), COLOURS[(query + 1) % 3], dtype=np.uint8)
+        pixels[:, :32] = colour
+        files[f"query_{query}"] = jpeg(pixels)
+    return files
+
+
+def ground_truth() -> dict:
+    """Scene q answers query q: two images easy, one hard, one junk; in the types that real files mix."""
+    gnd = []
+    for query in range(3):
+        first = 4 * query
+        gnd.append(
+            {
+                "bbx": [0.2, 0.0, np.float64(31.7), 32.0],
+                "easy": np.array([first, first + 1]),
+                "hard": [first + 2],
+                "junk": [np.int64(first + 3)] if query else [],
+            }
+        )
+    gnd[0]["junk"] = np.array([3], dtype=">i4")
+    return {"imlist": NAMES, "qimlist": [f"query_{query}" for query in range(3)], "gnd": gnd, "simlist": [], "note": b"bytes"}
+
+
+def write_truth(path, content=None, protocol=pickle.DEFAULT_PROTOCOL):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(ground_truth() if content is None else content, protocol))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "data" / "roxford5k"
+    (folder / "jpg").mkdir(parents=True)
+    for name, data in image_files().items():
+        (folder / "jpg" / f"{name}.jpg").write_bytes(data)
+    write_truth(folder / "gnd_roxford5k.pkl")
+    return tmp_path / "data"
+
+
+# --- the pickle
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("core", [b"numpy._core.", b"numpy.core."])
+def test_ground_truth_of_every_protocol_and_numpy(tmp_path, protocol, core):
+    path = write_truth(tmp_path / "gnd.pkl", protocol=protocol)
+    if protocol < 4:  # later ones write the length before the name
+        path.write_bytes(path.read_bytes().replace(b"numpy._core.", core))
+    truth = load_ground_truth(path)
+    assert truth.database == tuple(NAMES) and truth.queries == ("query_0", "query_1", "query_2")
+    assert truth.boxes.tolist() == [[0.2, 0.0, 31.7, 32.0]] * 3
+    lists = [{name: positions.tolist() for name, positions in each.items()} for each in truth.relevant]
+    assert lists == [{"easy": [f, f + 1], "hard": [f + 2], "junk": [f + 3]} for f in (0, 4, 8)]
+    assert {positions.dtype for each in truth.relevant for positions in each.values()} == {np.dtype(np.int64)}
+
+
+def test_whole_numbers_and_empty_arrays_of_floats_are_positions(tmp_path):
+    content = changed(1, easy=np.array([4.0, 5.0]), junk=np.array([]))
+    lists = load_ground_truth(write_truth(tmp_path / "gnd.pkl", content)).relevant[1]
+    assert lists["easy"].tolist() == [4, 5] and lists["junk"].tolist() == []
+    assert {positions.dtype for positions in lists.values()} == {np.dtype(np.int64)}
+
+
+def test_names_as_an_array(tmp_path):
+    content = ground_truth() | {"imlist": np.array(NAMES)}
+    assert load_ground_truth(write_truth(tmp_path / "gnd.pkl", content)).database == tuple(NAMES)
+
+
+class Calls:
+    """Pickles as a call of the function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def test_a_pickle_that_runs_something_is_refused_and_runs_nothing(tmp_path):
+    proof = tmp_path / "ran"
+    for call, named in (
+        (Calls(os.system, f"touch {proof}"), r"posix\.system"),
+        (Calls(eval, f"open({str(proof)!r}, 'w')"), r"builtins\.eval"),
+        (Calls(np.load, str(proof)), r"numpy\.load"),
+        (Calls(getattr, os, "getcwd"), r"builtins\.getattr"),
+        (np.array([Calls(os.system, f"touch {proof}")], dtype=object), r"posix\.system|an array of"),
+        (np.zeros(2, dtype=[("a", "i4")]), "array"),
+        ({1, 2}, "builtins"),
+        (slice(1), r"builtins\.slice"),
+    ):
+        if isinstance(call, set):  # written as an opcode of its own by protocol 4 on
+            path = write_truth(tmp_path / "gnd.pkl", ground_truth() | {"extra": call}, protocol=3)
+        elif isinstance(call, Calls) and call.call[0] is getattr:
+            path = tmp_path / "gnd.pkl"
+            path.write_bytes(b"cbuiltins\ngetattr\n(X\x01\x00\x00\x00aX\x01\x00\x00\x00btR.")
+        else:
+            path = write_truth(tmp_path / "gnd.pkl", ground_truth() | {"extra": call})
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match=f"gnd.pkl is refused: .*({named})"):
+            load_ground_truth(path)
+        assert path.read_bytes() == before and not proof.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"cnumpy\ndtype\n(X\x01\x00\x00\x00OtR.",  # an array of objects
+        b"cnumpy\ndtype\n(X\x05\x00\x00\x00i4,i4tR.",  # of records
+        b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x05\x00\x00\x00utf-8tR.",  # another encoding than numpy's
+        b"Pelsewhere\n.",  # an object outside of the file
+        b"cnumpy.core.multiarray\nfrombuffer\n.",
+        b"cos\nsystem\n.",  # named, though not called
+    ],
+)
+def test_other_ways_out_of_plain_data_are_refused(tmp_path, content):
+    (tmp_path / "gnd.pkl").write_bytes(content)
+    with pytest.raises(ValueError, match="gnd.pkl is refused: it (asks|refers)"):
+        load_ground_truth(tmp_path / "gnd.pkl")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, -1, -30])
+def test_a_damaged_pickle_is_named(tmp_path, cut):
+    path = write_truth(tmp_path / "gnd.pkl")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match="gnd.pkl is not a readable ground truth"):
+        load_ground_truth(path)
+
+
+def changed(query=None, **entries):
+    content = ground_truth()
+    (content if query is None else content["gnd"][query]).update(entries)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1], "a dict with imlist, qimlist and gnd is expected"),
+        ({"imlist": NAMES}, "a dict with imlist, qimlist and gnd is expected"),
+        (changed(imlist=[]), "imlist must be a list of image names"),
+        (changed(imlist=[*NAMES[:-1], "../../etc/passwd"]), "imlist has '../../etc/passwd'"),
+        (changed(imlist=[*NAMES[:-1], NAMES[0]]), "imlist has a name twice"),
+        (changed(qimlist=["query_0"]), "gnd must be a list of 1 dicts"),
+        (changed(1, bbx=[1, 2, 3]), r"bbx of query query_1 is \[1, 2, 3\]"),
+        (changed(1, bbx=[5, 0, 5, 9]), "bbx of query query_1"),
+        (changed(1, bbx=[0, 0, float("nan"), 9]), "bbx of query query_1"),
+        (changed(2, easy=[12]), "easy of query query_2 has positions from 12 to 12; 0 to 11 exist"),
+        (changed(2, junk=[-1]), "junk of query query_2 has positions from -1"),
+        (changed(2, hard=[0.5]), "hard of query query_2 must be a list of integers"),
+        (changed(2, hard=[float("nan")]), "hard of query query_2 must be a list of integers"),
+        (changed(2, hard=[[10]]), "hard of query query_2 must be a list of integers"),
+        (changed(2, hard=["10"]), "hard of query query_2 must be a list of integers"),
+        (changed(2, hard=[8]), "query query_2 has an image twice"),
+    ],
+)
+def test_wrong_ground_truth_is_named(tmp_path, content, message):
+    with pytest.raises(ValueError, match=f"gnd.pkl: {message}"):
+        load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
+
+
+def test_an_entry_without_lists_is_named(tmp_path):
+    content = ground_truth()
+    del content["gnd"][1]["junk"]
+    with pytest.raises(ValueError, match="query query_1 must be a dict with bbx, easy, hard, junk"):
+        load_ground_truth(write_truth(tmp_path / "gnd.pkl", content))
+
+
+# --- images
+
+
+def test_the_benchmark_in_the_original_layout(root):
+    benchmark = load_benchmark("roxford5k", root)
+    assert (benchmark.name, len(benchmark.database), len(benchmark.queries)) == ("roxford5k-12", 12, 3)
+    for index, name in enumerate(NAMES):
+        with Image.open(root / "roxford5k" / "jpg" / f"{name}.jpg") as image:
+            assert np.array_equal(benchmark.database[index], np.asarray(image).transpose(2, 0, 1))
+    assert benchmark.database[-1].dtype == np.uint8 and not benchmark.database[0].flags.writeable
+    with pytest.raises(IndexError):
+        benchmark.queries[3]
+    summary = check_benchmark("roxford5k", root)
+    assert (summary.name, summary.images, summary.queries) == ("roxford5k-12", 12, 3)
+    assert summary.location == str(root / "roxford5k")
+    assert check_benchmark("roxford5k", root / "roxford5k") == summary  # the benchmark's own folder will do
+
+
+def test_queries_are_cropped_before_they_are_resized(root):
+    whole = load_benchmark("roxford5k", root)
+    assert [query.shape for query in whole.queries] == [(3, 32, 32)] * 3  # of 96 x 32
+    small = load_benchmark("roxford5k", root, image_size=24)
+    assert [query.shape for query in small.queries] == [(3, 24, 24)] * 3  # 8 x 24 if resized first
+    for query, colour in zip(small.queries, COLOURS, strict=True):
+        assert np.abs(query[:, :, :20].mean((1, 2)) - colour).max() < 12
+
+
+def test_images_shrink_keep_their_aspect_and_are_never_enlarged(root):
+    shapes = [image.shape[1:] for image in load_benchmark("roxford5k", root, image_size=22).database]
+    assert shapes[:3] == [(16, 22), (22, 15), (22, 22)]  # of (30, 40), (44, 30), (36, 36)
+    big = load_benchmark("roxford5k", root, image_size=2000)
+    assert [image.shape[1:] for image in big.database][:3] == [(30, 40), (44, 30), (36, 36)]
+
+
+def test_images_are_decoded_once_and_again_where_anything_changed(root, monkeypatch):
+    calls = []
+    decode = revisited._decode
+    monkeypatch.setattr(revisited, "_decode", lambda *arguments: calls.append(arguments[0].stem) or decode(*arguments))
+    load_benchmark("roxford5k", root)
+    load_benchmark("roxford5k", root)
+    assert sorted(calls) == sorted([*NAMES, "query_0", "query_1", "query_2"])
+    file = root / "roxford5k" / "jpg" / f"{NAMES[0]}.jpg"
+    os.utime(file, ns=(1, 1))
+    load_benchmark("roxford5k", root)
+    assert len(calls) == 30
+    load_benchmark("roxford5k", root, image_size=20)
+    assert len(calls) == 45
+    write_truth(root / "roxford5k" / "gnd_roxford5k.pkl", changed(0, bbx=[0, 0, 16, 32]))
+    assert load_benchmark("roxford5k", root).queries[0].shape == (3, 32, 16)
+
+
+def test_a_damaged_cache_is_made_again(root, tmp_path):
+    first = [image.copy() for image in load_benchmark("roxford5k", root).database]
+    (pixels,) = (tmp_path / "cache").rglob("pixels.bin")
+    pixels.write_bytes(b"short")
+    again = load_benchmark("roxford5k", root).database
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize("name", [NAMES[5], "query_1"])
+def test_an_image_that_does_not_decode_or_is_missing_is_an_error(root, tmp_path, name):
+    file = root / "roxford5k" / "jpg" / f"{name}.jpg"
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(ValueError, match=f"{name}.jpg.*every image is needed"):
+        load_benchmark("roxford5k", root)
+    assert not list((tmp_path / "cache").rglob("*.bin"))
+    file.unlink()
+    for function in (load_benchmark, check_benchmark):
+        with pytest.raises(ValueError, match=f"1 of 15 images are missing: {name}.jpg"):
+            function("roxford5k", root)
+
+
+def test_a_box_beside_the_image_is_an_error_and_one_across_the_edge_is_cut(root):
+    truth = root / "roxford5k" / "gnd_roxford5k.pkl"
+    write_truth(truth, changed(0, bbx=[90.0, -3.0, 200.0, 20.4]))
+    assert load_benchmark("roxford5k", root).queries[0].shape == (3, 20, 6)
+    for box in ([97, 0, 120, 20], [10.1, 0, 10.3, 20]):
+        write_truth(truth, changed(0, bbx=box))
+        with pytest.raises(ValueError, match="query_0.jpg"):
+            load_benchmark("roxford5k", root)
+
+
+def test_the_published_name_is_for_the_published_counts(root, monkeypatch):
+    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 3, ()))
+    assert check_benchmark("roxford5k", root).name == "roxford5k"
+    monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", revisited.Published(12, 4, ()))
+    assert check_benchmark("roxford5k", root).name == "roxford5k-12"
+
+
+def test_absent_data_unknown_names_and_sizes_are_named(root, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no rparis6k data found(.|\n)*gnd_rparis6k.pkl(.|\n)*paris_2-v1.tgz"):
+        load_benchmark("rparis6k", root)
+    with pytest.raises(ValueError, match="benchmark 'oxford' is not known, these are: roxford5k, rparis6k"):
+        check_benchmark("oxford", root)
+    for size in (7, 10.5, True):
+        with pytest.raises(ValueError, match="image_size="):
+            load_benchmark("roxford5k", root, image_size=size)
+
+
+# --- archives
+
+
+def write_tar(path, members, kind="w:gz"):
+    """members: (name, bytes) or TarInfo."""
+    with tarfile.open(path, kind) as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+            else:
+                info = tarfile.TarInfo(member[0])
+                info.size = len(member[1])
+                tar.addfile(info, io.BytesIO(member[1]))
+    return path
+
+
+def link(name, target, kind=tarfile.SYMTYPE):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def test_wanted_images_are_extracted_side_by_side(tmp_path):
+    archives = [
+        write_tar(tmp_path / "1.tgz", [("paris/eiffel/a.jpg", b"A"), ("paris/readme.txt", b"no"), ("extra.jpg", b"no")]),
+        write_tar(tmp_path / "2.tgz", [("b.jpg", b"B"), link("c.jpg", "a.jpg")]),
+    ]
+    extract(archives, tmp_path / "jpg", {"a.jpg", "b.jpg"})
+    assert {file.name: file.read_bytes() for file in (tmp_path / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([("a.jpg", b"A"), ("../../b.jpg", b"B")], "outside the destination"),
+        ([link("a.jpg", "/etc/passwd"), ("b.jpg", b"B")], "link to an absolute path|absolute"),
+        ([link("a.jpg", "../../x"), ("b.jpg", b"B")], "outside the destination"),
+        ([link("a.jpg", "", tarfile.CHRTYPE), ("b.jpg", b"B")], "special file"),
+        ([("a.jpg", b"A"), ("x/a.jpg", b"B"), ("b.jpg", b"B")], "a second image of the name a.jpg: x/a.jpg"),
+        ([("a.jpg", bytes(65 * 2**20)), ("b.jpg", b"B")], r"a.jpg has 68,157,440 bytes, at most"),
+        ([("a.jpg", b"A")], "1 images are in no archive .*: b.jpg"),
+        ([link("a.jpg", "b.jpg"), ("b.jpg", b"B")], "1 images are in no archive .*: a.jpg"),
+    ],
+)
+def test_malicious_and_incomplete_archives_are_refused(tmp_path, members, message):
+    work = tmp_path / "deep" / "down"
+    work.mkdir(parents=True)
+    archive = write_tar(work / "bad.tgz", members)
+    with pytest.raises(ValueError, match=message):
+        extract([archive], work / "jpg", {"a.jpg", "b.jpg"})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tgz", "deep", "down"]
+
+
+def test_a_cut_archive_is_refused(tmp_path):
+    archive = write_tar(tmp_path / "cut.tgz", [("a.jpg", os.urandom(5000)), ("b.jpg", os.urandom(5000))])
+    archive.write_bytes(archive.read_bytes()[:7000])
+    with pytest.raises(ValueError, match=r"cut.tgz: .*download it again"):
+        extract([archive], tmp_path / "jpg", {"a.jpg", "b.jpg"})
+    assert not (tmp_path / "jpg").exists()
+
+
+def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
+    """From a server on this machine: what is asked for, what is left, and that the benchmark is then the same."""
+    assert revisited.ORIGIN == "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
+    assert revisited.BENCHMARKS["roxford5k"].archives == ("https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",)
+    archive = write_tar(tmp_path / "o.tgz", [(f"{name}.jpg", data) for name, data in image_files().items()])
+    new = tmp_path / "new"
+    with serve() as server:
+        server.pages["/gnd_roxford5k.pkl"] = Page((root / "roxford5k" / "gnd_roxford5k.pkl").read_bytes())
+        server.pages["/oxbuild_images-v1.tgz"] = Page(archive.read_bytes())
+        server.pages["/cut.tgz"] = Page(archive.read_bytes()[:-200])
+        monkeypatch.setattr(revisited, "ORIGIN", server.url + "/gnd_{name}.pkl")
+        damaged = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/cut.tgz",))
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="cut.tgz: what arrived .* is wrong and was deleted"):
+            patch.setitem(revisited.BENCHMARKS, "roxford5k", damaged)
+            load_benchmark("roxford5k", new, download=True)
+        assert sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock") == ["gnd_roxford5k.pkl"]
+        published = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/oxbuild_images-v1.tgz",))
+        monkeypatch.setitem(revisited.BENCHMARKS, "roxford5k", published)
+        benchmark = load_benchmark("roxford5k", new, download=True)
+        asked = len(server.asked)
+        check_benchmark("roxford5k", new, download=True)
+        assert len(server.asked) == asked, "what is there is not fetched again"
+    ours = load_benchmark("roxford5k", root)
+    assert all(np.array_equal(a, b) for a, b in zip(benchmark.database, ours.database, strict=True))
+    assert not list(new.rglob("*.tgz")) and len(list((new / "roxford5k" / "jpg").iterdir())) == 15
+
+
+# --- a network's scores
+
+
+def colour_network(images: torch.Tensor) -> torch.Tensor:
+    """[1, 3, h, w] -> the unit mean colour: a descriptor that tells the scenes apart."""
+    return F.normalize(images.mean((2, 3)), dim=1)
+
+
+def test_a_network_that_sees_colours_finds_everything(root):
+    benchmark = load_benchmark("roxford5k", root, image_size=24)
+    scores = evaluate_benchmark(colour_network, benchmark)
+    assert scores == pytest.approx({f"roxford5k-12_{level}_map": 1.0 for level in ("easy", "medium", "hard")})
+
+
+def test_without_the_crop_it_would_find_the_next_scene(root):
+    """96 x 32 px of which two thirds show another scene: the whole query image is nearest to that one."""
+    write_truth(
+        root / "roxford5k" / "gnd_roxford5k.pkl",
+        ground_truth() | {"gnd": [entry | {"bbx": [0, 0, 96, 32]} for entry in ground_truth()["gnd"]]},
+    )
+    scores = evaluate_benchmark(colour_network, load_benchmark("roxford5k", root))
+    assert max(scores.values()) < 0.5
+
+
+def test_multi_scale_descriptors_are_the_mean_over_scales():
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(8, 3, 5, 5, generator=generator)
+
+    def network(images):
+        assert images.dtype == torch.float32 and images.shape[0] == 1
+        return F.normalize(F.conv2d(images, weights, padding=2).relu().amax((2, 3)), dim=1)
+
+    noise = np.random.default_rng(0)
+    images = [noise.integers(0, 256, (3, height, width), dtype=np.uint8) for width, height in SIZES]
+    expected = []
+    for index in range(len(images)):
+        image, total = torch.from_numpy(images[index].copy()), np.zeros(8)
+        for scale in (1, 2**-0.5, 0.5):
+            size = [round(side * scale) for side in image.shape[1:]]
+            resized = F.interpolate(image[None].double() / 127.5 - 1, size, mode="bilinear", antialias=True)
+            total += network(resized.float())[0].double().numpy()
+        expected.append(total / np.linalg.norm(total))
+    found = descriptors(network, images)
+    torch.testing.assert_close(found.double(), torch.tensor(np.array(expected)), rtol=0, atol=1e-5)
+    torch.testing.assert_close(multi_scale(network, normalise(torch.from_numpy(images[0].copy())[None]))[0], found[0])
+    single = descriptors(network, images, scales=[1])
+    assert (single - found).abs().max() > 1e-3  # the scales do matter to this network
+
+
+def test_scores_are_those_of_the_descriptors(root):
+    benchmark = load_benchmark("roxford5k", root)
+    weights = torch.randn(8, 3, 3, 3, generator=torch.Generator().manual_seed(1))
+
+    def network(images):
+        return F.normalize(F.conv2d(images, weights).abs().mean((2, 3)), dim=1)
+
+    database, queries = (descriptors(network, images) for images in (benchmark.database, benchmark.queries))
+    expected = revisited_map(queries.double() @ database.double().T, benchmark.relevant)
+    found = evaluate_benchmark(network, benchmark, scales=SCALES, device="cpu")
+    assert found == {f"roxford5k-12_{name}": value for name, value in expected.items()}
+
+
+def test_what_is_not_finite_has_diverged(root):
+    benchmark = load_benchmark("roxford5k", root)
+    with pytest.raises(Diverged, match="the descriptor of image 0 is not finite"):
+        evaluate_benchmark(lambda images: images.mean((2, 3)) * float("nan"), benchmark)
+    for scales in ([], [0.0], [1, -1]):
+        with pytest.raises(ValueError, match="scales are"):
+            evaluate_benchmark(colour_network, benchmark, scales=scales)

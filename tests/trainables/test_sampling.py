@@ -1,0 +1,173 @@
+"""Sampling: what every batch holds, that nothing is preferred, and what is refused."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytorch_metric_learning.samplers import MPerClassSampler
+from scipy.stats import chi2
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from trainables.data.sampling import KPerClass, Views, check_batch, check_class_sizes
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data(), k=st.integers(2, 4), per_batch=st.integers(2, 5), seed=st.integers(0, 2**32))
+def test_every_batch_holds_k_different_images_of_different_classes(data, k, per_batch, seed):
+    sizes = data.draw(st.lists(st.integers(k, 9), min_size=per_batch, max_size=8))
+    names = data.draw(st.lists(st.integers(-50, 50), min_size=len(sizes), max_size=len(sizes), unique=True))
+    labels = torch.tensor(names).repeat_interleave(torch.tensor(sizes))
+    labels = labels[torch.randperm(len(labels), generator=seeded(seed))]
+    indices, y = KPerClass(labels, per_batch * k, k).draw(seeded(seed))
+    assert indices.shape == y.shape == (per_batch * k,)
+    assert torch.equal(labels[indices], y)
+    assert len(set(indices.tolist())) == per_batch * k
+    groups = y.reshape(per_batch, k)  # items of one class are adjacent
+    assert (groups == groups[:, :1]).all()
+    assert len(set(groups[:, 0].tolist())) == per_batch
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(k=st.integers(2, 4), per_batch=st.integers(2, 6), more=st.integers(0, 5), seed=st.integers(0, 2**32))
+def test_views_repeat_different_images(k, per_batch, more, seed):
+    indices, y = Views(per_batch + more, per_batch * k, k).draw(seeded(seed))
+    groups = indices.reshape(per_batch, k)
+    assert (groups == groups[:, :1]).all()
+    assert len(set(groups[:, 0].tolist())) == per_batch
+    assert 0 <= int(indices.min()) <= int(indices.max()) < per_batch + more
+    assert torch.equal(y, torch.arange(per_batch).repeat_interleave(k))
+
+
+def assert_uniform(outcomes, cells):
+    """Pearson's chi-square below its 99.9 % quantile (the draws are seeded: this either always holds or never)."""
+    counts = Counter(outcomes)
+    assert len(counts) == cells
+    expected = len(outcomes) / cells
+    statistic = sum((count - expected) ** 2 / expected for count in counts.values())
+    assert statistic < chi2.ppf(0.999, cells - 1)
+
+
+def test_every_pair_of_classes_is_equally_likely_whatever_their_sizes():
+    sampler, generator = KPerClass([0] * 2 + [1] * 30 + [2] * 3 + [3] * 2 + [4] * 9, 4), seeded(1)
+    drawn = [sampler.draw(generator)[1][::2].tolist() for _ in range(3000)]
+    assert_uniform([tuple(pair) for pair in drawn], cells=5 * 4)
+
+
+def test_every_pair_of_images_of_a_class_is_equally_likely():
+    sampler, generator = KPerClass([0, 1, 0, 1, 0, 1, 0, 1, 1], 4), seeded(2)
+    drawn = [sampler.draw(generator) for _ in range(10_000)]
+    pairs = {label: [] for label in (0, 1)}
+    for indices, y in drawn:
+        for pair, label in zip(indices.reshape(2, 2).tolist(), y[::2].tolist(), strict=True):
+            pairs[label].append(tuple(pair))
+    assert_uniform(pairs[0], cells=4 * 3)
+    assert_uniform(pairs[1], cells=5 * 4)
+
+
+def test_every_pair_of_images_is_equally_likely_in_views():
+    sampler, generator = Views(5, 4), seeded(3)
+    assert_uniform([tuple(sampler.draw(generator)[0][::2].tolist()) for _ in range(3000)], cells=5 * 4)
+
+
+@pytest.mark.parametrize("sampler", [KPerClass([0, 0, 1, 1, 1, 2, 2, 2, 3, 3], 6), Views(20, 6)], ids=["class", "view"])
+def test_the_generator_alone_decides(sampler):
+    def draws(seed):
+        generator = seeded(seed)
+        return torch.stack([torch.stack(sampler.draw(generator)) for _ in range(5)])
+
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = draws(8)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert torch.equal(draws(8), first)
+    assert not torch.equal(draws(9), first)
+    assert not torch.equal(first[0], first[1])
+
+
+def test_drawing_does_not_wait_for_the_device():
+    """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
+    samplers = KPerClass([0, 0, 1, 1, 1, 2, 2, 2], 4), Views(20, 4)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        batches = [sampler.draw(seeded()) for sampler in samplers]
+    assert all(part.shape == (4,) for batch in batches for part in batch)
+
+
+def test_a_batch_may_be_changed_without_changing_the_next():
+    sampler = Views(20, 6)
+    sampler.draw(seeded())[1].fill_(99)
+    assert sampler.draw(seeded())[1].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "k", "classes", "message"),
+    [
+        (512, 2, 155, "batch_size 512 with 2 per class needs 256 training classes; this dataset has 155"),
+        (63, 2, 155, "batch_size 63 is not a multiple of 2 per class"),
+        (4, 4, 155, "batch_size 4 with 4 per class holds 1 classes; 2 at least"),
+        (0, 2, 155, "batch_size 0 with 2 per class holds 0 classes"),
+        (64, 1, 155, "1 per class; 2 at least"),
+    ],
+)
+def test_batches_that_cannot_be_drawn_are_refused(batch_size, k, classes, message):
+    with pytest.raises(ValueError, match=message):
+        check_batch(batch_size, k, classes)
+    with pytest.raises(ValueError, match=message):
+        KPerClass(torch.arange(classes).repeat_interleave(4), batch_size, k)
+    with pytest.raises(ValueError, match=message.replace("classes; this", "images; this")):
+        Views(classes, batch_size, k)
+
+
+def test_batches_that_just_fit_are_drawn():
+    check_batch(310, 2, 155)
+    assert sorted(KPerClass([5, 5, 3, 3], 4).draw(seeded())[0].tolist()) == [0, 1, 2, 3]
+
+
+def test_classes_that_are_too_small_are_named():
+    with pytest.raises(ValueError, match="2 of 4 classes have fewer than 3 images.* class 7 with 1"):
+        check_class_sizes([9, 9, 7, 8, 8, 8, 6, 6, 6], 3)
+    with pytest.raises(ValueError, match="1 of 3 classes .* class 7 with 1"):
+        KPerClass([9, 9, 7, 8, 8, 8], 4)
+
+
+def test_small_classes_give_all_their_images_and_some_again():
+    """As SOP with 4 per class, of whose classes many have 2 or 3 images; larger classes are drawn as before."""
+    labels = torch.tensor([0] * 2 + [1] * 3 + [2] * 6)
+    sampler, generator, repeated = KPerClass(labels, 12, 4), seeded(), Counter()
+    for _ in range(300):
+        indices, y = sampler.draw(generator)
+        assert torch.equal(labels[indices], y) and sorted(y.tolist()) == [0] * 4 + [1] * 4 + [2] * 4
+        drawn = {label: Counter(indices[y == label].tolist()) for label in range(3)}
+        assert drawn[0] == {0: 2, 1: 2} and sorted(drawn[1].values()) == [1, 1, 2] and set(drawn[2].values()) == {1}
+        repeated.update(image for image, count in drawn[1].items() if count == 2)
+    assert set(repeated) == {2, 3, 4} and min(repeated.values()) > 70, "none is preferred"
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(4), torch.zeros(2, 2).long()])
+def test_labels_of_another_kind_are_refused(labels):
+    with pytest.raises(ValueError, match=r"integers of shape \[N\]"):
+        KPerClass(labels, 4)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_batches_are_composed_as_pytorch_metric_learnings(k):
+    """MPerClassSampler at the same b and k: as many classes a batch, k items of each, all classes about equally often."""
+    labels, b, batches = torch.arange(24).repeat_interleave(6), 16, 600
+    torch.manual_seed(0)
+    np.random.seed(0)  # PML's sampler draws from numpy's global generator
+    theirs = torch.tensor(list(MPerClassSampler(labels.numpy(), m=k, batch_size=b, length_before_new_iter=b * batches))).reshape(batches, b)
+    sampler, generator = KPerClass(labels, b, k), seeded()
+    ours = torch.stack([sampler.draw(generator)[0] for _ in range(batches)])
+    for drawn in (ours, theirs):
+        counts = torch.nn.functional.one_hot(labels[drawn], 24).sum(1)  # [batches, classes]
+        assert set(counts.unique().tolist()) == {0, k} and (counts > 0).sum(1).unique().tolist() == [b // k]
+        expected = batches * b / 24
+        assert ((counts.sum(0) - expected).abs() < 6 * math.sqrt(expected * k)).all()

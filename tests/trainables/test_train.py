@@ -1,0 +1,338 @@
+"""Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from trainables import train
+from trainables.training import loop as training
+from trainables.data.resident import DeviceData, room_on, take
+from trainables.training.evaluation import Diverged, evaluate, spread
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.training.setups import find_setup
+from trainables.training.assembly import decay, loss_terms, plateau
+from trainables.training.loop import Training
+from trainables.data.augmentation import centre, crop_views
+
+CPU = torch.device("cpu")
+SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
+H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 32}
+
+
+def blobs(classes, seed, per_class=6, channels=1, size=28):
+    """Images of a class are noisy copies of one pattern: (uint8 [n, c, h, w], labels [n])."""
+    generator = torch.Generator().manual_seed(seed)
+    patterns = torch.rand(classes, 1, channels, size, size, generator=generator)
+    noise = 0.3 * torch.rand(classes, per_class, channels, size, size, generator=generator)
+    images = ((patterns * 0.7 + noise).flatten(0, 1) * 255).to(torch.uint8)
+    return images, torch.arange(classes).repeat_interleave(per_class)
+
+
+DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
+SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) for n in (40, 10, 10)))
+SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5)
+
+
+def finished(setup=SETUP, data=DATA, h=H, seed=0):
+    training = Training(setup, data, h, seed=seed, device=CPU)
+    while not training.done:
+        training.advance()
+    return training
+
+
+def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
+    training = Training(SETUP, DATA, H, seed=3, device=CPU)
+    reference = Training(SETUP, DATA, H, seed=3, device=CPU)
+    images, labels = reference._batch()
+    positive, entropy = margin_terms(reference.model.train()(images), labels)
+    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters()))
+    training.model.train()
+    training.step()
+    assert torch.allclose(training.terms, torch.stack((positive, entropy)))
+    for moved, before, gradient in zip(training.model.parameters(), reference.model.parameters(), gradients, strict=True):
+        assert torch.allclose(moved, before - gradient, atol=1e-6)
+
+
+def test_the_same_seed_trains_to_the_same_bits_and_another_to_others():
+    one, two, other = finished(), finished(), finished(seed=1)
+    assert one.outcome().curve[-1].scores == two.outcome().curve[-1].scores
+    assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
+    assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
+
+
+def test_the_global_generator_plays_no_part():
+    torch.manual_seed(1)
+    one = finished()
+    torch.manual_seed(2)
+    torch.rand(7)
+    assert one.outcome().val_score == finished().outcome().val_score
+
+
+def test_the_budget_is_images_seen_and_evaluations_are_even():
+    training = finished()
+    assert training.iteration == 640 // 32
+    assert [evaluation.images_seen for evaluation in training.curve] == [160, 320, 480, 640]
+    odd = finished(replace(SETUP, images_seen=700, evaluations=3))
+    assert odd.iteration == 21 and [e.images_seen for e in odd.curve] == [7 * 32, 14 * 32, 21 * 32]
+    few = finished(replace(SETUP, images_seen=64, evaluations=9))
+    assert [e.images_seen for e in few.curve] == [32, 64], "no more evaluations than iterations"
+
+
+def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
+    """With validation scores made to peak in the middle, the middle's weights are tested."""
+    scripted = iter([0.2, 0.9, 0.5, 0.4])
+    weights = []
+
+    def scored(model, setup, train_split, split, **_):
+        if split is DATA.validation:
+            weights.append([p.clone() for p in model.parameters()])
+            return {"r_map": next(scripted), "spread": 0.5}
+        return evaluate(model, setup, train_split, split)
+
+    monkeypatch.setattr(training, "evaluate", scored)
+    run = finished()
+    outcome = run.outcome()
+    assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), weights[1]))
+    assert outcome.test_score == evaluate(run.model, SETUP, DATA.train, DATA.test)["r_map"]
+
+
+def test_it_learns():
+    untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
+    before = evaluate(untrained.model, SETUP, DATA.train, DATA.test)["r_map"]
+    noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
+    outcome = finished(replace(SETUP, images_seen=3200), noisy).outcome()
+    assert outcome.status == "completed" and outcome.test_score >= before
+    assert {"val_r_map", "test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"} <= set(outcome.scores)
+    assert outcome.positive_term == outcome.scores["positive_term"] > 0
+
+
+def test_both_losses_and_their_settings_reach_the_loss():
+    z = torch.nn.functional.normalize(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    labels = torch.arange(4).repeat_interleave(2)
+    margin = replace(SETUP, margin=0.3, distance="cosine", q=2)
+    assert loss_terms(z, labels, margin) == margin_terms(z, labels, margin=0.3, distance="cosine", q=2)
+    infonce = replace(SETUP, loss="infonce", temperature=0.2)
+    assert loss_terms(z, labels, infonce) == infonce_terms(z, labels, temperature=0.2, distance="cosine")
+
+
+def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
+    training = finished(SSL_SETUP, SSL_DATA)
+    images, labels = training._batch()
+    assert torch.equal(labels, torch.arange(16).repeat_interleave(2))
+    assert not torch.equal(images[0], images[1]), "two different views of one image"
+    outcome = training.outcome()
+    assert 0 <= outcome.test_score <= 1 and outcome.val_score == outcome.scores["val_probe_accuracy"]
+
+
+@pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
+def test_a_loss_that_is_not_finite_ends_the_training_early(h):
+    run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
+    assert math.isnan(run.advance().val_score)
+    outcome = run.outcome()
+    assert run.done and run.iteration <= training.DIVERGENCE_CHECK
+    assert (outcome.status, outcome.val_score, outcome.test_score, outcome.best_at) == ("diverged", None, None, None)
+
+
+def test_a_collapsed_network_is_reported_as_diverged():
+    training = Training(SETUP, DATA, H, seed=0, device=CPU)
+    with torch.no_grad():
+        for parameter in training.model.trunk[-4].parameters():  # the last convolution's batch norm: constant output
+            parameter.zero_()
+        training.model.trunk[-4].bias.fill_(1.0)
+    training.weights.zero_()
+    assert math.isnan(training.advance().val_score)
+    outcome = training.outcome()
+    assert outcome.status == "diverged" and outcome.val_score is None and outcome.test_score is None
+    assert outcome.scores["test_spread"] < 1e-6 and 0 <= outcome.scores["test_r_map"] <= 1, "kept to be looked at"
+
+
+def test_spread():
+    assert spread(torch.eye(4)) == pytest.approx(0.75)
+    assert spread(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
+    for bad in (torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
+        with pytest.raises(Diverged):
+            spread(bad)
+
+
+@pytest.mark.parametrize("batch_size, said", [(33, "multiple"), (64, "32 training classes"), (2, "2 at least")])
+def test_batches_that_cannot_be_drawn_are_refused(batch_size, said):
+    with pytest.raises(ValueError, match=said):
+        Training(SETUP, DATA, H | {"batch_size": batch_size}, seed=0, device=CPU)
+
+
+def test_the_command_trains_and_refuses(capsys):
+    assert train.main(["--set", "images_seen=640", "evaluations=2", "--Lambda_e", "2", "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert '"status": "completed"' in said and "validation r_map" in said
+    for wrong, message in ((["--set", "images=3"], "images"), (["--batch-size", "63"], "63"), (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere")):
+        assert train.main([*wrong, "--device", "cpu"]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
+    run = finished()
+    first, last = run.curve[0].scores, run.curve[-1].scores
+    logged = {f"train_{name}" for name in ("positive_term", "entropy_term", "positive_similarity", "negative_similarity", "positive_pairs", "negative_pairs")}
+    assert logged <= set(first) and logged <= set(run.outcome().scores)
+    assert first["train_positive_pairs"] == 32 and first["train_negative_pairs"] == 32 * 30
+    assert last["train_positive_term"] < first["train_positive_term"], "classes draw together"
+
+
+def test_the_logged_terms_are_the_means_over_the_interval():
+    run, twin = (Training(SETUP, DATA, H, seed=2, device=CPU) for _ in range(2))
+    twin.model.train()
+    terms = []
+    for _ in range(5):
+        twin.step()
+        terms.append(twin.terms)
+    scores = run.advance().scores
+    assert torch.stack(terms).mean(0).tolist() == pytest.approx([scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["variable", "fixed"])
+def test_the_memory_joins_the_loss_after_its_start(mode):
+    """Before memory_start the training is the one without; at it, the step is SGD on the sum of both weighted losses."""
+    setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
+    run, without = Training(setup, DATA, H, seed=3, device=CPU), Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU)
+    for training in (run, without):
+        training.model.train()
+        for _ in range(2):
+            training.step()
+    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters())) and int(run.memory.enqueued) == 0
+    images, labels = without._batch()
+    z = without.model(images)
+    positive, entropy = margin_terms(z, labels, distance="cosine")
+    # the memory now holds this batch alone, detached: its terms' gradient reaches one side of each pair, so half of the batch's
+    remembered = torch.relu(0.5 - (1 - z @ z.detach().T)), 1 - z @ z.detach().T
+    same = labels[:, None] == labels[None, :]
+    others = same & ~torch.eye(32, dtype=torch.bool)
+    of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
+    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 for a memory of one batch
+    gradients = torch.autograd.grad(loss, list(without.model.parameters()))
+    before = [p.clone() for p in run.model.parameters()]
+    run.step()
+    assert int(run.memory.enqueued) == 32
+    for moved, at, gradient in zip(run.model.parameters(), before, gradients, strict=True):
+        assert torch.allclose(moved, at - gradient, atol=2e-6)
+
+
+def test_schedules():
+    assert [decay("cosine", x) for x in (0, 0.5)] == pytest.approx([1, 0.5]) and decay("cosine", 0.999) < 1e-5
+    assert [decay("step", x) for x in (0, 0.59, 0.6, 0.79, 0.8, 0.99)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
+    assert decay("constant", 0.9) == 1
+    run, constant = (Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU) for name in ("cosine", "constant"))
+    run.advance(), constant.advance()
+    assert float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plateau_is_torchs_with_the_xbm_authors_numbers(seed):
+    """research-xbm, solver/build.py; scores that rise, stall, and are 0 or negative."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = (
+        torch.rand(70, generator=generator) * 0.02 + torch.arange(70).clamp(max=seed) * 0.01 - 0.05 * (seed % 3)
+    ).tolist()
+    rate = 1e-4
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
+    options = {"mode": "max", "patience": 4, "threshold": 0.001, "cooldown": 2, "min_lr": rate / (10 * 2)}
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
+    factors = []
+    for n, score in enumerate(scores, start=1):
+        schedule.step(score)
+        factors.append(plateau(scores[:n]))
+        assert rate * factors[-1] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-9), n
+    assert plateau([]) == 1 and min(factors) == 0.05, "each of these stalls twice"
+
+
+def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
+    """The rate follows the validation scores of the looks so far, also after a state is loaded."""
+    setup = replace(SETUP, schedule="plateau", evaluations=20)
+    scores = iter([0.5] * 20)
+    monkeypatch.setattr(training, "evaluate", lambda *arguments, **more: {"r_map": next(scores), "spread": 1.0})
+    run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
+    for _ in range(10):
+        run.advance()
+        rates.append(round(float(run.optimiser.param_groups[0]["lr"]), 6))
+    assert rates == [1.0] * 6 + [0.1] * 4, "the first look is the best, and five more are not better"
+    other = Training(setup, DATA, H, seed=0, device=CPU)
+    other.load_state(run.state())
+    other.advance()
+    assert float(other.optimiser.param_groups[0]["lr"]) == pytest.approx(0.1)
+
+
+def test_weight_decay_is_added_to_adams_gradient():
+    setup = replace(SETUP, optimizer="adam", learning_rate=1e-2, weight_decay=0.5)
+    run, other = (Training(setup, DATA, H, seed=3, device=CPU) for _ in range(2))
+    images, labels = other._batch()
+    positive, entropy = margin_terms(other.model.train()(images), labels)
+    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(other.model.parameters()))
+    run.model.train()
+    run.step()
+    for moved, before, gradient in zip(run.model.parameters(), other.model.parameters(), gradients, strict=True):
+        slope = gradient + 0.5 * before
+        assert torch.allclose(moved, before - 1e-2 * slope / (slope.abs() + 1e-8), atol=1e-5), "Adam's first step"
+
+
+def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
+    data = DeviceData("blobs", *(blobs(classes, seed, size=40) for classes, seed in ((24, 1), (8, 2), (8, 3))))
+    setup, seen = replace(SETUP, image_size=40, crop_size=28, augmentation="crop", crop_scale=0.2), []
+    monkeypatch.setattr(
+        training,
+        "crop_views",
+        lambda images, generator, size, scale: seen.append((size, scale)) or crop_views(images, generator, size, scale),
+    )
+    run = Training(setup, data, H, seed=0, device=CPU)
+    assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
+    middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
+    assert evaluate(run.model, setup, data.train, data.validation) == evaluate(run.model, SETUP, *middle)
+    with pytest.raises(ValueError, match="no centre"):
+        centre(data.train[0], 41)
+
+
+def test_r_at_1_selects_where_it_is_asked_for():
+    run = finished(replace(SETUP, selected_by="recall_at_1"))
+    outcome = run.outcome()
+    assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
+    assert (
+        outcome.val_score
+        == max(look.scores["recall_at_1"] for look in run.curve)
+        == outcome.scores["val_precision_at_1"]
+    )
+    assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
+    assert "val_recall_at_1" not in finished().outcome().scores
+
+
+def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():
+    adam = replace(SETUP, optimizer="adam", learning_rate=1e-3, images_seen=160)
+    doubled = {name: 2 * value for name, value in H.items() if name != "batch_size"} | {"batch_size": 32}
+    one, two = finished(adam).outcome(), finished(adam, h=doubled).outcome()
+    assert one.val_score == pytest.approx(two.val_score, abs=0.02)
+    weights = [finished(replace(SETUP, images_seen=160), h=h).model.trunk[0].weight for h in (H, doubled)]
+    assert (weights[0] - weights[1]).abs().max() > 1e-3
+
+
+def test_bfloat16_trains_to_about_the_same(monkeypatch):
+    setup = replace(SETUP, images_seen=1600)
+    exact, rounded = finished(setup).outcome(), finished(replace(setup, precision="bfloat16")).outcome()
+    assert rounded.status == "completed" and rounded.scores != exact.scores
+    assert rounded.val_score == pytest.approx(exact.val_score, abs=0.1)
+
+
+def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
+    indices = torch.tensor([3, 1, 3])
+    assert torch.equal(take(DATA.train[0], indices), DATA.train[0][indices])
+    assert room_on(CPU) == 0
+
+
+def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
+    def on_test(model, setup, train_split, split, *, whole=False):
+        if whole:
+            raise Diverged("embeddings are not finite")
+        return evaluate(model, setup, train_split, split)
+
+    monkeypatch.setattr(training, "evaluate", on_test)
+    outcome = finished().outcome()
+    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(outcome.curve) == 4

@@ -1,0 +1,242 @@
+"""TrainTrial as Tune drives it, without Ray: reports, outcomes, failures, what it finds of an earlier process."""
+
+import math
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from recorders import InMemory
+from test_pack import alone, configuration, told
+from test_train import DATA
+from test_train import SETUP as USUAL
+from trainables import trial as module
+from trainables.training.loop import Training
+from trainables.trial import PACK, UNSTORED, TrainTrial
+from trainables.training.watchdog import OVERDUE
+
+SETUP = replace(USUAL, images_seen=256)  # four looks, two iterations of 32 before each
+SETTINGS = [configuration(0.3, 2.0, 32, 0), configuration(0.1, 0.1, 32, 1), configuration(0.5, 1.0, 16, 0)]
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """A trial of these configurations that keeps its outcomes with `recorder`."""
+    monkeypatch.setattr(module.DeviceData, "load", classmethod(lambda cls, *args: DATA))
+
+    def made(config, recorder, **parameters):
+        class Bound(TrainTrial):
+            def setup(self, config):
+                super().setup(config, asdict(SETUP), None, 1, recorder, **parameters)
+
+        return Bound(config)
+
+    return made
+
+
+def driven(trial):
+    """All reports."""
+    reports = []
+    while not (reports and reports[-1]["done"]):
+        reports.append(trial.train())
+    return reports
+
+
+def expected(config):
+    return alone(SETUP, DATA, *config.values())
+
+
+def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
+    recorder = InMemory()
+    reports = driven(make({"extra": 7, PACK: SETTINGS}, recorder, at_once=2))
+    assert [config["batch_size"] for config, _, _ in recorder.ended] == [32, 32, 16] and all(config["extra"] == 7 for config, _, _ in recorder.ended)
+    assert {where["share"] for _, _, where in recorder.ended} == {0.5}
+    last = reports[-1][PACK]
+    assert [last[str(place)]["status"] for place in range(3)] == ["completed"] * 3 and all(last[str(place)]["done"] for place in range(3))
+    assert {last[str(place)]["val_score"] for place in range(3)} == {outcome.val_score for _, outcome, _ in recorder.ended}
+    assert reports[-1]["val_score"] == max(outcome.val_score for _, outcome, _ in recorder.ended)
+    assert "2" not in reports[0][PACK] and not any(report["done"] for report in reports[:-1])
+
+
+def test_one_configuration_reports_as_itself(make):
+    recorder = InMemory()
+    reports = driven(make(SETTINGS[0], recorder))
+    assert [where["share"] for _, _, where in recorder.ended] == [1] and PACK not in reports[-1] and UNSTORED not in reports[-1]
+    assert reports[-1]["status"] == "completed" and "train_positive_term" in reports[0] and len(reports) == SETUP.evaluations
+
+
+def test_the_next_trial_uses_the_same_networks(make):
+    trial = make(SETTINGS[0], InMemory())
+    driven(trial)
+    network = trial._pack._spare[0].model
+    assert trial.reset_config(SETTINGS[1])
+    assert driven(trial)[-1]["done"] and trial._pack._spare[0].model is network
+
+
+def test_what_could_not_be_stored_goes_with_the_report(make):
+    """The driver keeps it; the process goes on with its next trial."""
+    row = {"row": {"trial_id": "t0"}, "curve": []}
+    assert driven(make(SETTINGS[0], InMemory(unstored=row)))[-1][UNSTORED] == row
+
+
+# Failures
+
+
+def raising(monkeypatch, error, where="step", when=lambda training: training.seed == 1):
+    """Trainings of which `when` is true raise in `where`."""
+    original = getattr(Training, where)
+
+    def broken(self, *args):
+        if when(self):
+            raise error
+        return original(self, *args)
+
+    monkeypatch.setattr(Training, where, broken)
+
+
+OWN = [
+    (ValueError("a bad shape"), "ValueError: a bad shape"),
+    (SystemExit(3), "SystemExit: 3"),
+    (torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"),
+]
+
+
+@pytest.mark.parametrize("error, said", OWN)
+@pytest.mark.parametrize("where, at_once", [("step", 1), ("step", 3), ("outcome", 3)])
+def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
+    raising(monkeypatch, error, where)
+    recorder = InMemory()
+    trial = make({PACK: SETTINGS}, recorder, at_once=at_once)
+    reports = driven(trial)
+    outcomes = {config["seed"]: outcome for config, outcome, _ in recorder.ended if config["batch_size"] == 32}
+    assert outcomes[1].status == "failed" and outcomes[1].error.startswith(f"{said}\n") and "test_trial.py" in outcomes[1].error
+    assert told(outcomes[0]) == expected(SETTINGS[0]) and len(recorder.ended) == 3
+    last = reports[-1][PACK]["1"]
+    assert (last["status"], last["done"]) == ("failed", True) and math.isnan(last["val_score"]) and last["error"] == outcomes[1].error
+    monkeypatch.undo()
+    recorder.ended.clear()
+    trial.reset_config({PACK: [SETTINGS[1]]})
+    driven(trial)
+    assert told(recorder.ended[0][1]) == expected(SETTINGS[1]), "the process is as good as new"
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), MemoryError("no"), RuntimeError("CUDA error: an illegal memory access")])
+def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, error):
+    raising(monkeypatch, error)
+    recorder = InMemory()
+    with pytest.raises(type(error)):
+        driven(make({PACK: SETTINGS}, recorder, at_once=3))
+    assert not [config for config, _, _ in recorder.ended if config["seed"] == 1]
+
+
+# Going on
+
+
+def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypatch):
+    raising(monkeypatch, AssertionError("trained again"))
+    recorder = InMemory()
+    recorder.known[recorder.key(SETTINGS[1])] = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    reports = driven(make({PACK: SETTINGS}, recorder, at_once=2))
+    assert reports[0][PACK]["1"] == {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed", "done": True}
+    assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[0]), expected(SETTINGS[2])]
+    alone_there = driven(make(SETTINGS[1], recorder))
+    assert len(alone_there) == 1 and alone_there[0]["val_score"] == 0.7 and alone_there[0]["done"]
+
+
+@pytest.mark.parametrize("harm", ["none", "latest", "all"])
+def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm):
+    """A pack is cut short; what is left of it comes in another pack, in another order, and ends as if nothing had been."""
+    recorder = InMemory()
+    first = make({PACK: SETTINGS}, recorder, at_once=3, checkpoint_seconds=0)
+    for _ in range(SETUP.evaluations - 1):
+        first.train()
+    assert not recorder.ended and all(len(states) == SETUP.evaluations - 1 for states in recorder.states.values())
+    for states in recorder.states.values():
+        for place in {"none": [], "latest": [0], "all": range(len(states))}[harm]:
+            states[place] = (states[place][0], states[place][1][: len(states[place][1]) // 2])
+    second = make({PACK: [SETTINGS[2], SETTINGS[0]]}, recorder, at_once=2)
+    reports = driven(second)
+    assert len(reports) == {"none": 1, "latest": 2, "all": SETUP.evaluations}[harm]
+    assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[2]), expected(SETTINGS[0])]
+
+
+def test_the_state_of_another_training_is_not_taken(make):
+    recorder = InMemory()
+    first = make(SETTINGS[0], recorder, checkpoint_seconds=0)
+    first.train()
+    recorder.states[recorder.key(SETTINGS[1])] = recorder.states.pop(recorder.key(SETTINGS[0]))
+    driven(make(SETTINGS[1], recorder))
+    assert told(recorder.ended[0][1]) == expected(SETTINGS[1])
+
+
+def test_states_are_saved_at_a_pace(make, monkeypatch):
+    """Not before their time, and after one that took 10 s not before fifty times as long."""
+    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training.look
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+
+    def passes(seconds, value):
+        clock[0] += seconds
+        return value
+
+    monkeypatch.setattr(Training, "look", lambda self: passes(next(lasts), look(self)))
+    monkeypatch.setattr(module.checkpoint, "dumps", lambda training: passes(10, b"state"))
+    recorder = InMemory()
+    driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))
+    assert [name for name, _ in recorder.states[recorder.key(SETTINGS[0])]] == ["at-192", "at-64"]
+
+
+# Limits
+
+
+def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch):
+    recorder, step = InMemory(), Training.step
+    monkeypatch.setattr(Training, "step", lambda self: (time.sleep(1.2 if self.seed == 1 else 0), step(self))[1])
+    driven(make({PACK: SETTINGS}, recorder, limit=4))
+    outcomes = [outcome for _, outcome, _ in recorder.ended]
+    assert [outcome.status for outcome in outcomes] == ["completed", "failed", "completed"]
+    assert outcomes[1].error == "timeout: not done after 4 s" and 0 < outcomes[1].images_seen < 256 and outcomes[1].curve
+
+
+HANGS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import time
+from dataclasses import asdict
+from recorders import InMemory
+from test_pack import configuration
+from test_train import DATA, SETUP
+from trainables import trial
+from trainables.training.loop import Training
+
+class Printing(InMemory):
+    def record(self, config, outcome, where):
+        print(config["seed"], outcome.status, outcome.error, flush=True)
+
+class Bound(trial.TrainTrial):
+    def setup(self, config):
+        super().setup(config, asdict(SETUP), None, 1, Printing(), limit=5.0, at_once=1)
+
+def hangs(self):
+    if self.seed == 1:
+        time.sleep(600)
+    step(self)
+
+step, Training.step, trial.SLACK = Training.step, hangs, 0
+trial.DeviceData.load = classmethod(lambda cls, *args: DATA)
+bound = Bound({trial.PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]})
+while True:
+    bound.train()
+"""
+
+
+@pytest.mark.slow
+def test_a_training_that_hangs_is_recorded_and_its_process_ends():
+    started = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=100)
+    assert ended.returncode == OVERDUE, ended.stderr
+    assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
+    assert "in hangs" in ended.stderr and time.monotonic() - started < 60, "and where it hung is said"

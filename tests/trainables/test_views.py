@@ -1,0 +1,321 @@
+"""Augmented views against torchvision: the operations with the same parameters, the draws by their distributions."""
+
+import math
+from dataclasses import fields, replace
+
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from torch._subclasses import FakeTensorMode
+from torchvision.transforms import v2
+
+from trainables.data import augmentation as views
+from trainables.data.augmentation import (
+    BRIGHTNESS,
+    CONTRAST,
+    SATURATION,
+    apply_views,
+    crop_views,
+    draw_crops,
+    draw_views,
+    normalise,
+    simclr_views,
+)
+
+BLENDS = {BRIGHTNESS: tv.adjust_brightness, CONTRAST: tv.adjust_contrast, SATURATION: tv.adjust_saturation}
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def photographs(n=12, channels=3, height=20, width=24):
+    """uint8 [n, c, h, w]: noise, flat areas, greys and extreme values."""
+    images = torch.randint(0, 256, (n, channels, height, width), generator=seeded(5), dtype=torch.uint8)
+    images[1] = 130
+    images[2, :, :8] = 0
+    images[3, :, :, :8] = 255
+    images[4] = images[4, :1]
+    images[5, 0] = images[5, -1]
+    return images
+
+
+def floats(images):
+    return images.float() / 255
+
+
+def torchvision_view(image, view, size):
+    """One image [c, h, w] through torchvision's functions, with the parameters of one view (a dict of numbers)."""
+    box = [int(view[name]) for name in ("top", "left", "height", "width")]
+    image = tv.resized_crop(image, *box, size=list(size), antialias=False)
+    if view["flip"]:
+        image = tv.horizontal_flip(image)
+    if view["jitter"]:
+        order = [*view["blends"]]
+        order.insert(view["hue_place"], "hue")
+        for operation in order:
+            if operation == "hue":
+                image = tv.adjust_hue(image, view["hue"])
+            else:
+                image = BLENDS[operation](image, view["factors"][operation])
+    return tv.rgb_to_grayscale(image, num_output_channels=image.shape[0]) if view["grey"] else image
+
+
+def one(batch, index):
+    return {field.name: getattr(batch, field.name)[index].tolist() for field in fields(batch)}
+
+
+def neutral(n, height, width):
+    """Parameters that leave images alone."""
+    zeros, no = torch.zeros(n), torch.zeros(n, dtype=torch.bool)
+    return views.Views(
+        top=zeros,
+        left=zeros,
+        height=zeros + height,
+        width=zeros + width,
+        flip=no,
+        jitter=no,
+        blends=torch.arange(3).repeat(n, 1),
+        factors=torch.ones(n, 3),
+        hue=zeros,
+        hue_place=torch.zeros(n, dtype=torch.long),
+        grey=no,
+    )
+
+
+# --- the operations
+
+
+@pytest.mark.parametrize("size", [(20, 24), (32, 32), (7, 9)], ids=["kept", "enlarged", "reduced"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_crop_is_torchvisions_crop_and_resize(size, channels):
+    images = floats(photographs(channels=channels))
+    view = draw_views(12, 20, 24, seeded(1))
+    # the smallest box, the whole image, and the corners
+    for k, box in enumerate([(3, 4, 1, 1), (0, 0, 20, 24), (0, 0, 5, 4), (15, 20, 5, 4), (0, 23, 20, 1)]):
+        for name, value in zip(("top", "left", "height", "width"), box, strict=True):
+            getattr(view, name)[k] = value
+    plain = replace(view, jitter=view.jitter & False, grey=view.grey & False)
+    expected = torch.stack([torchvision_view(images[k], one(plain, k), size) for k in range(12)])
+    torch.testing.assert_close(views.crop(images, view, size), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("operation", BLENDS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_blends_are_torchvisions(operation, channels):
+    images = floats(photographs(channels=channels))
+    factors = torch.linspace(0, 2.2, len(images))
+    blended = views.blend(images, torch.full((len(images),), operation), factors)
+    expected = [BLENDS[operation](image, factor.item()) for image, factor in zip(images, factors, strict=True)]
+    torch.testing.assert_close(blended, torch.stack(expected), rtol=0, atol=1e-6)
+
+
+def test_a_blend_with_factor_one_changes_nothing():
+    images = floats(photographs())
+    for operation in BLENDS:
+        assert torch.equal(views.blend(images, torch.full((12,), operation), torch.ones(12)), images)
+
+
+@pytest.mark.parametrize("turns", [-0.5, -0.2, -0.01, 0.0, 0.13, 0.2, 0.5])
+def test_hue_is_torchvisions(turns):
+    images = floats(photographs())
+    colours = torch.cartesian_prod(*[torch.linspace(0, 1, 6)] * 3).T.reshape(
+        1, 3, 12, 18
+    )  # every order of R, G, B, ties too
+    for batch in (images, colours):
+        expected = tv.adjust_hue(batch, turns)
+        shifted = views.shift_hue(batch, torch.full((len(batch),), turns))
+        torch.testing.assert_close(shifted, expected, rtol=0, atol=1e-5)
+
+
+def test_grey_is_torchvisions():
+    images = floats(photographs())
+    torch.testing.assert_close(views.luma(images), tv.rgb_to_grayscale(images), rtol=0, atol=1e-6)
+
+
+# --- all of them
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, (20, 24)), (3, (16, 16)), (1, (20, 24))])
+def test_views_are_torchvisions_with_the_same_parameters(channels, size):
+    images = floats(photographs(n=96, channels=channels))
+    view = draw_views(96, 20, 24, seeded(3))
+    expected = torch.stack([torchvision_view(images[k], one(view, k), size) for k in range(96)])
+    torch.testing.assert_close(apply_views(images, view, size), expected, rtol=0, atol=2e-5)
+
+
+def test_neutral_parameters_change_nothing():
+    images = floats(photographs())
+    torch.testing.assert_close(apply_views(images, neutral(12, 20, 24), (20, 24)), images, rtol=0, atol=1e-6)
+
+
+def test_a_view_depends_on_its_own_image_only():
+    images = photographs()
+    others = images.clone()
+    others[1:] = images[1:].flip(0)
+    assert torch.equal(simclr_views(images, seeded())[0], simclr_views(others, seeded())[0])
+
+
+def test_shapes_ranges_and_seeds():
+    images = photographs()
+    before = images.clone()
+    batch = simclr_views(images, seeded())
+    assert batch.shape == images.shape and batch.dtype == torch.float32
+    assert simclr_views(images, seeded(), size=32).shape == (12, 3, 32, 32)
+    assert batch.min() >= 0 and batch.max() <= 1
+    assert torch.equal(images, before)
+    assert torch.equal(batch, simclr_views(images, seeded()))
+    generator = seeded()
+    first, second = simclr_views(images, generator), simclr_views(images, generator)
+    assert torch.equal(first, batch) and not torch.equal(first, second)
+    equal_images = images[:1].repeat(12, 1, 1, 1)
+    assert len(torch.unique(simclr_views(equal_images, seeded()).flatten(1), dim=0)) == 12
+
+
+@pytest.mark.parametrize("make", [simclr_views, crop_views])
+@pytest.mark.parametrize("bad", [torch.zeros(2, 3, 8, 8), torch.zeros(3, 8, 8).byte(), torch.zeros(2, 4, 8, 8).byte()])
+def test_other_images_are_refused(bad, make):
+    with pytest.raises(ValueError, match=r"allowed is torch.uint8 \[n, 1 or 3, h, w\]"):
+        make(bad, seeded())
+
+
+def test_normalise_is_the_same_for_bytes_and_floats():
+    images = photographs()
+    torch.testing.assert_close(normalise(images), (floats(images) - 0.5) / 0.5)
+    torch.testing.assert_close(normalise(floats(images)), normalise(images))
+    assert normalise(torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [-1, 1]
+
+
+# --- crops alone
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, None), (3, 16), (1, 33)])
+def test_crop_views_are_torchvisions_crops_with_the_same_boxes(channels, size):
+    images = photographs(n=96, channels=channels)
+    before = images.clone()
+    crops = draw_crops(96, 20, 24, seeded(3), (0.25, 1.0))
+    batch = crop_views(images, seeded(3), size)
+    extent = (20, 24) if size is None else (size, size)
+    colours = {"jitter": False, "grey": False}
+    expected = [torchvision_view(image, one(crops, k) | colours, extent) for k, image in enumerate(floats(images))]
+    torch.testing.assert_close(batch, torch.stack(expected), rtol=0, atol=2e-6)
+    assert batch.dtype == torch.float32 and torch.equal(images, before)
+
+
+def test_crop_views_follow_their_generator_and_keep_the_images_colours():
+    images = torch.arange(12, dtype=torch.uint8)[:, None, None, None].mul(20).expand(12, 3, 20, 24)
+    torch.testing.assert_close(crop_views(images, seeded(), 8), floats(images)[..., :8, :8], rtol=0, atol=1e-6)
+    generator, images = seeded(), photographs()
+    first, second = crop_views(images, generator), crop_views(images, generator)
+    assert torch.equal(first, crop_views(images, seeded())) and not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("scale", [(0.25, 1.0), (0.08, 1.0), (0.5, 0.6), (0.4, 0.4)])
+def test_crops_keep_to_their_scale_and_ratio_and_half_are_mirrored(scale):
+    n, height, width = 5000, 200, 220
+    crops = draw_crops(n, height, width, seeded(7), scale)
+    area, rounding = crops.height * crops.width / (height * width), 0.006  # sizes are whole px: half a px of 200 on both sides
+    assert scale[0] - rounding < area.min() < scale[0] + 0.01 and area.max() < scale[1] + rounding
+    ratio = crops.width / crops.height
+    assert 3 / 4 - 0.02 < ratio.min() < 3 / 4 + 0.02 and 4 / 3 - 0.02 < ratio.max() < 4 / 3 + 0.02
+    assert abs(crops.flip.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(n)
+    if scale == (0.25, 1.0):
+        torch.manual_seed(0)
+        transform = v2.RandomResizedCrop(8, scale=scale, antialias=False)
+        draws = [transform.make_params([torch.zeros(1, height, width)]) for _ in range(2000)]
+        theirs = torch.tensor([draw["height"] * draw["width"] / (height * width) for draw in draws])
+        assert abs(area.mean() - theirs.mean()) < 4 * math.sqrt(area.var() / n + theirs.var() / 2000)
+
+
+@pytest.mark.parametrize("scale", [(0.0, 1.0), (-0.1, 0.5), (0.6, 0.5), (0.5, 1.1), (math.nan, 1.0)])
+def test_other_scales_are_refused(scale):
+    with pytest.raises(ValueError, match="scale = .* <= 1"):
+        crop_views(photographs(), seeded(), scale=scale)
+
+
+# --- the draws
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (28, 28), (20, 60)])
+def test_crops_are_distributed_as_torchvisions(height, width):
+    """Means of place, size, area and shape against 3,000 draws of torchvision, at four standard errors."""
+    n = 3000
+    torch.manual_seed(0)
+    transform, image = v2.RandomResizedCrop(8, antialias=False), torch.zeros(1, height, width)
+    theirs = [transform.make_params([image]) for _ in range(n)]
+    mine = draw_views(n, height, width, seeded(2))
+    for k, quantity in enumerate(
+        [
+            lambda top, left, h, w: top,
+            lambda top, left, h, w: left,
+            lambda top, left, h, w: h * w,
+            lambda top, left, h, w: (h * w) ** 2,
+            lambda top, left, h, w: torch.log(w / h),
+            lambda top, left, h, w: torch.log(w / h) ** 2,
+        ]
+    ):
+        a = quantity(mine.top, mine.left, mine.height, mine.width)
+        names = ("top", "left", "height", "width")
+        b = quantity(*(torch.tensor([float(draw[name]) for draw in theirs]) for name in names))
+        assert abs(a.mean() - b.mean()) <= 4 * math.sqrt((a.var() + b.var()) / n), k
+    for start, length, extent in ((mine.top, mine.height, height), (mine.left, mine.width, width)):
+        assert (start >= 0).all() and (length >= 1).all() and (start + length <= extent).all()
+        assert torch.equal(start, start.round()) and torch.equal(length, length.round())
+
+
+def test_a_crop_that_cannot_fit_becomes_the_largest_allowed():
+    """1 x 200: every area of 8 % and more is higher than the image with ratios up to 4/3."""
+    view = draw_views(50, 1, 200, seeded())
+    assert (view.height == 1).all() and (view.width == 1).all()
+    assert view.left.unique().numel() > 10
+
+
+def test_the_other_draws_have_their_published_distributions():
+    n = 20_000
+    view = draw_views(n, 32, 32, seeded(4))
+
+    def close(sample, expected):
+        assert abs(sample.float().mean() - expected) < 4 * sample.float().std() / math.sqrt(n)
+
+    for coin, probability in ((view.flip, 0.5), (view.jitter, 0.8), (view.grey, 0.2)):
+        close(coin, probability)
+    for values, low, high in [(view.factors[:, k], 0.2, 1.8) for k in range(3)] + [(view.hue, -0.2, 0.2)]:
+        assert low <= values.min() < low + 0.01 and high - 0.01 < values.max() <= high
+        close(values, (low + high) / 2)
+        close((values - (low + high) / 2) ** 2, (high - low) ** 2 / 12)
+    # all 24 orders of the four operations, equally often
+    orders, counts = torch.unique(torch.cat([view.blends, view.hue_place[:, None]], dim=1), dim=0, return_counts=True)
+    assert len(orders) == 24
+    assert ((counts - n / 24).abs() < 4.5 * math.sqrt(n / 24)).all()
+    drawn = torch.stack([view.flip, view.jitter, view.grey, *view.factors.unbind(1), view.hue, view.hue_place])
+    correlation = torch.corrcoef(drawn.float()) - torch.eye(len(drawn))
+    assert correlation.abs().max() < 4.5 / math.sqrt(n), "the draws are independent"
+
+
+# --- what a CUDA graph needs
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_nothing_waits_for_the_device(channels):
+    """Fake tensors have no values: reading one on the host, or a shape that depends on one, raises."""
+    with FakeTensorMode():
+        images = torch.zeros(8, channels, 16, 16, dtype=torch.uint8)
+        assert normalise(simclr_views(images, torch.Generator())).shape == images.shape
+        assert normalise(crop_views(images, torch.Generator())).shape == images.shape
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("make", [simclr_views, crop_views])
+def test_views_are_captured_by_a_cuda_graph(make):
+    images = photographs().cuda()
+    generator = torch.Generator("cuda").manual_seed(0)
+    make(images, generator)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        captured = make(images, generator)
+    graph.replay()
+    first = captured.clone()
+    graph.replay()
+    assert not torch.equal(first, captured), "every replay draws new views"
+    assert captured.min() >= 0 and captured.max() <= 1

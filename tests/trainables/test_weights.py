@@ -1,0 +1,428 @@
+"""Pretrained weights: torchvision's networks layer for layer, files of every wrong kind, ImageNet with and without a network."""
+
+import hashlib
+import os
+import pickle
+from urllib.error import URLError
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torchvision import models as torchvision_models
+from torchvision.models import Weights, WeightsEnum
+from torchvision.transforms.v2 import functional as tv
+
+from trainables.models import weights
+from trainables.models.networks import Embedder, build_network, check_network
+from trainables.data.augmentation import normalise
+from trainables.models.weights import Standardise
+
+NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50", "resnet50_xbm": "resnet50"}
+STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
+
+
+@pytest.fixture(autouse=True)
+def empty_hub(tmp_path, monkeypatch):
+    """torch.hub's folder is a temporary one, and nothing is ever asked of the network."""
+
+    def offline(request, *args, **kwargs):
+        raise URLError(f"no network in tests: {request.full_url}")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setattr("torch.hub.urlopen", offline)
+
+
+def build(name, weights="none", channels=3, image_size=64, projection=False, seed=0, embedding=0):
+    options = {"channels": channels, "image_size": image_size, "projection": projection, "seed": seed}
+    return build_network(name, weights=str(weights), embedding=embedding, **options).eval()
+
+
+def scrambled(module, seed=1):
+    """Every parameter and statistic away from its initial value, activations still of order one."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in module.state_dict().items():
+        if tensor.is_floating_point():
+            noise = torch.rand(tensor.shape, generator=generator)
+            positive = tensor.ndim > 1 or name.endswith("running_var")
+            tensor.mul_(0.7 + 0.6 * noise) if positive else tensor.add_(0.2 * noise - 0.1)
+    return module.eval()
+
+
+def from_torchvision(name, folder):
+    """(our name, torchvision's network, the file of its state dict)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        net = scrambled(getattr(torchvision_models, NETWORKS[name])(weights=None))
+    return name, net, saved(folder, net.state_dict())
+
+
+@pytest.fixture(scope="module", params=sorted(NETWORKS))
+def pretrained(request, tmp_path_factory):
+    return from_torchvision(request.param, tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="module")
+def resnet18(tmp_path_factory):
+    """Where ResNet-50 would show nothing that ResNet-18 does not."""
+    return from_torchvision("resnet18_gem", tmp_path_factory.mktemp("weights"))
+
+
+def saved(tmp_path, state, name="weights.pth"):
+    torch.save(state, tmp_path / name)
+    return tmp_path / name
+
+
+def photographs(n=2, channels=3, size=64):
+    return torch.randint(0, 256, (n, channels, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def as_imagenet(images):
+    """How torchvision's own transforms standardise bytes."""
+    transforms = torchvision_models.ResNet50_Weights.IMAGENET1K_V1.transforms()
+    return tv.normalize(images.float() / 255, transforms.mean, transforms.std)
+
+
+# --- the input
+
+
+def test_standardise_undoes_minus_one_to_one_and_standardises_as_torchvision():
+    images = torch.arange(256, dtype=torch.uint8).repeat(3, 1).reshape(1, 3, 16, 16)
+    torch.testing.assert_close(Standardise()(normalise(images)), as_imagenet(images), rtol=0, atol=1e-6)
+    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
+    mean, std = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]], dtype=torch.float64).reshape(2, 3, 1, 1)
+    torch.testing.assert_close(Standardise()(x), ((x + 1) / 2 - mean) / std, rtol=0, atol=1e-6)
+
+
+def test_standardise_repeats_grey_and_has_nothing_to_train():
+    grey = photographs(channels=1)
+    standardise = Standardise()
+    expected = as_imagenet(grey.expand(-1, 3, -1, -1))
+    torch.testing.assert_close(standardise(normalise(grey)), expected, rtol=0, atol=1e-6)
+    assert not list(standardise.parameters()) and sorted(standardise.state_dict()) == ["mean", "std"]
+
+
+# --- torchvision's networks
+
+
+def test_every_stage_is_torchvisions(pretrained):
+    name, net, path = pretrained
+    trunk = build(name, path).trunk
+    assert [child for child, _ in trunk.named_children()] == ["standardise", *STAGES, "pool"]
+    x = y = as_imagenet(photographs())
+    with torch.no_grad():
+        for stage in STAGES:
+            x, y = (
+                trunk.get_submodule(stage)(x),
+                y if (name, stage) == ("resnet50_xbm", "relu") else net.get_submodule(stage)(y),
+            )
+            assert torch.equal(x, y), stage
+        assert x.std() > 0.01, "the comparison is not of zeros"
+        pooled = net.avgpool(y).flatten(1)
+        if name == "resnet50":
+            assert torch.equal(trunk.pool(x), pooled)
+        elif name == "resnet50_xbm":
+            assert torch.equal(trunk.pool(x), y.amax((2, 3)))
+        else:
+            trunk.pool.p.fill_(1.0)
+            torch.testing.assert_close(trunk.pool(x), y.clamp(min=1e-6).mean((2, 3)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_bytes_in_features_out_as_torchvision(pretrained, channels):
+    """The whole way: our [-1, 1] into our trunk against torchvision's standardisation into torchvision's network."""
+    name, net, path = pretrained
+    images = photographs(channels=channels)
+    model = build(name, path, channels, embedding=16)
+    assert torch.equal(model.trunk.conv1.weight, net.conv1.weight)
+    with torch.no_grad():
+        body = nn.Sequential(
+            *(net.get_submodule(stage) for stage in STAGES if (name, stage) != ("resnet50_xbm", "relu"))
+        )
+        maps = body(as_imagenet(images.expand(-1, 3, -1, -1)))
+        gem = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3)
+        expected = {"resnet18_gem": gem, "resnet50": maps.mean((2, 3)), "resnet50_xbm": maps.amax((2, 3))}[name]
+        torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_from_scratch_nothing_stands_in_front():
+    assert next(build("resnet18_gem").trunk.named_children())[0] == "conv1"
+    assert build("resnet18_gem", channels=1).trunk.conv1.in_channels == 1
+
+
+@pytest.mark.parametrize("drop", ["fc.", "num_batches_tracked"])
+def test_a_file_without_classifier_or_counters_is_whole(resnet18, tmp_path, drop):
+    name, net, path = resnet18
+    state = {key: value for key, value in net.state_dict().items() if not key.startswith(drop) and not key.endswith(drop)}
+    assert len(state) < len(net.state_dict())
+    with_, without = build(name, path), build(name, saved(tmp_path, state))
+    assert all(torch.equal(a, b) for a, b in zip(with_.parameters(), without.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("channels", "projection", "embedding"), [(3, False, 32), (1, False, 32), (1, True, 0)])
+def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels, projection, embedding):
+    name, _, path = resnet18
+    options = {"channels": channels, "projection": projection, "embedding": embedding}
+    fresh = build(name, seed=4, **options)
+    loaded, again, other = (build(name, path, seed=seed, **options) for seed in (4, 4, 5))
+    for key, value in fresh.head.state_dict().items():
+        assert torch.equal(value, loaded.head.state_dict()[key]), key
+    assert all(torch.equal(a, b) for a, b in zip(loaded.state_dict().values(), again.state_dict().values(), strict=True))
+    assert not torch.equal(next(loaded.head.parameters()), next(other.head.parameters()))
+
+
+def test_two_colours_are_refused(resnet18):
+    name, _, path = resnet18
+    with pytest.raises(ValueError, match=r"channels = 2: pretrained weights take 1 \(grey\) or 3 \(RGB\)"):
+        build(name, path, channels=2)
+
+
+# --- our own files
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", ["small_conv", "resnet18_gem", "resnet32"])
+def test_our_own_file_is_the_network_that_was_saved(tmp_path, name, channels):
+    """From scratch it was fed [-1, 1], so no standardisation is put in front of it."""
+    model = scrambled(build(name, channels=channels, embedding=8))
+    copy = build(name, saved(tmp_path, model.state_dict()), channels, seed=9, embedding=8)
+    images = normalise(photographs(channels=channels))
+    with torch.no_grad():
+        assert torch.equal(copy(images), model(images))
+        assert not torch.equal(copy(images), build(name, channels=channels, seed=9, embedding=8)(images))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_our_own_file_of_a_pretrained_network_keeps_its_standardisation(resnet18, tmp_path, channels):
+    name, _, path = resnet18
+    model = scrambled(build(name, path, channels, embedding=8), seed=2)
+    copy = build(name, saved(tmp_path, model.state_dict()), channels, seed=9, embedding=8)
+    images = normalise(photographs(channels=channels))
+    with torch.no_grad():
+        assert torch.equal(copy(images), model(images))
+    assert torch.equal(copy.trunk.standardise.mean, model.trunk.standardise.mean)
+
+
+def test_heads_come_and_go_with_our_own_files(tmp_path):
+    """Self-supervised first, then metric learning: the projection is left behind, the new head is the seeded one."""
+    model = scrambled(build("small_conv", projection=True))
+    path = saved(tmp_path, model.state_dict())
+    bare, linear = build("small_conv", path), build("small_conv", path, seed=4, embedding=8)
+    images = normalise(photographs())
+    with torch.no_grad():
+        assert torch.equal(bare.features(images), model.features(images))
+        assert torch.equal(linear.features(images), model.features(images))
+    assert torch.equal(linear.head.weight, build("small_conv", seed=4, embedding=8).head.weight)
+
+
+def test_a_bare_trunks_file_loads_into_networks_that_are_not_torchvisions(tmp_path):
+    model = scrambled(build("resnet32"))
+    copy = build("resnet32", saved(tmp_path, model.trunk.state_dict()), seed=9)
+    assert all(torch.equal(a, b) for a, b in zip(copy.state_dict().values(), model.state_dict().values(), strict=True))
+
+
+def mine(channels, image_size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * image_size**2, 7))
+
+
+def mine_with_head(channels, image_size):
+    return Embedder(mine(channels, image_size), nn.Linear(7, 3))
+
+
+def test_files_for_a_users_network(tmp_path):
+    name, own = f"{__name__}:mine", f"{__name__}:mine_with_head"
+    small = {"channels": 1, "image_size": 6}
+    model = scrambled(build(own, **small))
+    bare = saved(tmp_path, model.trunk.state_dict() | {"fc.weight": torch.zeros(2, 7)}, "trunk.pth")
+    assert torch.equal(build(name, bare, **small).trunk[1].weight, model.trunk[1].weight)
+    whole = saved(tmp_path, model.state_dict())
+    assert torch.equal(build(own, whole, seed=3, **small).head.weight, model.head.weight)
+    with pytest.raises(ValueError, match=r"2 \(head.weight, ...\) are missing"):
+        build(own, bare, **small)  # a head that is the user's own is not ours to leave as it is
+    with pytest.raises(ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"):
+        build(name, "imagenet", **small)
+
+
+# --- files that are refused
+
+
+def refused(name, path, **options):
+    """The message, which names the file; checking and building say the same."""
+    with pytest.raises(ValueError) as built:
+        build(name, path, **options)
+    with pytest.raises(ValueError) as checked:
+        check_network(name, str(path), channels=3, image_size=64, **options)
+    assert str(built.value) == str(checked.value) and repr(str(path)) in str(built.value)
+    return str(built.value)
+
+
+def test_another_networks_file_is_refused_with_counts_and_first_names(tmp_path, pretrained):
+    name, net, path = pretrained
+    other = "resnet50" if name == "resnet18_gem" else "resnet18_gem"
+    theirs = {f"trunk.{key}": value.shape for key, value in net.state_dict().items() if not key.startswith("fc.")}
+    here = {key: value.shape for key, value in build(other).state_dict().items() if key != "trunk.pool.p"}
+    missing = [key for key in here if key not in theirs and not key.endswith("num_batches_tracked")]
+    unfit = [key for key in here if key in theirs and here[key] != theirs[key]]
+    unknown = [key for key in theirs if key not in here]
+    message = refused(other, path)
+    for names, what in ((missing, "missing"), (unfit, "of another shape"), (unknown, "unknown")):
+        assert (f"{len(names)} ({names[0]}" if names else "0") in message and what in message, message
+    if unfit:
+        assert f"{unfit[0]}: {list(theirs[unfit[0]])}, here {list(here[unfit[0]])}" in message
+
+
+def test_files_that_almost_fit_are_refused(tmp_path):
+    deeper = torchvision_models.resnet34(weights=None).state_dict()  # holds all that ResNet-18 has, and more
+    assert "0 are missing, 0 are of another shape, and 96" in refused("resnet18_gem", saved(tmp_path, deeper))
+    model = build("small_conv", embedding=8)
+    one_less = model.state_dict()
+    del one_less["trunk.4.running_mean"]
+    assert "1 (trunk.4.running_mean) are missing" in refused("small_conv", saved(tmp_path, one_less), embedding=8)
+    half_a_head = model.state_dict()
+    del half_a_head["head.bias"]
+    assert "1 (head.bias) are missing" in refused("small_conv", saved(tmp_path, half_a_head), embedding=8)
+    path = saved(tmp_path, model.state_dict())
+    assert "1 (head.bias: [8], here [9]" not in (message := refused("small_conv", path, embedding=9))
+    assert "2 (head.weight: [8, 512], here [9, 512], ...) are of another shape" in message
+    grey = saved(tmp_path, build("small_conv", channels=1).state_dict())
+    assert "1 (trunk.0.weight: [32, 1, 3, 3], here [32, 3, 3, 3]) are of another shape" in refused("small_conv", grey)
+
+
+def test_a_refused_file_changes_nothing(tmp_path):
+    model = build("small_conv")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    other = scrambled(build("small_conv", seed=1)).state_dict()
+    del other["trunk.9.weight"]
+    with pytest.raises(ValueError, match="'a file'.*missing"):
+        weights.load_weights(model, other, "a file")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+class Evil:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("kind", ["torch.save", "pickle", "hidden among weights"])
+def test_a_pickle_that_wants_to_run_code_is_refused_and_not_run(tmp_path, kind):
+    evil, path = Evil(tmp_path / "harmed"), tmp_path / "evil.pth"
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps(evil, protocol=2))
+    else:
+        torch.save(evil if kind == "torch.save" else build("small_conv").state_dict() | {"trunk.extra": evil}, path)
+    assert "torch.load(weights_only=True) refuses it" in refused("small_conv", path)
+    assert not (tmp_path / "harmed").exists()
+    torch.load(path, weights_only=False) if kind != "pickle" else pickle.loads(path.read_bytes())
+    assert (tmp_path / "harmed").exists(), "the file is indeed a harmful one"
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "refuses it"),
+        (b"<html>404</html>", "refuses it"),
+        (b"PK\x03\x04 half a zip", "refuses it"),
+        ({}, "not a state dict"),
+        ([torch.zeros(3)], "not a state dict but list"),
+        (torch.zeros(3), "not a state dict but Tensor"),
+        ({"state_dict": {"a": torch.zeros(3)}, "epoch": 3}, "'state_dict' is dict, not a tensor"),
+        ({1: torch.zeros(3)}, "1 is Tensor"),
+        (nn.Linear(2, 2), "refuses it"),
+    ],
+)
+def test_what_is_not_a_state_dict_is_refused(tmp_path, content, message):
+    path = tmp_path / "weights.pth"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    text = refused("small_conv", path)
+    assert message in text and "torch.save(model.state_dict(), FILE)" in text
+
+
+def test_an_absent_file_is_an_oserror_that_names_it(tmp_path, monkeypatch):
+    for name in ("imagent", str(tmp_path / "absent.pth"), str(tmp_path)):
+        with pytest.raises(OSError, match="no such file in .*none, imagenet") as raised:
+            check_network("small_conv", name, channels=3, image_size=32)
+        assert repr(name) in str(raised.value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    saved(tmp_path, build("small_conv").state_dict())
+    check_network("small_conv", "~/weights.pth", channels=3, image_size=32)
+
+
+# --- ImageNet
+
+
+def local_weights(monkeypatch, path):
+    """ResNet-18's ImageNet weights are the file at `path`."""
+
+    class Local(WeightsEnum):
+        IMAGENET1K_V1 = Weights(url=path.as_uri(), transforms=None, meta={})
+
+    monkeypatch.undo()  # file:// goes through the real urlopen
+    monkeypatch.setenv("TORCH_HOME", str(path.parent / "torch"))
+    monkeypatch.setitem(weights.IMAGENET, "resnet18_gem", Local.IMAGENET1K_V1)
+
+
+def published(tmp_path, state, checksum=None):
+    """A file named as torch.hub wants it, with the first digits of its SHA-256."""
+    path = saved(tmp_path, state)
+    digits = checksum or hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+    return path.rename(tmp_path / f"resnet18-{digits}.pth")
+
+
+def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monkeypatch):
+    net = scrambled(torchvision_models.resnet18(weights=None))
+    path = published(tmp_path, net.state_dict())
+    local_weights(monkeypatch, path)
+    check_network("resnet18_gem", "imagenet", channels=1, image_size=64)
+    path.unlink()  # from now on it is torch.hub's copy
+    model = build("resnet18_gem", "imagenet")
+    assert torch.equal(model.trunk.layer4[1].conv2.weight, net.layer4[1].conv2.weight)
+    images = photographs()
+    maps = nn.Sequential(*(net.get_submodule(stage) for stage in STAGES))(as_imagenet(images))
+    expected = F.avg_pool2d(maps.clamp(min=1e-6).pow(3), 2).pow(1 / 3).flatten(1)
+    torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
+    local_weights(monkeypatch, published(tmp_path, {"a": torch.zeros(1)}, checksum="00000000"))
+    with pytest.raises(OSError, match="invalid hash value"):
+        check_network("resnet18_gem", "imagenet", channels=3, image_size=64)
+    assert not list((tmp_path / "torch").rglob("*.pth"))
+
+
+def test_the_published_addresses_are_torchvisions_first_versions():
+    theirs = {"resnet18": torchvision_models.ResNet18_Weights, "resnet50": torchvision_models.ResNet50_Weights}
+    for name, origin in NETWORKS.items():
+        assert weights.IMAGENET[name] is theirs[origin].IMAGENET1K_V1
+    assert (weights.IMAGENET_MEAN, weights.IMAGENET_STD) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_imagenet_weights_without_a_network_say_what_to_do(name, tmp_path):
+    with pytest.raises(OSError) as raised:
+        check_network(name, "imagenet", channels=3, image_size=64)
+    url, message = weights.IMAGENET[name].url, str(raised.value)
+    cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(url)
+    for part in (url, "URLError", str(cached), "TORCH_HOME", "`--weights none`", "`--weights FILE`"):
+        assert part in message
+
+
+def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):
+    name, net, _ = resnet18
+    cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(weights.IMAGENET[name].url)
+    cached.parent.mkdir(parents=True)
+    torch.save(net.state_dict(), cached)
+    assert torch.equal(build(name, "imagenet").trunk.conv1.weight, net.conv1.weight)
+    cached.write_bytes(b"damaged")
+    with pytest.raises(OSError, match=f"its copy does not load, UnpicklingError; remove {cached}"):
+        build(name, "imagenet")
+
+
+@pytest.mark.parametrize("name", ["small_conv", "resnet32"])
+def test_other_networks_have_no_imagenet_weights(name):
+    with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '{name}'"):
+        check_network(name, "imagenet", channels=3, image_size=64)

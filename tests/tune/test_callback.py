@@ -1,0 +1,412 @@
+"""ResultsCallback: rows for other people's trainables."""
+
+import math
+import os
+import pickle
+import re
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.tune.utils import flatten_dict
+
+from test_results import evaluation, full, minimal
+from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd.tune.callback import write_spooled
+from tune_cd.tune.callback.filing import Entry, Filing
+from tune_cd.tune.callback.results_callback import UNSTORED
+
+
+def objective(config):
+    if config["lr"] > 0.3:
+        raise RuntimeError("too hot")
+    loss = (math.log10(config["lr"]) + 2) ** 2 if config["lr"] < 0.2 else math.nan
+    tune.report({"loss": loss, "top5": 1 - loss})
+
+
+@pytest.fixture
+def fit(ray_session, tmp_path):
+    def run(callback, num_samples=8):
+        searcher = CoordinateDescentSearch(points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin")
+        return tune.Tuner(
+            objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
+            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True),
+            run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
+        ).fit()  # fmt: skip
+
+    return run
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
+    callback = ResultsCallback(tmp_path / "r", "mine", metric="loss", mode="min", fields={"dataset": "toy", "seed": 3}, annotate="origin")
+    grid = fit(callback)
+    table = results.read(tmp_path / "r", "mine")
+    assert len(table) == len(grid) == 8 and table["trial_index"].tolist() == list(range(8))
+    assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {"completed"}
+    assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
+    assert set(table["metric_name"]) == {"-loss"} and table["val_score"].max() == pytest.approx(-grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
+    row = table.iloc[5]
+    assert row["params"].keys() == {"lr"} and row["Lambda_p"] is None or math.isnan(row["Lambda_p"])
+    assert row["direction"] == "lr" and row["scores"].keys() == {"loss", "top5"} and row["dataset"] == "toy" and row["seed"] == 3
+    assert '"epochs": 2' in row["config"] and "origin" not in row["config"] and row["ended_at"] >= row["started_at"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path):
+    (tmp_path / "file").touch()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        grid = fit(ResultsCallback(tmp_path / "file" / "r", "mine", metric="loss", mode="min", patience=1), num_samples=4)
+    assert len(grid) == 4 and grid.num_errors >= 1
+    assert any("4 of 4 result rows were not written" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_best(ray_session, tmp_path):
+    """Their scores are high early and fall; only the complete ones count."""
+
+    def overfits(config):
+        for step in range(4):
+            tune.report({"score": 10 - step - abs(math.log10(config["lr"]) + 2)})
+
+    full_length = ("training_iteration", 4)
+    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length)
+    callback = ResultsCallback(tmp_path / "r", "mine", metric="score", full_length=full_length)
+    tune.Tuner(
+        overfits, param_space={"lr": tune.loguniform(1e-4, 1.0)},
+        tune_config=tune.TuneConfig(
+            metric="score", mode="max", num_samples=8, search_alg=searcher,
+            scheduler=tune.schedulers.AsyncHyperBandScheduler(max_t=4, grace_period=1, reduction_factor=2),
+        ),
+        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
+    ).fit()  # fmt: skip
+    table = results.read(tmp_path / "r", "mine")
+    scores = table.groupby("status")["val_score"]
+    assert set(table["status"]) == {"completed", "stopped"}, table[["params", "status", "val_score"]]
+    assert scores.get_group("completed").max() < 7 < scores.get_group("stopped").max() + 3
+    warm = CoordinateDescentSearch.from_results(tmp_path / "r", space=Space(lr=(1e-4, 1.0)), metric="score", mode="max")
+    assert warm._search.best[1] == scores.get_group("completed").max()
+
+
+# ------------------------------------------------------------------------------------------- without Ray
+
+
+class FakeTrial:
+    """As much of Tune's Trial as the callback looks at."""
+
+    def __init__(self, number, params, result=None, origin=None, trial_id=None, **config):
+        suggested = params | ({"origin": origin} if origin else {})
+        self.trial_id, self.experiment_tag = trial_id or f"tune{number}", f"{number}_lr=0.1"
+        self.config, self.evaluated_params = {**suggested, **config}, flatten_dict(suggested)
+        self.last_result = {} if result is None else {"trial_id": self.trial_id, "done": True, **result}
+        self.error_file = self.pickled_error_file = None
+
+    def fail(self, folder, text, pickled=True):
+        self.error_file = str(folder / f"{self.trial_id}.txt")
+        Path(self.error_file).write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
+        self.pickled_error_file = f"{folder}/error.pkl" if pickled else None
+        return self
+
+
+def run(callback, trials, failed=(), listed=None):
+    """One run of an experiment: the trials start and end one after the other."""
+    callback.setup()
+    for trial in trials:
+        callback.on_trial_start(0, listed or trials, trial)
+        callback.on_trial_result(0, listed or trials, trial, trial.last_result)
+        (callback.on_trial_error if trial in failed else callback.on_trial_complete)(0, listed or trials, trial)
+    callback.on_experiment_end(trials)
+
+
+def lrs(*values):
+    """An experiment's trials, numbered from 1 as Tune does."""
+    return [FakeTrial(n, {"lr": lr}, {"acc": lr}) for n, lr in enumerate(values, 1)]
+
+
+def told(lr, index):
+    return FakeTrial(index + 1, {"lr": lr}, {"acc": lr}, origin={"trial_index": index, "direction": "lr", "line_position": 0.5})
+
+
+def make(tmp_path, **arguments):
+    return ResultsCallback(tmp_path, "mine", metric="acc", **arguments)
+
+
+def numbers(tmp_path):
+    return {row.trial_id: (row.trial_index, row.params["lr"], row.attempt) for row in results.read(tmp_path, "mine").itertuples()}
+
+
+def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
+    """In the order of asking, whichever trial ends first."""
+    run(make(tmp_path), lrs(0.1, 0.2))
+    second = lrs(0.1, 0.3)
+    run(make(tmp_path), second[::-1], listed=second)
+    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 0), "cd-00002": (2, 0.1, 0), "cd-00003": (3, 0.3, 0)}
+
+
+def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
+    callback = make(tmp_path)
+    run(callback, lrs(0.1, 0.2))
+    run(callback, lrs(0.1, 0.3))
+    assert sorted(numbers(tmp_path)) == [f"cd-{n:05d}" for n in range(4)]
+
+
+def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
+    """Two of a second run were in flight when the driver died; the second is run again: the snapshot was older than its row."""
+    run(make(tmp_path), lrs(0.9, 0.8))
+    first = make(tmp_path)
+    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
+    trials = lrs(0.1, 0.2, 0.3, 0.4)
+    run(first, trials[:2], listed=trials)
+    before = results.read_trial(tmp_path, "mine", "cd-00003")
+    run(restored, [trials[3], trials[1], trials[2]], listed=trials[::-1])
+    assert sorted(entry[:2] for entry in numbers(tmp_path).values())[2:] == [(2, 0.1), (3, 0.2), (4, 0.3), (5, 0.4)]
+    assert results.read_trial(tmp_path, "mine", "cd-00003") == before, "a completed row never changes"
+
+
+def test_a_fresh_searcher_over_an_old_study_loses_no_row(tmp_path):
+    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.2, 1)])
+    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.3, 1), told(0.4, 2)])
+    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [(0, 0.1), (1, 0.2), (2, 0.1), (3, 0.3), (4, 0.4)]
+
+
+def test_a_searcher_that_goes_on_in_an_old_study_names_its_own_places(tmp_path):
+    run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.3, 2)])
+    run(make(tmp_path, annotate="origin"), [told(0.2, 1), told(0.4, 3)])
+    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
+
+
+def test_numbers_that_two_runs_took_at_once_are_given_anew(tmp_path):
+    first, second = make(tmp_path), make(tmp_path)
+    run(first, lrs(0.1, 0.2))
+    run(second, lrs(0.3, 0.4))
+    assert sorted(entry[:2] for entry in numbers(tmp_path).values()) == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["resumed", "restarted"])
+def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
+    """Tune gives a restarted trial another id, and keeps its tag."""
+    callback, trials = make(tmp_path), lrs(0.1, 0.2)
+    trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))
+    pickled = pickle.dumps(callback)  # as Tune does when the Tuner is made
+    run(callback, trials, failed=trials[1:])
+    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id if same else "other").fail(tmp_path, TRACEBACK.format("RuntimeError: second"))
+    run(pickle.loads(pickled), [again], failed=[again], listed=[again, trials[0]])
+    assert results.read_trial(tmp_path, "mine", "cd-00001")["error"] == "RuntimeError: second"
+    run(pickle.loads(pickled), [again], listed=[again, trials[0]])
+    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(results.read(tmp_path, "mine")["status"]) == {"completed"}
+
+
+def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts(tmp_path):
+    def identify(config):
+        return {"trial_id": "own-1", "trial_index": 1}
+
+    trial = told(0.1, 1).fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
+    for _ in range(2):
+        run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [told(0.5, 0), trial], failed=[trial])
+    assert numbers(tmp_path) == {"own-1": (1, 0.1, 1)}
+    run(make(tmp_path, annotate="origin", identify=identify), [trial])
+    run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [trial], failed=[trial])
+    row = results.read_trial(tmp_path, "mine", "own-1")
+    assert row["status"] == "completed" and row["attempt"] == 2, "it had ended before it failed"
+
+
+TRACEBACK = """\x1b[36mray::ImplicitFunc.train()\x1b[39m (pid=1, ip=10.0.0.1, actor_id=2, repr=f)
+           ^^^^^^^^^^^^^^^
+  File "/ray/tune/trainable/trainable.py", line 329, in train
+    raise skipped from exception_cause(skipped)
+  File "/home/me/train.py", line 12, in f
+    raise RuntimeError("lost: no")
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+{}"""
+DIED = """The actor died unexpectedly before finishing this task.
+\tclass_name: ImplicitFunc
+\tactor_id: de62f9428c3c0e2a2272482901000000
+\tpid: 20461
+\tnamespace: 21217150-01de-44c8-9e3b-f03161b2df6c
+\tip: 10.0.0.1
+The actor died because its node has died. Node Id: 12"""
+MADE = """The actor died because of an error raised in its creation task, \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
+Traceback (most recent call last):
+  File "/home/me/train.py", line 3, in setup
+    raise ValueError("no such file")
+ValueError: no such file"""
+
+
+@pytest.mark.parametrize("text, error", [
+    (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
+    (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
+    (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
+    (DIED, "lost: The actor died unexpectedly before finishing this task. The actor died because its node has died. Node Id: 12"),
+    (TRACEBACK.format("RuntimeError: old") + "\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n" + DIED, "lost: The actor died unexpectedly"),
+    (TRACEBACK.format("ray.exceptions.NodeDiedError: its own actor's node"), "lost: ray.exceptions.NodeDiedError: its own"),
+    (MADE, "ValueError: no such file"),
+    (TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."), "out of memory: lr=0.1, batch_size=512: torch.OutOfMemoryError: CUDA out of memory."),
+    (TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."), "out of memory: lr=0.1, batch_size=512: torch.cuda.OutOfMemoryError"),
+    (TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"), "out of memory: lr=0.1, batch_size=512: RuntimeError: CUDA out of memory"),
+    ("", "the trial failed; Ray left no message"),
+])  # fmt: skip
+def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, text, error):
+    trial = FakeTrial(1, {"lr": 0.1, "batch_size": 512}).fail(tmp_path, text)
+    run(make(tmp_path), [trial], failed=[trial])
+    row = results.read_trial(tmp_path, "mine", "cd-00000")
+    assert row["error"].startswith(error) and row["status"] == "failed"
+    assert not error.startswith(("RuntimeError: two", "ValueError", "lost: The actor died unexpectedly before")) or row["error"] == error
+
+
+def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
+    trial = FakeTrial(1, {"lr": 0.1})
+    run(make(tmp_path), [trial], failed=[trial])
+    assert "no message" in results.read_trial(tmp_path, "mine", "cd-00000")["error"]
+
+
+@pytest.mark.parametrize("value, status, says", [
+    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None), (math.nan, "diverged", None), (-math.inf, "diverged", None),
+    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"), (True, "failed", "acc = True (bool)"),
+    (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
+])  # fmt: skip
+def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
+    trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
+    run(make(tmp_path), [trial])
+    row = results.read_trial(tmp_path, "mine", "cd-00000")
+    assert row["status"] == status and (row["error"] is None if says is None else says in row["error"]) and row["scores"]["loss"] == 1.0
+    searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max", start={"lr": 0.1})
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", trial.last_result)
+    assert (searcher._search.best is not None) == (status == "completed"), "table and search are of one mind"
+
+
+def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
+    callback = ResultsCallback(tmp_path, "mine", metric="val/acc")
+    run(callback, [FakeTrial(1, {"lr": 0.1}, {"val": {"acc": 0.5}}, options={("a", 1): {1, 2}})])
+    row = results.read_trial(tmp_path, "mine", "cd-00000")
+    assert row["val_score"] == 0.5 and row["scores"] == {"val/acc": 0.5} and "('a', 1)" in row["config"]
+
+
+class TestPacks:
+    """One process trained three; it failed when one was done."""
+
+    def trial(self, tmp_path, seeds):
+        origins = [{"trial_index": n, "direction": "start", "line_position": 0.0} for n in range(2)]
+        pack = [{"lr": lr, "origin": origin, "seed": seed} for origin, lr in zip(origins, (0.1, 0.2)) for seed in seeds]
+        trial = FakeTrial(1, {}, {"pack": {"0": {"acc": 0.7, "done": True}, "1": {"acc": 0.1}}, "done": False})
+        trial.config = {"pack": pack}
+        return trial.fail(tmp_path, TRACEBACK.format("RuntimeError: all of them"))
+
+    def test_what_was_done_when_the_process_failed_is_completed(self, tmp_path):
+        trial = self.trial(tmp_path, seeds=[0])
+        run(make(tmp_path, annotate="origin"), [trial], failed=[trial])
+        table = results.read(tmp_path, "mine").set_index("trial_id")
+        assert table["status"].to_dict() == {"cd-00000-seed0": "completed", "cd-00001-seed0": "failed"} and table["val_score"].iloc[0] == 0.7
+
+    def test_every_seed_has_a_row_of_its_own(self, tmp_path):
+        trial = self.trial(tmp_path, seeds=[3, 4])
+        run(make(tmp_path, annotate="origin"), [trial])
+        table = results.read(tmp_path, "mine")
+        assert table["seed"].tolist() == [3, 4, 3, 4] and table["trial_index"].tolist() == [0, 0, 1, 1]
+
+
+def test_rows_that_were_not_written_are_written_later_from_the_file_that_the_warning_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "away").touch()
+    trials = lrs(0.1, 0.2)
+    trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
+    with pytest.warns(UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*write_spooled") as caught:
+        run(ResultsCallback(tmp_path / "away", "mine", metric="acc", patience=0), trials, failed=trials[1:])
+    [kept] = tmp_path.glob("tune_cd-rows-*.jsonl")
+    assert str(kept) in str(caught[0].message)
+    run(make(tmp_path / "r"), lrs(0.8))  # has taken the first one's number since
+    for _ in range(2):
+        assert write_spooled(kept, tmp_path / "r") == 2
+    assert sorted((lr, attempt) for _, lr, attempt in numbers(tmp_path / "r").values()) == [(0.1, 0), (0.2, 0), (0.8, 0)], "each once"
+    with pytest.raises(ValueError, match="no row that waited"):
+        write_spooled(_written(tmp_path / "other", '{"a": 1}\n'), tmp_path / "r")
+
+
+def _written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trials = lrs(0.1, math.nan, 0.3)
+    with pytest.warns(UserWarning, match="1 of 3 result rows were not written .cd-00001.; the first: params = .*is not allowed"):
+        run(make(tmp_path), trials)
+    assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
+
+
+def test_a_trial_of_which_no_row_can_be_made_is_named(tmp_path):
+    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.1})
+    del trial.last_result
+    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .tune1.*last_result"):
+        callback = make(tmp_path)
+        callback.setup()
+        callback.on_trial_complete(0, [trial], trial)
+        callback.on_experiment_end([trial])
+
+
+def test_tunes_check_of_the_metric_is_off_once_it_is_no_misspelling_and_on_again_afterwards(tmp_path, monkeypatch):
+    monkeypatch.delenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", raising=False)
+    callback = make(tmp_path)
+    callback.setup()
+    callback.on_trial_result(0, [], SimpleNamespace(config={}), {"accuracy": 1.0})
+    assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
+    callback.on_trial_result(0, [], SimpleNamespace(config={}), {"acc": 1.0})
+    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "1"
+    callback.on_experiment_end([])
+    assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "0")
+    run(make(tmp_path), lrs(0.1))
+    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "0", "whoever set it is obeyed"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path, packed):
+    told = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
+    config = {"pack": [{"lr": 0.1}, {"lr": 0.2}]} if packed else {"lr": 0.1}
+    result = {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: told}}} if packed else {"acc": 0.5, UNSTORED: told}
+    callback = make(tmp_path, record="failures", patience=0)
+    (tmp_path / "curves").touch()  # a folder is needed there: the store does not answer
+    callback.setup()
+    for _ in range(3):
+        callback.on_trial_result(0, [], SimpleNamespace(config=config, trial_id="a"), result)
+    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .t0.*write_spooled") as caught:
+        callback.on_experiment_end([])
+    (tmp_path / "curves").unlink()
+    assert write_spooled(re.search(r"is in (\S+),", str(caught[0].message))[1], tmp_path) == 1
+    assert results.read_trial(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
+    assert len(results.read_curves(tmp_path, "mine")) == 2
+
+
+def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(tmp_path):
+    filing, since = Filing(tmp_path), full()["started_at"]
+    failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
+    for attempt, stored in ((1, 1), (0, 1), (2, 2)):
+        filing(Entry(failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True))
+        assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
+    filing(Entry(failed | {"attempt": 0}, since))
+    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == 3, "one whose attempt is not its own is the next"
+
+
+def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
+    callback = ResultsCallback(tmp_path, "mine", metric="loss")
+    callback.setup()
+    again = pickle.loads(pickle.dumps(callback))
+    assert vars(again)["_study"] == "mine" and vars(again)["_writer"] is None
+
+
+WRONG = [{"mode": "most"}, {"record": "some"}, {"patience": -1}, {"fields": {"seed": "3"}}, {"fields": {"colour": "red"}}, {"search": "a/b"}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_arguments_are_checked_before_a_trial_runs_for_a_row_that_is_not_allowed(tmp_path, wrong):
+    with pytest.raises(ValueError):
+        ResultsCallback(tmp_path, "mine", metric="loss", **wrong)

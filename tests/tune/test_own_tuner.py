@@ -1,0 +1,223 @@
+"""A user's own trainable and Tuner, with everything that goes wrong there: no row is lost, and the search goes on."""
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd.tune.callback import write_spooled
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+SPACE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+PARAM_SPACE = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
+START = {"lr": 0.1, "wd": 0.1}
+TRIALS = 9
+
+
+def bowl(config):
+    return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
+
+
+def course(trials):
+    """The configurations of the search that is never interrupted."""
+    core, asked = CoordinateDescent(SPACE, start=START), []
+    for _ in range(trials):
+        asked.append(core.ask())
+        core.tell(asked[-1], bowl(asked[-1]))
+    return asked
+
+
+def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants={}, others=(), **arguments):
+    callback = ResultsCallback(folder / "results", "mine", metric="acc", annotate="origin", **arguments)
+    return tune.Tuner(
+        trainable, param_space=PARAM_SPACE | constants,
+        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, max_concurrent_trials=1),
+        run_config=tune.RunConfig(name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]),
+    )  # fmt: skip
+
+
+def search(**arguments):
+    return CoordinateDescentSearch(start=START, annotate="origin", **arguments)
+
+
+def table(folder):
+    return results.read(folder / "results", "mine")
+
+
+# ------------------------------------------------------------------------------------------- all that a trial can do
+
+BEHAVIOUR = ["fine", "nan", "inf", "text", "none", "array", "bool", "missing", "raises", "memory", "exits", "dies"]
+POINTS = [{"lr": 10.0 ** -(n / 4), "wd": 0.1} for n in range(len(BEHAVIOUR) - 1)]
+REPORTED = {"nan": math.nan, "inf": math.inf, "text": "0.5", "none": None, "array": np.array([1.0, 2.0]), "bool": True}
+
+
+def every_trouble(config):
+    behaviour = BEHAVIOUR[config["origin"]["trial_index"]]
+    if behaviour == "raises":
+        raise RuntimeError("too\nhot")
+    if behaviour == "memory":
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+    if behaviour == "exits":
+        sys.exit(3)
+    if behaviour == "dies":
+        os._exit(1)
+    tune.report({"loss": 1.0} if behaviour == "missing" else {"loss": 1.0, "acc": REPORTED.get(behaviour, 0.5)})
+
+
+def test_whatever_a_trial_does_is_a_row_and_the_search_goes_on(ray_session, tmp_path):
+    grid = tuner(every_trouble, tmp_path, search(points_to_evaluate=POINTS), num_samples=len(BEHAVIOUR)).fit()
+    rows = table(tmp_path)
+    assert len(grid) == len(rows) == len(BEHAVIOUR) and rows["trial_index"].tolist() == list(range(len(BEHAVIOUR)))
+    status, error = (dict(zip(BEHAVIOUR, rows[name])) for name in ("status", "error"))
+    assert status == {name: "failed" for name in BEHAVIOUR} | {"fine": "completed", "nan": "diverged", "inf": "diverged"}
+    assert error["raises"] == "RuntimeError: too hot" and "acc = '0.5' (str)" in error["text"] and error["missing"] == "it reported no acc"
+    assert error["memory"].startswith(f"out of memory: lr={POINTS[9]['lr']:g}, wd=0.1: RuntimeError: CUDA out of memory.")
+    assert error["exits"].startswith("lost: ") and "exit code 3" in error["exits"] and error["dies"].startswith("lost: The actor died")
+    assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
+    again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, points_to_evaluate=POINTS, start=START)
+    assert again.earlier == len(BEHAVIOUR) - 2, "the two that were lost are run again"
+
+
+def misspelt(config):
+    tune.report({"accuracy": 1.0, "loss": 0.5})
+
+
+def test_a_misspelt_metric_ends_the_experiment_with_the_first_trial(ray_session, tmp_path):
+    """Rather than fail trial after trial."""
+    with pytest.raises(Exception, match="did not include the specified metric.* `acc`"):
+        tuner(misspelt, tmp_path, search()).fit()
+
+
+# ------------------------------------------------------------------------------------------- failed trials run again
+
+
+def fails_once(config):
+    flag = Path(config["flags"], str(config["origin"]["trial_index"]))
+    if config["origin"]["trial_index"] % 2 and not flag.exists():
+        flag.touch()
+        raise RuntimeError("the first time")
+    tune.report({"acc": bowl(config)})
+
+
+@pytest.mark.parametrize("how", ["resume_errored", "restart_errored"])
+def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session, tmp_path, how):
+    (tmp_path / "flags").mkdir()
+    flags = {"flags": str(tmp_path / "flags")}
+    tuner(fails_once, tmp_path, search(), num_samples=4, constants=flags).fit()
+    assert table(tmp_path)["status"].tolist() == ["completed", "failed"] * 2
+    tune.Tuner.restore(str(tmp_path / "tune/run"), fails_once, param_space=PARAM_SPACE | flags, **{how: True}).fit()
+    rows = table(tmp_path)
+    assert rows["status"].tolist() == ["completed"] * 4 and rows["attempt"].tolist() == [0, 1, 0, 1] and rows["trial_index"].tolist() == [0, 1, 2, 3]
+
+
+# ------------------------------------------------------------------------------------------- a store that is away
+
+
+def brings_the_store_back(config):
+    if config["origin"]["trial_index"] == 3 and Path(config["away"]).is_file():
+        Path(config["away"]).unlink()
+    tune.report({"acc": bowl(config)})
+
+
+def test_rows_wait_for_a_store_while_tune_goes_on(ray_session, tmp_path, caplog):
+    (tmp_path / "results").touch()
+    grid = tuner(brings_the_store_back, tmp_path, search(), num_samples=5, constants={"away": str(tmp_path / "results")}, patience=30).fit()
+    rows = table(tmp_path)
+    assert len(grid) == len(rows) == 5 and rows["params"].tolist() == course(5)
+    said = [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.callback.patient_writer"]
+    assert len(said) == 2 and "cannot be written and wait" in said[0] and "written again" in said[1]
+
+
+def plain(config):
+    tune.report({"acc": bowl(config)})
+
+
+def test_rows_of_a_store_that_stays_away_are_written_afterwards(ray_session, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "results").touch()
+    with pytest.warns(UserWarning, match="3 of 3 result rows were not written"):
+        tuner(plain, tmp_path, search(), num_samples=3, patience=0).fit()
+    (tmp_path / "results").unlink()
+    [kept] = tmp_path.glob("tune_cd-rows-*")
+    assert write_spooled(kept, tmp_path / "results") == 3 and table(tmp_path)["params"].tolist() == course(3)
+
+
+# ------------------------------------------------------------------------------------------- the driver is killed
+
+
+def takes_its_time(config):
+    time.sleep(0.3)
+    tune.report({"acc": bowl(config)})
+
+
+class Kill(tune.Callback):
+    """After four trials; not while Tune copies its snapshot, of whose own files there is but one."""
+
+    ended = 0
+
+    def on_trial_complete(self, iteration, trials, trial, **info):
+        self.ended += 1
+        if self.ended == 4 and "ARMED" in os.environ:  # Tuner.restore brings this callback back
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import ray
+from test_own_tuner import Kill, search, takes_its_time, tuner
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+tuner(takes_its_time, Path({folder!r}), search(), others=[Kill()]).fit()
+"""
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """A study whose driver was killed when it had some rows. Tune takes a snapshot with every step."""
+    code = DRIVER.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
+    driver = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert driver.returncode == -signal.SIGKILL, driver.stderr[-3000:]
+    rows = table(tmp_path)
+    assert len(rows) == 4
+    return tmp_path, rows
+
+
+def assert_as_if_never_stopped(folder, kept):
+    rows = table(folder)
+    assert rows["params"].tolist() == course(TRIALS) and rows["trial_index"].tolist() == list(range(TRIALS))
+    assert set(rows["status"]) == {"completed"} and set(rows["attempt"]) == {0}
+    assert rows["started_at"].tolist()[: len(kept)] == kept["started_at"].tolist(), "what was written stays"
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["as it was", "its snapshots of the searcher cut off"])
+def test_a_killed_driver_and_tuner_restore(ray_session, killed, cut):
+    folder, kept = killed
+    snapshots = list(folder.glob("tune/run/searcher-state-*.pkl"))
+    assert len(snapshots) == 2
+    if cut:
+        for file in snapshots:
+            file.write_bytes(file.read_bytes()[:100])
+    tune.Tuner.restore(str(folder / "tune/run"), takes_its_time, param_space=PARAM_SPACE).fit()
+    assert_as_if_never_stopped(folder, kept)
+
+
+def test_a_killed_driver_and_a_new_tuner(ray_session, killed):
+    folder, kept = killed
+    shutil.rmtree(folder / "tune")
+    again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START, annotate="origin")
+    grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.earlier).fit()
+    assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
+    assert_as_if_never_stopped(folder, kept)

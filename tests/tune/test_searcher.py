@@ -1,0 +1,532 @@
+"""CoordinateDescentSearch against what Ray Tune does to a searcher. Numbers in names follow no API but Tune's habits."""
+
+import copy
+import json
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from ray import tune
+from ray.tune.search import ConcurrencyLimiter, Searcher
+
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.tune.param_space import space_from_tune
+
+PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+BEST = {"lr": 1e-3, "wd": 1e-4}
+
+
+def bowl(config):
+    return math.exp(-sum((math.log2(config[name] / at) / 6) ** 2 for name, at in BEST.items()))
+
+
+def drive(searcher, trials, value=bowl, first=0, metric="acc"):
+    """What Tune does, one trial at a time; the suggested configurations in order."""
+    configs = []
+    for i in range(first, first + trials):
+        config = searcher.suggest(f"t{i}")
+        if config == Searcher.FINISHED:
+            break
+        configs.append(config)
+        searcher.on_trial_complete(trial_id=f"t{i}", result={metric: value(config), "config": config}, error=False)
+    return configs
+
+
+def make(**arguments):
+    return CoordinateDescentSearch(PLANE, "acc", "max", start={"lr": 0.1, "wd": 0.1}, **arguments)
+
+
+def test_it_walks_the_cores_trajectory():
+    core, history = CoordinateDescent(PLANE, start={"lr": 0.1, "wd": 0.1}), []
+    for _ in range(15):
+        history.append(core.ask())
+        core.tell(history[-1], bowl(history[-1]))
+    assert drive(make(), 15) == history
+
+
+def test_min_is_the_negated_max():
+    down = CoordinateDescentSearch(PLANE, "loss", "min", start={"lr": 0.1, "wd": 0.1})
+    assert drive(down, 15, value=lambda c: -bowl(c), metric="loss") == drive(make(), 15)
+
+
+def test_none_only_while_a_trial_of_ours_is_live_and_finished_at_the_end():
+    searcher = CoordinateDescentSearch(Space(b=[16, 32]), "acc", "max", start={"b": 16})
+    first = searcher.suggest("a")
+    assert searcher.suggest("b") is None
+    searcher.on_trial_complete("a", {"acc": 0.1})
+    assert first == {"b": 16}
+    rest = drive(searcher, 10, value=lambda c: c["b"])
+    assert len(rest) <= 1 and searcher.suggest("z") == Searcher.FINISHED
+
+
+@pytest.mark.parametrize(
+    "result, error",
+    [(None, True), (None, False), ({}, False), ({"acc": math.nan}, False), ({"acc": math.inf}, False), ({"acc": -math.inf}, False),
+     ({"acc": "0.5"}, False), ({"acc": None}, False), ({"acc": 0.99}, True), ({"loss": 0.5}, False)],
+)  # fmt: skip
+def test_whatever_is_no_number_is_a_failed_trial_and_the_search_moves_on(result, error):
+    searcher = make()
+    drive(searcher, 3)
+    failed = searcher.suggest("bad")
+    searcher.on_trial_complete("bad", result, error)
+    after = drive(searcher, 10, first=10)
+    assert failed not in after and len(after) == 10
+    values = {tuple(h.values()): value for h, value in searcher._search.history}
+    assert values[tuple(failed.values())] is None
+
+
+def test_an_unknown_trial_is_adopted_from_its_config_or_ignored():
+    searcher = make()
+    drive(searcher, 2)
+    searcher.on_trial_complete("never-seen", None, error=True)
+    searcher.on_trial_complete("elsewhere", {"acc": 1.0, "config": {"lr": 50.0, "wd": 0.1}})
+    searcher.on_trial_complete("other", {"acc": 1.0, "config": {"lr": 0.1}})
+    searcher.on_trial_complete("adopted", {"acc": 0.9, "config": {"lr": 0.01, "wd": 0.01, "epochs": 3}})
+    searcher.on_trial_complete("flat", {"acc": 0.95, "config/lr": 0.02, "config/wd": 0.01})
+    assert searcher._search.best == ({"lr": 0.02, "wd": 0.01}, 0.95)
+    assert len(searcher._search.history) == 4
+
+
+def test_an_error_and_then_success_counts_as_success_and_repeats_are_harmless():
+    searcher, plain = make(), make()
+    config = searcher.suggest("t0")
+    searcher.on_trial_complete("t0", None, error=True)
+    for _ in range(3):
+        searcher.on_trial_complete("t0", {"acc": bowl(config)})
+    searcher.on_trial_result("t0", {"acc": 0.0})
+    assert drive(searcher, 6, first=1) == drive(plain, 7)[1:]
+
+
+def test_last_or_best_of_the_reported_values():
+    for use_result, expected in (("last", 0.2), ("best", 0.8)):
+        searcher = make(use_result=use_result)
+        searcher.suggest("t0")
+        for value in (0.3, 0.8, math.nan, 0.5):
+            searcher.on_trial_result("t0", {"acc": value})
+        searcher.on_trial_complete("t0", {"acc": 0.2})
+        assert searcher._search.best[1] == expected
+
+
+def test_pickle_and_deepcopy_before_and_in_the_middle():
+    for middle in (0, 7):
+        searcher = make()
+        head = drive(searcher, middle)
+        for clone in (pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)):
+            assert head + drive(clone, 10, first=middle) == drive(make(), middle + 10)
+
+
+def test_saved_is_json_and_a_blank_searcher_continues_it(tmp_path):
+    searcher = make(seed=3)
+    head = drive(searcher, 6)
+    live = searcher.suggest("t6")
+    searcher.save(str(tmp_path / "state.pkl"))
+    assert json.loads((tmp_path / "state.pkl").read_text()) == json.loads(json.dumps(searcher.get_state()))
+    blank = CoordinateDescentSearch()
+    blank.restore(str(tmp_path / "state.pkl"))
+    assert blank.suggest("waits") is None, "the live trial is Tune's to resume"
+    blank.on_trial_complete("t6", {"acc": bowl(live)})
+    assert head + [live] + drive(blank, 6, first=7) == drive(make(), 13)
+
+
+def test_restore_after_set_search_properties_as_tuner_restore_does(tmp_path):
+    searcher = make()
+    drive(searcher, 5)
+    searcher.save(str(tmp_path / "s"))
+    again = CoordinateDescentSearch()
+    assert again.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-3, 1), "wd": tune.loguniform(1e-3, 1)}, num_samples=1)
+    again.restore(str(tmp_path / "s"))
+    assert drive(again, 5, first=5) == drive(make(), 10)[5:], "the saved space wins"
+
+
+def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_path):
+    searcher = make()
+    drive(searcher, 5)
+    orphan = searcher.suggest("t5")
+    searcher.save(str(tmp_path / "s"))
+    again = CoordinateDescentSearch()
+    again.restore(str(tmp_path / "s"))
+    again.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=20)
+    assert drive(again, 5, first=6) == drive(make(), 10)[5:] and orphan == drive(make(), 6)[5]
+
+
+def test_a_damaged_or_foreign_state_is_refused(tmp_path):
+    (tmp_path / "cut").write_text('{"version": 1, "met')
+    (tmp_path / "old").write_text('{"version": 0}')
+    (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
+    for name in ("cut", "old", "pickle"):
+        with pytest.raises(ValueError):
+            CoordinateDescentSearch().restore(str(tmp_path / name))
+
+
+def test_concurrency_is_our_own_and_completion_may_come_out_of_order():
+    searcher = make()
+    assert searcher.set_max_concurrency(7) is True
+    limited = ConcurrencyLimiter(make(), max_concurrent=4)
+    assert None not in [limited.suggest(f"t{i}") for i in range(4)] and limited.suggest("t4") is None
+    first = [searcher.suggest(f"t{i}") for i in range(7)]
+    assert None not in first and searcher.suggest("t7") is None
+    for i in reversed(range(7)):
+        searcher.on_trial_complete(f"t{i}", {"acc": bowl(first[i])})
+    assert searcher.suggest("t8") not in first
+
+
+def test_conversion_of_tunes_domains():
+    space = space_from_tune({
+        "a": tune.loguniform(1e-3, 1), "n": tune.lograndint(8, 128), "q": tune.qloguniform(0.1, 10, 0.1), "m": tune.qlograndint(16, 64, 16),
+        "b": tune.choice([64, 16, 32]), "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"}, "epochs": 3, "flag": True,
+    })  # fmt: skip
+    assert space.names == ("a", "n", "q", "m", "b", "opt/lr")
+    ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes}
+    assert ends == {
+        "a": (1e-3, 1.0), "n": (8, 127), "q": (0.1, 10.0), "m": (16, 64), "b": (16, 64), "opt/lr": (1e-5, 1e-1),
+    }  # fmt: skip
+    assert space_from_tune({"epochs": 3}) is None
+
+
+@pytest.mark.parametrize(
+    "domain, hint",
+    [
+        (tune.uniform(0, 1), "loguniform"), (tune.randint(1, 9), "lograndint"), (tune.quniform(0, 1, 0.1), "loguniform"), (tune.randn(), "loguniform"),
+        (tune.choice(["adam", "sgd"]), "not numeric"), (tune.choice([0, 1]), "> 0"), (tune.grid_search([1, 2]), "choice"),
+        (tune.sample_from(lambda spec: 1), "only positive"),
+    ],
+)  # fmt: skip
+def test_domains_without_an_answer_are_refused_by_name_with_a_hint(domain, hint):
+    with pytest.raises(ValueError, match=hint) as error:
+        CoordinateDescentSearch().set_search_properties("acc", "max", {"opt": {"knob": domain}}, num_samples=1)
+    assert "opt/knob" in str(error.value)
+
+
+def test_a_domain_outside_the_given_space_is_refused():
+    with pytest.raises(ValueError, match="momentum"):
+        make().set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "momentum": tune.loguniform(0.1, 1)}, num_samples=1)
+
+
+def test_metric_mode_and_space_must_be_known():
+    with pytest.raises(ValueError, match="metric"):
+        CoordinateDescentSearch().set_search_properties(None, None, {"lr": tune.loguniform(1e-6, 1)})
+    with pytest.raises(ValueError, match="nothing to search"):
+        CoordinateDescentSearch().set_search_properties("acc", "max", {"epochs": 3})
+    with pytest.raises(ValueError, match="space"):
+        CoordinateDescentSearch().suggest("t0")
+    with pytest.raises(ValueError, match="mode"):
+        CoordinateDescentSearch(mode="maximise")
+
+
+def test_points_to_evaluate_come_first_and_known_rewards_cost_nothing():
+    points = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}]
+    searcher = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points)
+    configs = drive(searcher, 3)
+    assert configs[:2] == points
+    moved = [math.log(configs[2][name] / points[1][name]) for name in ("lr", "wd")]
+    assert sum(step != 0 for step in moved) == 1, "a line along one axis, through the better one"
+    known = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[bowl(p) for p in points])
+    assert drive(known, 1) == configs[2:3]
+    with pytest.raises(ValueError, match="1 values for 2"):
+        CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=[0.5])
+
+
+def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
+    points, losses = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}], [9.0, 0.5]
+    searcher = CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=losses)
+    searcher.set_search_properties("loss", "min", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=3)
+    suggested = searcher.suggest("t0")
+    assert (suggested["wd"] == 2e-4) != (suggested["lr"] == 2e-3), "a line through the better one"
+    assert searcher._search.best == (points[1], -0.5)
+
+
+def test_add_evaluated_point():
+    searcher = make()
+    searcher.add_evaluated_point({"lr": 0.01, "wd": 0.001, "epochs": 3}, 0.9)
+    searcher.add_evaluated_point({"lr": 0.02, "wd": 0.001}, 0.99, pruned=True)
+    searcher.add_evaluated_point({"lr": 0.04, "wd": 0.001}, None, pruned=True, intermediate_values=[0.1, 0.995])
+    searcher.add_evaluated_point({"lr": 0.05, "wd": 0.001}, None, pruned=True)
+    assert len(searcher._search.history) == 3
+    searcher.add_evaluated_point({"lr": 0.03, "wd": 0.001}, None, error=True)
+    assert searcher._search.best == ({"lr": 0.01, "wd": 0.001}, 0.9)
+    with pytest.raises(ValueError):
+        CoordinateDescentSearch(PLANE).add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
+
+
+METHODS = ["cd", "cd-paper", "random", "grid"]
+
+
+def rows(configs, value=bowl, study="s"):
+    """What the results table holds of these trials, as far as a search reads it."""
+    params = [{"lr": config["lr"], "wd": config["wd"]} for config in configs]
+    scores = [value(config) for config in configs]
+    status = ["failed" if score is None else "completed" for score in scores]
+    columns = {"study": study, "search": "cd", "trial_index": range(len(configs)), "params": params, "status": status, "val_score": scores}
+    return pd.DataFrame(columns | {"ended_at": pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(range(len(configs)), unit="min")})
+
+
+def method(name):
+    return OptimiserSearch(PLANE, "acc", "max", make=OPTIMISERS[name], start={"lr": 0.1, "wd": 0.1}, annotate="origin")
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("kept", [0, 1, 4, 11])
+def test_recall_goes_on_where_the_table_ends(name, kept):
+    """Rows in whatever order they are read; none is suggested again, and the places in the order of asking stay."""
+    whole = drive(method(name), 15)
+    searcher = method(name)
+    searcher.recall(rows(whole[:kept])[::-1])
+    assert drive(searcher, 15 - kept) == whole[kept:]
+
+
+def test_after_a_loss_places_in_the_order_of_asking_are_not_given_again():
+    """Two were live when the driver died, and the second of them left a row."""
+    table = rows(drive(method("cd"), 8)).drop(index=6)
+    searcher = method("cd")
+    searcher.recall(table)
+    assert drive(searcher, 1)[0]["origin"]["trial_index"] == 8
+
+
+@pytest.mark.parametrize("settings", ["paper", "default"])
+def test_reused_values_steer_nothing_else(settings):
+    """Values of other searches are no starts and teach nothing, but are used when the search comes by."""
+    whole = drive(make(settings=settings), 12)
+    searcher = make(settings=settings)
+    searcher.reuse(rows([BEST, whole[5]]))
+    assert drive(searcher, 11) == whole[:5] + whole[6:]
+
+
+def stored(tmp_path, configs, metric_name="acc", study="before"):
+    """A results folder with these trials; None among the values: failed."""
+    for i, config in enumerate(configs):
+        value = bowl(config)
+        failed = {"status": "failed", "error": "out of memory"} if value is None else {"status": "completed", "val_score": value}
+        results.write_trial(tmp_path, {
+            "study": study, "search": "cd", "trial_id": f"cd-{i:05d}", "trial_index": i, "attempt": 0, "params": config,
+            "metric_name": metric_name, "scores": {}, "config": "{}", "software": "{}", **failed,
+        })  # fmt: skip
+    return tmp_path
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
+def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
+    """It knows the trials: asks for none of them again, and goes on from the best."""
+    whole = drive(make(), 9)
+    named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
+    searcher = CoordinateDescentSearch.from_results(stored(tmp_path, whole[:9]), "before", **named)
+    if not given:
+        searcher = pickle.loads(pickle.dumps(searcher))
+        searcher.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=5)
+    more = drive(searcher, 5)
+    assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
+    best, moved = max(whole, key=bowl), PLANE.to_log(more[0]) - PLANE.to_log(max(whole, key=bowl))
+    assert np.count_nonzero(np.abs(moved) > 1e-9) == 1, "a step along one axis from the best of them"
+    assert bowl(max(more, key=bowl)) > 0.9 * bowl(best), "and not as far away as a blind search steps"
+
+
+def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
+    """The table holds the larger the better, the loss negated."""
+    stored(tmp_path, drive(make(), 6), metric_name="-loss")
+    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
+    assert searcher._search.best[1] == max(results.read(tmp_path)["val_score"])
+
+
+def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):
+    stored(tmp_path, drive(make(), 4))
+    results.write_trial(tmp_path, {
+        "study": "before", "search": "cd", "trial_id": "cd-9", "trial_index": 9, "attempt": 0, "params": {"lr": 0.5, "wd": 0.5},
+        "metric_name": "acc", "scores": {}, "config": "{}", "software": "{}", "status": "stopped", "val_score": 9.0,
+    })  # fmt: skip
+    searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
+    assert searcher._search.best[1] < 1 and len(searcher._search.history) == 5
+
+
+@pytest.mark.parametrize("result, kept", [({"acc": 0.9, "training_iteration": 3}, 0.5), ({"acc": 0.9, "training_iteration": 10}, 0.9), ({"acc": 0.9}, 0.9)])
+def test_a_trial_of_less_than_full_length_is_censored(result, kept):
+    searcher = make(full_length=("training_iteration", 10))
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
+    searcher.suggest("b")
+    searcher.on_trial_complete("b", result)
+    assert searcher._search.best[1] == kept
+
+
+def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        CoordinateDescentSearch.from_results(tmp_path / "none")
+    with pytest.raises(ValueError, match="0 of 0"):
+        CoordinateDescentSearch.from_results(tmp_path)
+    stored(tmp_path, [{"lr": 0.1, "wd": 0.1}, {"lr": 0.5, "wd": 0.1}])
+    with pytest.warns(UserWarning, match="1 of 2 known trials lie outside"):
+        CoordinateDescentSearch.from_results(tmp_path, space=Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0)), metric="acc", mode="max")
+    stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
+    with pytest.raises(ValueError, match="'acc', 'f1'"):
+        CoordinateDescentSearch.from_results(tmp_path)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_pickled_and_copied(name):
+    whole, searcher = drive(method(name), 8), method(name)
+    drive(searcher, 3)
+    for clone in (pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)):
+        assert drive(clone, 5, first=3) == whole[3:]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_saved_and_restored(name, tmp_path):
+    whole, searcher = drive(method(name), 12), method(name)
+    drive(searcher, 5)
+    searcher.save(str(tmp_path / "s"))
+    again = OptimiserSearch(make=OPTIMISERS["random"], annotate="origin")
+    again.restore(str(tmp_path / "s"))
+    assert drive(again, 7, first=5) == whole[5:]
+
+
+def test_annotations_are_opt_in():
+    searcher = make(annotate="origin")
+    first, second = (drive(searcher, 2))
+    assert first["origin"] == {"direction": "start", "line_position": 0.0, "trial_index": 0}
+    assert second["origin"]["direction"] in ("lr", "wd") and second["origin"]["trial_index"] == 1
+    assert set(drive(make(), 1)[0]) == {"lr", "wd"}
+
+
+# ------------------------------------------------------------------------------------------- a real Tuner
+
+
+def objective(config):
+    tune.report({"acc": bowl({"lr": config["opt"]["lr"], "wd": config["wd"]}), "epochs": config["epochs"]})
+
+
+PARAM_SPACE = {"opt": {"lr": tune.loguniform(1e-6, 1.0)}, "wd": tune.loguniform(1e-8, 1.0), "epochs": 3}
+
+
+def fit(tmp_path, searcher, trainable=objective, num_samples=10, name="run", **config):
+    tuner = tune.Tuner(
+        trainable, param_space=PARAM_SPACE,
+        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config),
+        run_config=tune.RunConfig(name=name, storage_path=str(tmp_path), verbose=0),
+    )  # fmt: skip
+    return tuner.fit()
+
+
+def lrs(grid):
+    """Learning rates in the order of asking."""
+    return [r.config["opt"]["lr"] for r in grid]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+class TestWithTuner:
+    def start(self):
+        return CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, budgets=3)
+
+    @pytest.mark.parametrize("settings", ["default", "paper"])
+    def test_tunes_limit_keeps_two_workers_busy_with_different_trials(self, ray_session, tmp_path, settings):
+        """Whenever one of two may start the search has one for it, never the same twice; "paper" asks all that one worker would."""
+        searcher = CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, settings=settings)
+        suggest, live, refused = searcher.suggest, [], []
+
+        def watched(trial_id):
+            suggestion = suggest(trial_id)
+            (live if isinstance(suggestion, dict) else refused).append(len(searcher._search.live))
+            return suggestion
+
+        searcher.suggest = watched
+        grid = fit(tmp_path, searcher, num_samples=12, max_concurrent_trials=2)
+        asked = [(r.config["opt"]["lr"], r.config["wd"]) for r in grid]
+        assert len(set(asked)) == 12 and all(r.error is None for r in grid)
+        assert len(live) == 12 and set(live) == {1, 2}, "live trials after each suggestion"
+        assert all(running == 2 for running in refused), "nothing to suggest only where both are busy"
+        if settings == "paper":
+            alone, known = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1}, settings="paper"), 0
+            while tuple((h := alone.ask()).values()) in asked:
+                alone.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
+                known += 1
+            assert known >= 7, "at worst one of two trials was of no use"
+
+    def test_a_users_trainable_and_param_space(self, ray_session, tmp_path):
+        grid = fit(tmp_path, self.start(), num_samples=16)
+        assert len(grid) == 16 and grid.get_best_result().metrics["acc"] > 0.9
+        assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in grid)
+        core = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1})
+        for lr in lrs(grid):
+            h = core.ask()
+            assert h["opt/lr"] == lr
+            core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
+
+    def test_failing_trials_do_not_stop_it(self, ray_session, tmp_path):
+        def sometimes(config):
+            if config["opt"]["lr"] > 0.05:
+                raise RuntimeError("too large")
+            tune.report({"acc": math.nan if config["wd"] > 0.05 else bowl({"lr": config["opt"]["lr"], "wd": config["wd"]})})
+
+        grid = fit(tmp_path, self.start(), sometimes, 16)
+        assert len(grid) == 16 and grid.num_errors >= 1
+        assert grid.get_best_result(filter_nan_and_inf=True).metrics["acc"] > 0.5
+
+    def test_a_saved_searcher_extends_a_finished_search(self, ray_session, tmp_path):
+        whole = fit(tmp_path, self.start(), num_samples=12, name="whole")
+        searcher = self.start()
+        head = fit(tmp_path, searcher, num_samples=7, name="head")
+        more = CoordinateDescentSearch()
+        more.restore_from_dir(head.experiment_path)
+        tail = fit(tmp_path, more, num_samples=5, name="tail")
+        assert lrs(head) + lrs(tail) == lrs(whole)
+
+    def test_add_evaluated_trials(self, ray_session, tmp_path):
+        from ray.tune import ExperimentAnalysis
+
+        done = fit(tmp_path, self.start(), num_samples=5, name="done")
+        space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
+        searcher = CoordinateDescentSearch(space, "acc", "max")
+        searcher.add_evaluated_trials(ExperimentAnalysis(done.experiment_path), "acc")
+        assert searcher._search.best[1] == done.get_best_result().metrics["acc"]
+
+    @pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.faults), 5])
+    def test_restore_after_a_killed_driver_walks_the_same_trajectory(self, ray_session, tmp_path, after):
+        whole = fit(tmp_path, self.start(), num_samples=9, name="whole2")
+        code = KILLED_DRIVER.format(tests=str(Path(__file__).parent), path=str(tmp_path), after=after)
+        environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
+        killed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        restored = tune.Tuner.restore(str(tmp_path / "cut"), objective, param_space=PARAM_SPACE)
+        assert sorted(lrs(restored.fit())) == sorted(lrs(whole)), "Tune lists resumed trials in an order of its own"
+
+
+KILLED_DRIVER = """
+import os, signal, sys, time
+sys.path.insert(0, {tests!r})
+import ray
+from ray import tune
+from test_searcher import PARAM_SPACE, CoordinateDescentSearch, objective
+
+class Kill(tune.Callback):
+    finished = 0
+    def on_trial_complete(self, iteration, trials, trial, **info):
+        self.finished += 1
+        if self.finished > {after} and "ARMED" in os.environ:  # Tuner.restore brings this callback back
+            time.sleep(1)  # Tune copies its snapshot in a thread, over the last one: a copy cut in half is nobody's to restore
+            os.kill(os.getpid(), signal.SIGKILL)
+
+ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+searcher = CoordinateDescentSearch(start={{"opt/lr": 0.1, "wd": 0.1}}, budgets=3)
+tune.Tuner(
+    objective, param_space=PARAM_SPACE,
+    tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=9, search_alg=searcher, reuse_actors=True),
+    run_config=tune.RunConfig(name="cut", storage_path={path!r}, verbose=0, callbacks=[Kill()]),
+).fit()
+"""
+
+
+def test_what_was_lost_is_run_again_though_the_search_asks_for_other_trials_now():
+    """With its place and its origin, and before the search may end."""
+    table = rows(drive(method("cd"), 8)).assign(direction="balance", line_position=0.5)
+    searcher = OptimiserSearch(PLANE, "acc", "max", make=OPTIMISERS["cd"], start={"lr": 1e-5, "wd": 1e-3}, annotate="origin")
+    assert not searcher.recall(table, again=table.iloc[[3]])
+    again = drive(searcher, 2)
+    assert again[0] == {**table["params"][3], "origin": {"direction": "balance", "line_position": 0.5, "trial_index": 3}}
+    assert again[1]["origin"]["trial_index"] == 8

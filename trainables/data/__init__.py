@@ -1,0 +1,1 @@
+"""Batches: sampling, augmentation, images resident on the device."""

@@ -1,0 +1,62 @@
+"""A dataset as tensors, ready to be drawn from: on the training's device where it fits, else memory-mapped on the host."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainables.datasets import Split, load_dataset
+from trainables.datasets.revisited import Benchmark, load_benchmark
+from trainables.training.setups import Setup
+
+RESIDENT_SHARE = 0.5  # of the device's free memory: the rest is for the network and its activations
+
+
+@dataclass(frozen=True)
+class DeviceData:
+    """A dataset shared by all trainings of a process.
+
+    Each split is (images uint8 [n, c, h, w], labels int64 [n] on the device). Images are on the device too, unless they
+    would fill it; then, and on the CPU, they are the memory map that all processes of a machine share.
+    test: None for a dataset that is tested on a benchmark.
+    """
+
+    name: str
+    train: tuple[Tensor, Tensor]
+    validation: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor] | None = None
+    benchmark: Benchmark | None = None
+
+    @classmethod
+    def load(cls, setup: Setup, data_root: str | None, device: torch.device, download: bool = False) -> "DeviceData":
+        """Decode (once a machine), map and move. Raises as `load_dataset` and `load_benchmark`."""
+        data = load_dataset(setup.dataset, data_root, image_size=setup.image_size, task=setup.task, download=download)
+        splits = {name: split for name in ("train", "validation", "test") if (split := getattr(data, name)) is not None}
+        resident = sum(split.images.nbytes for split in splits.values()) < room_on(device)
+        benchmark = None
+        if setup.test != "split":
+            benchmark = load_benchmark(setup.test, data_root, image_size=setup.test_image_size, download=download)
+        tensors = {name: _tensors(split, device, resident) for name, split in splits.items()}
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # trainings read them on streams of their own
+        return cls(data.name, **tensors, benchmark=benchmark)
+
+
+def take(images: Tensor, indices: Tensor) -> Tensor:
+    """images[indices] on the indices' device, wherever the images are: [b, c, h, w]."""
+    return images[indices.to(images.device)].to(indices.device, non_blocking=True)
+
+
+def room_on(device: torch.device) -> float:
+    """Bytes that images may take on the device; none on the CPU, where the memory map is as good."""
+    if device.type == "cpu":
+        return 0.0
+    if device.type == "cuda":
+        return RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+    return math.inf
+
+
+def _tensors(split: Split, device: torch.device, resident: bool) -> tuple[Tensor, Tensor]:
+    images = torch.from_numpy(split.images)
+    return images.to(device) if resident else images, torch.tensor(split.labels, device=device)

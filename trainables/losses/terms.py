@@ -1,0 +1,230 @@
+"""Pairwise contrastive losses as two unweighted terms, positive and entropy (sec:background, sec:balance).
+
+The caller adds them up where everybody can see the balance (eq:contrastive_decomposition_update):
+
+    loss = Lambda_p * positive + Lambda_e * entropy
+
+A loss has a rectangular core, `margin_of` or `infonce_of`: similarities of n anchors with m others, and two masks that
+say which pairs are positive and which negative. Inside a batch the others are the batch itself (`margin_terms`,
+`infonce_terms`); `trainables.losses.memory` puts remembered embeddings there. The distances, too, are made of the
+similarities, so a loss has one n x m matrix product and no difference of vectors.
+
+Masks are applied, never indexed with. No shape depends on the labels' values and nothing waits for the device, so
+the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. What could only be checked by reading
+values from the device is in `check_labels`, which a caller runs once.
+"""
+
+import torch
+from torch import Tensor
+
+# Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
+LARGEST_DISTANCE = 2.0
+
+# Keeps the square root's slope finite at distance 0. torch.cdist is no alternative: inexact near 0, NaN slopes at 0.
+SMALLEST_SQUARED_DISTANCE = 1e-12
+
+
+def margin_terms(
+    z: Tensor, labels: Tensor, margin: float = 0.5, distance: str = "euclidean", q: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Positive and entropy term of the contrastive margin loss (eq:contrastive, averaged as eq:contrastive_means).
+
+    Args:
+        z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
+        labels: [b] integers, any number of rows per class; `check_labels` says whether both terms exist.
+        margin: m in (0, 2], in the unit of `distance`. 0.5 is the paper's; it reaches further in the cosine distance.
+        distance: "euclidean" (sqrt(2 - 2 s)) or "cosine" (1 - s), s the cosine similarity.
+        q: exponent of both terms, 1 (the paper's) or 2 (Hadsell's).
+
+    Returns:
+        (positive, entropy): scalars; d^q averaged over the pairs of equal label, max(0, m - d)^q averaged over the
+        pairs of different labels. NaN where the batch has no such pair.
+
+    Raises:
+        ValueError: arguments of other shapes, kinds or ranges than these.
+    """
+    check_batch(z, labels)
+    return margin_of(_similarities(z), *_pairs(labels), margin, distance, q)
+
+
+def infonce_terms(
+    z: Tensor, labels: Tensor, temperature: float = 0.1, distance: str = "cosine"
+) -> tuple[Tensor, Tensor]:
+    """Positive and entropy term of InfoNCE (eq:infoNCE_onepair, averaged as eq:infoNCE_means).
+
+    Args:
+        z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
+        labels: [b] integers, any number of rows per class; `check_labels` says whether both terms exist.
+        temperature: tau > 0, in the unit of `distance`; 0.1 is the paper's.
+        distance: "cosine" (1 - s) or "euclidean" (sqrt(2 - 2 s)), s the cosine similarity.
+
+    Returns:
+        (positive, entropy): scalars, both averaged over the positive pairs (i, j): d_ij / tau, and
+        log sum_k exp(-d_ik / tau) over k in K_ij, that is j and every row of another label than i's. NaN where the
+        batch has no positive pair.
+
+    Raises:
+        ValueError: arguments of other shapes, kinds or ranges than these.
+    """
+    check_batch(z, labels)
+    return infonce_of(_similarities(z), *_pairs(labels), temperature, distance)
+
+
+def margin_of(
+    similarities: Tensor, positives: Tensor, negatives: Tensor, margin: float, distance: str, q: int
+) -> tuple[Tensor, Tensor]:
+    """The two margin terms of any pairs of anchors with others; `margin_terms` is this on a batch with itself.
+
+    Args:
+        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
+        positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind takes no part.
+        margin, distance, q: see `margin_terms`.
+
+    Returns:
+        (positive, entropy): scalars, averages over the pairs of a mask; NaN where a mask is empty.
+
+    Raises:
+        ValueError: margin, distance or q that is not allowed.
+    """
+    if not 0 < margin <= LARGEST_DISTANCE:
+        raise ValueError(
+            f"margin {margin} is outside (0, {LARGEST_DISTANCE:g}], the {distance} distances of unit vectors"
+        )
+    if q not in (1, 2):
+        raise ValueError(f"q is {q}; the exponent is 1 or 2")
+    d = _distances(similarities, distance)  # [n, m]
+    return _mean(d**q, positives), _mean(torch.relu(margin - d) ** q, negatives)
+
+
+def infonce_of(
+    similarities: Tensor, positives: Tensor, negatives: Tensor, temperature: float, distance: str
+) -> tuple[Tensor, Tensor]:
+    """The two InfoNCE terms of any pairs of anchors with others; `infonce_terms` is this on a batch with itself.
+
+    Args:
+        similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
+        positives, negatives: [n, m] bool; K_ij is j and all negatives of the anchor i.
+        temperature, distance: see `infonce_terms`.
+
+    Returns:
+        (positive, entropy): scalars, averages over the positive pairs; NaN where there is none.
+
+    Raises:
+        ValueError: temperature or distance that is not allowed.
+    """
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
+    logits = -_distances(similarities, distance) / temperature  # [n, m]
+    # All K_ij of one anchor i share its negatives: their logsumexp once per row, then j joins it, pair by pair.
+    # The lowest finite number instead of -inf: a row without negatives then has no NaN in its gradient.
+    lowest = torch.finfo(logits.dtype).min
+    of_negatives = logits.masked_fill(~negatives, lowest).logsumexp(dim=1, keepdim=True)  # [n, 1]
+    return _mean(-logits, positives), _mean(torch.logaddexp(logits, of_negatives), positives)
+
+
+def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """What a batch's pairs look like, to be logged beside the two terms.
+
+    Args:
+        z: [b, d] floating point, rows L2-normalised by the caller.
+        labels: [b] integers.
+
+    Returns:
+        dict of scalar tensors, left on z's device so that asking does not wait for it: "positive_similarity" and
+        "negative_similarity" (mean cosine, in [-1, 1]; NaN without such pairs), "positive_pairs" and "negative_pairs"
+        (|P| and |E|, ordered pairs as in sec:balance).
+
+    Raises:
+        ValueError: arguments of other shapes or kinds than these.
+    """
+    check_batch(z, labels)
+    similarities = _similarities(z.detach())
+    positives, negatives = _pairs(labels)
+    return {
+        "positive_similarity": _mean(similarities, positives),
+        "negative_similarity": _mean(similarities, negatives),
+        "positive_pairs": positives.sum(),
+        "negative_pairs": negatives.sum(),
+    }
+
+
+def check_labels(labels: Tensor) -> None:
+    """Refuse a batch for which a term is undefined. Reads values: run it once, not in every step.
+
+    Args:
+        labels: [b] integers.
+
+    Raises:
+        ValueError: no two labels are equal, or all are.
+    """
+    if labels.ndim != 1:
+        raise ValueError(f"labels have shape {tuple(labels.shape)}; [b] is expected")
+    different = labels.unique().numel()
+    if different == labels.numel():
+        raise ValueError(f"no positive pair: the {different} labels of the batch are all different; two must be equal")
+    if different == 1:
+        raise ValueError(f"no negative pair: all {labels.numel()} labels are {labels[0].item()}; two must differ")
+
+
+def check_batch(z: Tensor, labels: Tensor) -> None:
+    """Refuse embeddings and labels of other shapes or kinds than a loss takes. Reads no values.
+
+    Args:
+        z: [b, d] floating point.
+        labels: [b] integers.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if z.ndim != 2 or not z.is_floating_point():
+        raise ValueError(f"z is {z.dtype} of shape {tuple(z.shape)}; floating point of shape [b, d] is expected")
+    if labels.shape != z.shape[:1]:
+        raise ValueError(f"labels have shape {tuple(labels.shape)}; [{z.shape[0]}] is expected, one label a row of z")
+    if labels.is_floating_point() or labels.is_complex():
+        raise ValueError(f"labels are {labels.dtype}; integers are expected")
+
+
+def cosines(z: Tensor, others: Tensor) -> Tensor:
+    """Cosine similarities [n, m] of unit rows z [n, d] with unit rows others [m, d].
+
+    In float32 at least, or in the wider of the two kinds, inside an autocast region too.
+    """
+    kind = torch.promote_types(torch.promote_types(z.dtype, others.dtype), torch.float32)
+    with torch.autocast(z.device.type, enabled=False):
+        return z.to(kind) @ others.to(kind).T
+
+
+def _similarities(z: Tensor) -> Tensor:
+    """Cosine similarities [b, b] of unit rows z [b, d]."""
+    z = z.to(torch.promote_types(z.dtype, torch.float32))  # once: both sides' gradients add up before they are rounded
+    return cosines(z, z)
+
+
+def _euclidean(similarities: Tensor) -> Tensor:
+    return (2 - 2 * similarities).clamp(min=SMALLEST_SQUARED_DISTANCE).sqrt()
+
+
+def _cosine(similarities: Tensor) -> Tensor:
+    return 1 - similarities
+
+
+_DISTANCES = {"euclidean": _euclidean, "cosine": _cosine}
+
+
+def _distances(similarities: Tensor, distance: str) -> Tensor:
+    """Distances [n, m], the paper's M, of unit rows whose similarities [n, m] these are."""
+    if distance not in _DISTANCES:
+        raise ValueError(f"distance is {distance!r}; one of {', '.join(_DISTANCES)} is expected")
+    return _DISTANCES[distance](similarities)
+
+
+def _pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Masks [b, b] of the ordered pairs P = {i != j, y_i = y_j} and E = {y_i != y_j} (sec:balance)."""
+    same = labels[:, None] == labels[None, :]
+    itself = torch.eye(labels.shape[0], dtype=torch.bool, device=labels.device)
+    return same & ~itself, ~same
+
+
+def _mean(values: Tensor, pairs: Tensor) -> Tensor:
+    """Mean of values [n, m] over the pairs of a mask [n, m]; values must be finite outside the mask as well."""
+    return (values * pairs).sum() / pairs.sum()

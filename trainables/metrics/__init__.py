@@ -1,0 +1,1 @@
+"""Scores of embeddings: retrieval, linear probe, the revisited benchmarks."""

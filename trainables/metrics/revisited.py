@@ -1,0 +1,62 @@
+"""A network on revisited Oxford and Paris: descriptors of whole photographs at several scales, then `revisited_map`."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from trainables.datasets.revisited import Benchmark
+from trainables.training.evaluation import Diverged
+from trainables.metrics.retrieval import revisited_map
+from trainables.data.augmentation import normalise
+
+SCALES = (1.0, 2**-0.5, 0.5)
+
+Embed = Callable[[Tensor], Tensor]  # float32 [1, 3, h, w] in [-1, 1] -> unit rows [1, d]
+
+
+def evaluate_benchmark(
+    embed: Embed, benchmark: Benchmark, *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
+) -> dict[str, float]:
+    """{"<benchmark>_easy_map", "<benchmark>_medium_map", "<benchmark>_hard_map"}, each in [0, 1].
+
+    embed: a network in evaluation mode that takes images of any size, and lies on the device.
+    One image at a time is on the device; besides that memory holds one descriptor an image. Raises Diverged where a
+    descriptor is not finite, ValueError for scales that are not positive.
+    """
+    if not scales or not all(scale > 0 for scale in scales):
+        raise ValueError(f"scales are {scales!r}; at least one number, each > 0, is expected")
+    database = descriptors(embed, benchmark.database, scales=scales, device=device)
+    queries = descriptors(embed, benchmark.queries, scales=scales, device=device)
+    scores = revisited_map(queries.double() @ database.double().T, benchmark.relevant)
+    return {f"{benchmark.name}_{score}": value for score, value in scores.items()}
+
+
+@torch.no_grad()
+def descriptors(
+    embed: Embed, images: Sequence[np.ndarray], *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each. Raises Diverged where they are not finite."""
+    rows = []
+    for index in range(len(images)):
+        pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only
+        row = multi_scale(embed, normalise(pixels), scales)[0].cpu()
+        if not bool(row.isfinite().all()):
+            raise Diverged(f"the descriptor of image {index} is not finite")
+        rows.append(row)
+    return torch.stack(rows)
+
+
+def multi_scale(embed: Embed, image: Tensor, scales: Sequence[float] = SCALES) -> Tensor:
+    """The mean of the embeddings of an image [1, 3, h, w] at these scales, of length 1 again: [1, d]."""
+    height, width = image.shape[2:]
+    total = torch.zeros(())
+    for scale in scales:
+        size = (max(1, round(height * scale)), max(1, round(width * scale)))
+        resized = image
+        if size != (height, width):
+            resized = F.interpolate(image, size=size, mode="bilinear", antialias=True, align_corners=False)
+        total = total.to(image.device) + embed(resized).float()
+    return F.normalize(total / len(scales), dim=1)

@@ -1,0 +1,1 @@
+"""Networks, and the weights they begin with."""

@@ -1,0 +1,291 @@
+"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, L2-normalised embeddings [b, d] out.
+
+Every network is an `Embedder`: a trunk that makes features and a head that makes the embedding the loss sees. In deep
+metric learning the head is the identity, or linear; in self-supervision it is a projection that the linear probe leaves
+out. Networks are built on the CPU and fed `views.normalise`d images.
+"""
+
+import importlib
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.models import resnet18, resnet50
+from torchvision.models.resnet import BasicBlock, ResNet
+
+from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
+
+
+class Embedder(nn.Module):
+    """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation."""
+
+    def __init__(self, trunk: nn.Module, head: nn.Module | None = None):
+        super().__init__()
+        self.trunk = trunk
+        self.head = head if head is not None else nn.Identity()
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the linear probe sees, [b, feature_dim]."""
+        return self.trunk(images)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """What the loss and retrieval see: unit vectors [b, d]."""
+        embedding = self.head(self.trunk(images))
+        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)  # bfloat16 is no unit vector
+
+
+class GeM(nn.Module):
+    """Generalised-mean pooling, avg_pool(clamp(x, eps)^p)^(1/p) with a learnable p: [b, c, h, w] -> [b, c].
+
+    Computed in float32 (float64 stays) inside autocast too: bfloat16 has too few digits for powers. The largest value of
+    a map is taken out of the powers, which changes neither mean nor gradient, so that no p under- or overflows.
+    """
+
+    def __init__(self, p: float = 3.0, eps: float = 1e-6):
+        super().__init__()
+        self.p = nn.Parameter(torch.tensor(p))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            x = x if x.dtype == torch.float64 else x.float()
+            x = x.clamp(min=self.eps)
+            largest = x.detach().amax((2, 3), keepdim=True)  # detached: the pooled value does not depend on it
+            return largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
+
+
+def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
+    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
+
+    activation: one of ACTIVATIONS.
+    """
+    return nn.Sequential(
+        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
+    )
+
+
+ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+"""Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
+
+
+def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """Four strided 3x3 convolutions with batch normalisation, 0.24 M parameters: a network for two CPU cores.
+
+    28 px images become 128 maps of 2 x 2, flattened: 512 features, as many as ResNet-18 has.
+    """
+    widths = [channels, 32, 64, 128, 128]
+    layers: list[nn.Module] = []
+    for n_in, n_out in zip(widths, widths[1:]):
+        layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()]
+    layers += [_PoolToTwo(2), nn.Flatten()]
+    return nn.Sequential(*layers), 4 * widths[-1]
+
+
+class _PoolToTwo(nn.AdaptiveAvgPool2d):
+    """2 x 2 means; maps that are 2 x 2 already (images of 17 to 32 px) pass: means of one value cost 3 % of a step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if x.shape[-2:] == (2, 2) else super().forward(x)
+
+
+def resnet18_gem(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-18 up to its last block, then GeM: 512 features."""
+    return _torchvision_trunk(resnet18(weights=None), channels, GeM()), 512
+
+
+def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-50, global average included: 2048 features."""
+    return _torchvision_trunk(
+        resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    ), 2048
+
+
+def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """ResNet-50 as the authors of XBM have it (research-xbm, modeling/backbone/resnet.py): 2048 features.
+
+    torchvision's layers and ImageNet weights, but a global maximum in place of the average and no ReLU between the
+    first batch normalisation and the pooling. (That class's own default, stride 1 in the last stage, is not used:
+    LAST_STRIDE is 2 in their config/defaults.py.)
+    """
+    net = resnet50(weights=None)
+    net.relu = nn.Identity()
+    return _torchvision_trunk(net, channels, nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())), 2048
+
+
+def _torchvision_trunk(net: ResNet, channels: int, pool: nn.Module) -> nn.Sequential:
+    """torchvision's layers up to the last block, under torchvision's names, then `pool`."""
+    if channels != 3:
+        net.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+    layers = OrderedDict(net.named_children())
+    del layers["avgpool"], layers["fc"]
+    layers["pool"] = pool
+    return nn.Sequential(layers)
+
+
+def resnet32(channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """The CIFAR-style ResNet-32: three stages of 5 blocks, 16/32/64 channels, global average: 64 features, 0.47 M parameters."""
+    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    n_in = 16
+    for n_out, stride in ((16, 1), (32, 2), (64, 2)):
+        layers.append(_block(n_in, n_out, stride))
+        layers += [_block(n_out, n_out, 1) for _ in range(4)]
+        n_in = n_out
+    trunk = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    for module in trunk.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return trunk, 64
+
+
+def _block(n_in: int, n_out: int, stride: int) -> nn.Module:
+    shortcut = None
+    if stride != 1 or n_in != n_out:
+        shortcut = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False), nn.BatchNorm2d(n_out))
+    return BasicBlock(n_in, n_out, stride, shortcut)
+
+
+NETWORKS: dict[str, Callable[[int, int], tuple[nn.Module, int]]] = {
+    "small_conv": small_conv,
+    "resnet18_gem": resnet18_gem,
+    "resnet32": resnet32,
+    "resnet50": resnet50_avg,
+    "resnet50_xbm": resnet50_xbm,
+}
+"""name -> build(channels, image_size) -> (trunk, feature_dim)."""
+
+
+def build_network(
+    name: str,
+    *,
+    channels: int,
+    image_size: int,
+    projection: bool,
+    seed: int,
+    embedding: int = 0,
+    weights: str = "none",
+    activation: str = "relu",
+) -> Embedder:
+    """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
+
+    name: one of `NETWORKS`, or "module:function" for one's own: function(channels, image_size) returns a module that
+        maps [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, its own head in the projection's
+        place. The module is imported as Python imports: `python -m` finds it in the current directory, Ray's workers
+        where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's `runtime_env`.
+    projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
+    embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
+    activation: of the projection, one of ACTIVATIONS.
+    weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded one
+        unless the file has the same; networks of torchvision's layers standardise their inputs as the weights' origin
+        did, and take one channel as grey or three as RGB.
+    Raises ValueError, and OSError for weights that cannot be read, naming what is wrong and what is allowed.
+    """
+    if ":" not in name and name not in NETWORKS:
+        raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for one's own")
+    if embedding < 0:
+        raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
+    state = read_weights(name, weights)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
+        model, may_miss = _untrained(name, channels, image_size, activation if projection else None, embedding)
+        if state is not None:
+            if name in IMAGENET and wants_standardised(state):
+                model.trunk = _standardised(model.trunk, channels)
+            load_weights(model, state, weights, may_miss)
+    return model
+
+
+def check_network(
+    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False
+) -> None:
+    """Raise what `build_network` would raise, before anything expensive begins: it builds the network and drops it.
+
+    "imagenet" is downloaded by this where it is not yet in torch.hub's folder.
+    """
+    build_network(
+        name,
+        channels=channels,
+        image_size=image_size,
+        projection=projection,
+        seed=0,
+        embedding=embedding,
+        weights=weights,
+    )
+
+
+def _untrained(
+    name: str, channels: int, image_size: int, projection: str | None, embedding: int
+) -> tuple[Embedder, tuple[str, ...]]:
+    """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
+
+    projection: the activation of its projection head, None where it has none.
+    """
+    trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
+    if not isinstance(trunk, Embedder):
+        gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
+        head = _head(features, projection, embedding)
+        if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+            nn.init.kaiming_normal_(head.weight, mode="fan_out")
+            nn.init.zeros_(head.bias)
+        return Embedder(trunk, head), ("head.", *gem)
+    if embedding:
+        raise ValueError(f"embedding = {embedding}: network {name!r} has a head of its own, allowed is 0")
+    return trunk, ()
+
+
+def _head(features: int, projection: str | None, embedding: int) -> nn.Module | None:
+    if projection:
+        return projection_head(features, out=embedding or 64, activation=projection)
+    return nn.Linear(features, embedding) if embedding else None
+
+
+def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
+    """A trunk of torchvision's layers behind `Standardise`, which always makes three channels."""
+    if channels not in (1, 3):
+        raise ValueError(f"channels = {channels}: pretrained weights take 1 (grey) or 3 (RGB)")
+    layers = OrderedDict(standardise=Standardise(), **dict(trunk.named_children()))
+    if channels == 1:
+        layers["conv1"] = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+    return nn.Sequential(layers)
+
+
+def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
+    """The user's module, and how many features it makes of two black images in evaluation mode."""
+    function, network = _imported(name), f"network {name!r}"
+    try:
+        module = function(channels, image_size)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{network}: called with (channels={channels}, image_size={image_size}) it raised {reason}") from error
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    images = torch.zeros(2, channels, image_size, image_size)
+    try:
+        with torch.no_grad():
+            outputs = [module.features(images), module(images)] if isinstance(module, Embedder) else [module(images)]
+    except Exception as error:
+        raise ValueError(f"{network}: images {list(images.shape)} made it raise {type(error).__name__}: {error}") from error
+    for part, mode in modes:
+        part.training = mode
+    for output in outputs:
+        shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
+            raise ValueError(f"{network}: it maps images {list(images.shape)} to {shape}, allowed is [2, features]")
+    return module, outputs[0].shape[1]
+
+
+def _imported(name: str) -> Callable:
+    """What "module:function" names."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the user's file raises
+        raise ValueError(f"network {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}") from error
+    if not hasattr(module, attribute):
+        raise ValueError(f"network {name!r}: {module_name!r} has no {attribute!r}")
+    if not callable(getattr(module, attribute)):
+        raise ValueError(f"network {name!r}: {attribute!r} is {type(getattr(module, attribute)).__name__}, not a function")
+    return getattr(module, attribute)

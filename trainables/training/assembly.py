@@ -1,0 +1,107 @@
+"""What a training is put together from: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from trainables.data.resident import DeviceData, take
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.models.networks import Embedder, build_network
+from trainables.data.sampling import KPerClass, Views
+from trainables.training.setups import Setup
+from trainables.data.augmentation import centre, normalise
+
+
+REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; research-xbm, solver/build.py
+LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in configs/sample_config.yaml
+
+
+def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
+    """(positive, entropy) of the set-up's loss, unweighted."""
+    if setup.loss == "margin":
+        return margin_terms(z, labels, margin=setup.margin, distance=setup.loss_distance, q=setup.q)
+    return infonce_terms(z, labels, temperature=setup.temperature, distance=setup.loss_distance)
+
+
+def decay(schedule: str, done: float) -> float:
+    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1."""
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * done)) / 2
+    return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
+
+
+def plateau(scores: Sequence[float]) -> float:
+    """What the learning rate is multiplied by after looks with these validation scores ("with decay" in `table:xbm`).
+
+    As in the XBM authors' code (research-xbm, solver/build.py), which is torch's ReduceLROnPlateau: a tenth after more
+    than PATIENCE looks in a row that are not better by THRESHOLD of the best; looks within COOLDOWN of a reduction do
+    not count; never below LEAST. Follows from the scores alone, so a resumed training needs nothing else.
+    """
+    factor, best, bad, cooldown = 1.0, -math.inf, 0, 0
+    for score in scores:
+        best, bad = (score, 0) if score > best * (1 + THRESHOLD) else (best, bad + 1)
+        if cooldown:
+            cooldown, bad = cooldown - 1, 0
+        if bad > PATIENCE:
+            factor, cooldown, bad = max(LEAST, REDUCTION * factor), COOLDOWN, 0
+    return factor
+
+
+def next_look(iteration: int, iterations: int, looks: int) -> int:
+    """The iteration of the next of so many evenly spaced looks at the validation split, the last at the very end."""
+    return next(at for i in range(1, looks + 1) if (at := math.ceil(iterations * i / looks)) > iteration)
+
+
+def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
+    """A batch joins the memory, then is compared with it (`sec:xbm`): the two terms in units of the batch's own weights."""
+    slots = memory.enqueue(z, labels)
+    positive, entropy, positive_pairs, negative_pairs = memory_terms(
+        z, labels, slots, memory, loss=setup.loss, margin=setup.margin, temperature=setup.temperature,
+        distance=setup.loss_distance, q=setup.q,
+    )  # fmt: skip
+    factor_p, factor_e = memory_weights(setup.memory, positive_pairs, negative_pairs, len(z), setup.k)
+    return factor_p * positive, factor_e * entropy
+
+
+def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
+    """The set-up's network for these images, on the CPU."""
+    return build_network(
+        setup.network, channels=data.train[0].shape[1], image_size=setup.input_size, projection=setup.task == "ssl",
+        seed=seed, embedding=setup.embedding, weights=setup.weights, activation=setup.projection,
+    )  # fmt: skip
+
+
+def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) -> torch.optim.Optimizer:
+    """Bare SGD with learning rate 1, or Adam; where the rate is scheduled, a tensor that a recorded step reads."""
+    rate = setup.learning_rate if setup.optimizer == "adam" else 1.0
+    lr = rate if setup.schedule == "constant" else torch.tensor(rate, device=device)
+    if setup.optimizer == "adam":
+        optimiser = torch.optim.Adam(
+            model.parameters(), lr=lr, weight_decay=setup.weight_decay, fused=True, capturable=device.type == "cuda"
+        )
+    else:
+        optimiser = torch.optim.SGD(model.parameters(), lr=lr, fused=True)
+    for group in optimiser.param_groups:
+        group["initial_lr"] = rate
+    return optimiser
+
+
+@torch.no_grad()
+def build_memory(model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> CrossBatchMemory | None:
+    """Empty, for embeddings of the model's dimension; None where the set-up has none."""
+    if setup.memory == "none":
+        return None
+    check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
+    images = centre(take(data.train[0], torch.arange(2, device=device)), setup.input_size)
+    return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
+
+
+def build_sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:
+    """Classes for metric learning, views for self-supervision. Raises ValueError where the batch cannot be drawn."""
+    images, labels = data.train
+    if setup.task == "ssl":
+        return Views(len(images), batch_size, setup.k, device)
+    return KPerClass(labels, batch_size, setup.k, device)

@@ -1,0 +1,311 @@
+"""One training in steps: SGD with learning rate 1 on Lambda_p * positive + Lambda_e * entropy (`eq:contrastive_decomposition_update`).
+
+`advance()` trains up to the next look at the validation split, `outcome()` tests the weights that were best there. In
+between, whoever drives it may report, stop, or keep `state()`, from which another process goes on to the same end. No
+Ray, no search. `advance` of several trainings (`trainables.training.parallel`) does the same side by side.
+
+Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
+first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
+own, on which its steps run, as a recorded graph (`trainables.training.cuda_graphs`) where nothing in the step stands against it.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from trainables.training.assembly import build_memory, build_model, build_optimiser, build_sampler
+from trainables.training.assembly import decay, loss_terms, next_look, plateau, remember_and_compare
+from trainables.data.resident import DeviceData, take
+from trainables.training.evaluation import COLLAPSED, Diverged, evaluate
+from trainables.training.cuda_graphs import Replayed
+from trainables.losses.terms import pair_statistics
+from trainables.training.outcome import Evaluation, Outcome, named
+from trainables.metrics.revisited import evaluate_benchmark
+from trainables.training.setups import Setup
+from trainables.data.augmentation import crop_views, normalise, simclr_views
+
+DIVERGENCE_CHECK = 25  # iterations between two looks at the loss: each look waits for the device
+TERM_BATCHES = 16  # batches over which the terms are averaged after training
+
+
+class Training:
+    """One configuration being trained. `advance()` until `done`, then `outcome()`; `begin` makes it another one."""
+
+    def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
+        """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the batch cannot be drawn from the data."""
+        self.setup, self.data, self.device = setup, data, device
+        self.batch_size = int(h["batch_size"])
+        self.iterations = max(1, setup.images_seen // self.batch_size)
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.generator = torch.Generator(device)
+        self.sampler = build_sampler(setup, data, self.batch_size, device)
+        self.model = build_model(setup, data, seed).to(device, memory_format=torch.channels_last)
+        self.optimiser = build_optimiser(self.model, setup, device)
+        self.memory = build_memory(self.model, setup, data, self.batch_size, device)
+        self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
+        self._sums = torch.zeros(2, device=device)  # of both terms since the last look
+        self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
+        self._start(h, seed)
+
+    def begin(self, h: dict, *, seed: int) -> None:
+        """Start over as a new training of another balance and seed would, and keep what was built and recorded.
+
+        Raises ValueError for another batch size, which all of it was built for.
+        """
+        if int(h["batch_size"]) != self.batch_size:
+            raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
+        with self._aside():
+            self.model.load_state_dict(build_model(self.setup, self.data, seed).state_dict())
+            for state in self.optimiser.state.values():
+                for value in state.values():
+                    value.zero_()
+            if self.memory is not None:
+                self.memory.forget()
+        self._start(h, seed)
+
+    def _start(self, h: dict, seed: int) -> None:
+        self.seed, self.Lambda_p, self.Lambda_e = seed, h["Lambda_p"], h["Lambda_e"]
+        self.generator.manual_seed(seed)
+        with self._aside():
+            self.weights.copy_(torch.tensor([self.Lambda_p, self.Lambda_e]))
+        self.iteration = self.target = 0
+        self.diverged = False
+        self.train_seconds = 0.0
+        self.curve: list[Evaluation] = []
+        self.best: dict[str, Tensor] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.diverged or self.iteration >= self.iterations
+
+    @property
+    def best_score(self) -> float:
+        """Best validation score so far; -inf before the first, NaN once diverged."""
+        return math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
+
+    def advance(self) -> Evaluation:
+        """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
+        return advance([self])[0]
+
+    def depart(self) -> None:
+        """Make ready for the iterations up to the next look, `target`, unless they have begun."""
+        if self.iteration < self.target:
+            return
+        self.departed_at, self.target = self.iteration, next_look(self.iteration, self.iterations, self.setup.evaluations)
+        self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
+        self.model.train()
+        with self._aside():
+            self._sums.zero_()
+
+    def step(self) -> None:
+        """One iteration, without waiting for the device."""
+        with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
+        with torch.cuda.stream(self.stream) if self.stream else nullcontext():
+            if self.setup.schedule != "constant":
+                factor = (
+                    self._plateau
+                    if self.setup.schedule == "plateau"
+                    else decay(self.setup.schedule, self.iteration / self.iterations)
+                )
+                for group in self.optimiser.param_groups:
+                    group["lr"].fill_(group["initial_lr"] * factor)
+            step = partial(self._step, with_memory)
+            self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
+        self.iteration += 1
+
+    def check(self) -> None:
+        """Wait for the device and see whether the loss is still finite."""
+        if self.stream:
+            self.stream.synchronize()
+        self.diverged = not bool(torch.isfinite(self.terms).all())
+
+    def look(self) -> Evaluation:
+        """The look at the validation split that `target` is; a better one than before keeps the weights."""
+        with self._aside():
+            logged = dict(zip(("train_positive_term", "train_entropy_term"), (self._sums / (self.iteration - self.departed_at)).tolist()))
+            logged |= {f"train_{name}": float(value) for name, value in pair_statistics(self.z, self.labels).items()}
+            evaluation = self._evaluate(logged)
+            if not self.diverged and evaluation.val_score > self.best_score:
+                self.best = copy.deepcopy(self.model.state_dict())
+        self.curve.append(evaluation)
+        return evaluation
+
+    def outcome(self) -> Outcome:
+        """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
+        seen = self.iteration * self.batch_size
+        if self.diverged:  # the scores of its last weights are kept to be looked at; they select nothing
+            scores = named(self.curve[-1].scores, self._scores(self.data.test) if self.data.test else {})
+            return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
+        best = max(self.curve, key=lambda evaluation: evaluation.val_score)
+        try:
+            with self._aside():
+                self.model.load_state_dict(self.best)
+                test = self._test()
+                terms = self._terms_after_training()
+        except Diverged:  # finite on validation, and not here
+            self.diverged = True
+            return self.outcome()
+        return Outcome(
+            "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms, terms["positive_term"],
+            terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
+        )  # fmt: skip
+
+    @property
+    def _test_metric(self) -> str:
+        """The set-up's `test_metric`, by the name of the benchmark that is really there (a part of one is named so)."""
+        return self.setup.metric if self.data.benchmark is None else f"{self.data.benchmark.name}_medium_map"
+
+    def state(self) -> dict:
+        """Everything needed to go on to the same end: tensors and plain types (`torch.save`, `torch.load(weights_only=True)`)."""
+        return {
+            **self._identity(),
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "memory": self.memory and self.memory.state_dict(),
+            "generator": self.generator.get_state(),
+            "iteration": self.iteration,
+            "diverged": self.diverged,
+            "train_seconds": self.train_seconds,
+            "curve": [asdict(evaluation) for evaluation in self.curve],
+            "best": self.best,
+        }
+
+    def load_state(self, state: dict) -> None:
+        """The inverse of `state`. Raises ValueError for the state of another training, naming what differs."""
+        identity = self._identity()
+        differs = [name for name in identity if state.get(name) != identity[name]]
+        if differs:
+            raise ValueError(f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}")
+        self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
+        self._replayed = {}  # the optimiser's tensors will be others
+        with self._aside():
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
+                group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
+            if self.memory is not None:
+                self.memory.load_state_dict(state["memory"])
+        self.iteration = self.target = state["iteration"]
+        self.diverged, self.train_seconds = state["diverged"], state["train_seconds"]
+        self.curve = [Evaluation(**evaluation) for evaluation in state["curve"]]
+        self.best = copy.deepcopy(state["best"])
+
+    def _identity(self) -> dict:
+        h = {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}
+        return {"setup": asdict(self.setup), "data": self.data.name, "h": h, "seed": self.seed}
+
+    @property
+    def recordable(self) -> bool:
+        """Whether the step runs as a recorded graph: on a GPU that holds the images, and not in an unknown network unasked."""
+        if self.stream is None or not self.data.train[0].is_cuda:
+            return False
+        return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
+
+    def _recorded(self, with_memory: bool) -> Replayed:
+        if with_memory not in self._replayed:
+            pool = next((other.pool for other in self._replayed.values()), None)
+            self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
+        return self._replayed[with_memory]
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """On the process's stream, after the training's steps so far and before the next ones."""
+        if self.stream is None:
+            yield
+            return
+        shared = torch.cuda.current_stream(self.device)
+        shared.wait_stream(self.stream)
+        try:
+            yield
+        finally:
+            self.stream.wait_stream(shared)
+
+    def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """One iteration; returns the two terms [2], embeddings [b, d] and labels [b]. Neither waits nor depends on values."""
+        images, labels = self._batch()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
+            z = self.model(images)
+        positive, entropy = loss_terms(z, labels, self.setup)
+        Lambda_p, Lambda_e = self.weights.unbind()
+        loss = Lambda_p * positive + Lambda_e * entropy
+        if with_memory:
+            of_memory = remember_and_compare(self.memory, z, labels, self.setup)
+            loss = loss + Lambda_p * of_memory[0] + Lambda_e * of_memory[1]
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        terms = torch.stack((positive, entropy)).detach()
+        self._sums += terms
+        return terms, z.detach(), labels
+
+    def _batch(self) -> tuple[Tensor, Tensor]:
+        """Images [b, c, h, w] ready for the network and their labels [b]."""
+        indices, labels = self.sampler.draw(self.generator)
+        images = take(self.data.train[0], indices)
+        if self.setup.views == "simclr":
+            images = simclr_views(images, self.generator)
+        elif self.setup.views == "crop":
+            images = crop_views(images, self.generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
+        return normalise(images).contiguous(memory_format=torch.channels_last), labels
+
+    def _evaluate(self, logged: dict[str, float]) -> Evaluation:
+        """Validate; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
+        scores = self._scores(self.data.validation)
+        self.diverged = self.diverged or scores.get("spread", 0.0) < COLLAPSED
+        val_score = math.nan if self.diverged else scores[self.setup.metric]
+        return Evaluation(self.iteration * self.batch_size, self.train_seconds, val_score, scores | logged)
+
+    def _scores(self, split: tuple[Tensor, Tensor]) -> dict[str, float]:
+        """The present weights' scores on a split; none where the output is not finite."""
+        with suppress(Diverged):
+            return evaluate(self.model, self.setup, self.data.train, split)
+        return {}
+
+    def _test(self) -> dict[str, float]:
+        if self.setup.test == "split":
+            return evaluate(self.model, self.setup, self.data.train, self.data.test, whole=True)
+        self.model.eval()
+        return evaluate_benchmark(self.model, self.data.benchmark, device=self.device)
+
+    @torch.no_grad()
+    def _terms_after_training(self) -> dict[str, float]:
+        """Both terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
+        self.model.eval()
+        rows = []
+        for _ in range(TERM_BATCHES):
+            images, labels = self._batch()
+            z = self.model(images)
+            positive, entropy = loss_terms(z, labels, self.setup)
+            rows.append({"positive_term": positive, "entropy_term": entropy} | pair_statistics(z, labels))
+        return {name: float(sum(row[name] for row in rows)) / len(rows) for name in rows[0]}
+
+
+def advance(trainings: Sequence[Training]) -> list[Evaluation]:
+    """Train each up to its own next look at the validation split, side by side, and look: one evaluation each.
+
+    `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
+    takes no further step; the others do not notice.
+    """
+    started = time.perf_counter()
+    for training in trainings:
+        training.depart()
+    under_way = list(trainings)
+    while under_way:
+        stops = {training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK) for training in under_way}
+        while any(training.iteration < stops[training] for training in under_way):
+            for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
+                if training.iteration < stops[training]:
+                    training.step()
+        for training in under_way:
+            training.check()
+            if training.diverged or training.iteration == training.target:
+                training.train_seconds += time.perf_counter() - started
+        under_way = [training for training in under_way if not training.diverged and training.iteration < training.target]
+    return [training.look() for training in trainings]

@@ -1,0 +1,169 @@
+"""Several configurations trained in one process, as many at a time as the device has room for.
+
+A small training leaves most of a large GPU idle, so a process trains several side by side: each is a whole `Training`
+of its own, with its own balance, seed, best weights and end, whose recorded steps run on a stream of its own. Nothing
+is shared but the data, so each comes out as it would alone, one that diverges is not noticed by the others and costs
+nothing from then on, and batch sizes may differ. Trainings that have ended are used again for the next configurations:
+networks, buffers and recorded graphs stay where they are.
+
+(The alternative, one network of stacked weights under `torch.func.vmap`, is measured beside this in
+`tests/benchmarks/training.py`.)
+"""
+
+import logging
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from trainables.data.resident import DeviceData
+from trainables.training.faults import is_of_the_machine, is_out_of_memory
+from trainables.training.cuda_graphs import WARM_UP
+from trainables.training.outcome import Evaluation, Outcome
+from trainables.training.setups import Setup
+from trainables.training.loop import Training, advance
+
+MOST = 64  # trainings at a time: beyond it even the smallest network keeps an H200's memory system busy
+SHARE = 0.7  # of the free memory of a GPU that trainings may take; the rest is for evaluations and best weights
+
+log = logging.getLogger(__name__)
+
+
+class Pack:
+    """Trains lists of configurations, {"Lambda_p", "Lambda_e", "batch_size", "seed", ...} each.
+
+    `begin(configurations)`, then `advance()` and `finish(index)` until `done`; then the next list.
+    at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where they
+    would only take each other's time.
+    begun: called with (index, training) before a training's first step, to load what it goes on from.
+    """
+
+    def __init__(
+        self, setup: Setup, data: DeviceData, device: torch.device, *, at_once: int | None = None,
+        begun: Callable[[int, Training], None] | None = None,
+    ):  # fmt: skip
+        self.setup, self.data, self.device, self._begun = setup, data, device, begun
+        self._at_once = 1 if at_once is None and device.type != "cuda" else at_once
+        self._spare: list[Training] = []
+        self.running: dict[int, Training] = {}
+        self.begin([])
+
+    def begin(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """Leave what was being trained and start with these."""
+        self._spare += self.running.values()
+        self.configurations = list(configurations)
+        self.waiting = deque(range(len(self.configurations)))
+        self.running = {}
+        self.finished: set[int] = set()
+        self._starting = 0
+        self._caution = MOST  # as many at a time, until this list is done
+
+    @property
+    def done(self) -> bool:
+        return len(self.finished) == len(self.configurations)
+
+    @property
+    def at_once(self) -> int:
+        """How many share the device now."""
+        return max(1, min(len(self.configurations), self._at_once or 1))
+
+    def advance(self) -> dict[int, Evaluation]:
+        """Train each of those that run up to its next look; their evaluations by index. Those that are `done` want `finish`.
+
+        Where several run and something goes wrong, be it that the memory gives out, half as many go on, until the training
+        that cannot go on runs alone. Then its error is raised, and it is the `culprit`; what is wrong with the machine at once.
+        """
+        try:
+            self._fill()
+            indices = [index for index, training in self.running.items() if not training.done]
+            return dict(zip(indices, advance([self.running[index] for index in indices])))
+        except (Exception, SystemExit) as error:
+            if len(self.running) <= 1 or is_of_the_machine(error):
+                raise
+            self._retreat(error)
+            return {}
+
+    @property
+    def culprit(self) -> int:
+        """The training that raised the error of `advance`: the only one that ran, or the one that was about to."""
+        return next(iter(self.running), self._starting)
+
+    def finish(self, index: int) -> Outcome:
+        """Test a training that is done, and make room for the next."""
+        outcome = self.running[index].outcome()
+        self._spare.append(self.running.pop(index))
+        self.finished.add(index)
+        return outcome
+
+    def drop(self, index: int) -> None:
+        """Have done with a configuration, whether it was begun or not, without an outcome."""
+        self.running.pop(index, None)  # not kept to be used again: who knows what it left in there
+        if index in self.waiting:
+            self.waiting.remove(index)
+        self.finished.add(index)
+
+    def start(self, index: int) -> Training:
+        """The training of a waiting configuration, ready to go: a spare one that fits it, or a new one."""
+        self._starting, configuration = index, self.configurations[index]
+        h, seed = {name: configuration[name] for name in ("Lambda_p", "Lambda_e", "batch_size")}, configuration["seed"]
+        if ":" in self.setup.network:
+            self._spare = []  # what an unknown network keeps beside its weights is not known
+        fitting = next((training for training in self._spare if training.batch_size == h["batch_size"]), None)
+        if fitting is not None:
+            self._spare.remove(fitting)
+            training = fitting
+            training.begin(h, seed=seed)
+        else:
+            del self._spare[max(0, (self._at_once or MOST) - len(self.running) - 1) :]  # they hold memory
+            training = Training(self.setup, self.data, h, seed=seed, device=self.device)
+        if self._begun is not None:
+            self._begun(index, training)
+        self.waiting.remove(index)
+        self.running[index] = training
+        return training
+
+    def _fill(self) -> None:
+        if self._at_once is None and self.waiting:
+            self._at_once = self._measured(max(self.waiting, key=lambda index: self.configurations[index]["batch_size"]))
+        while self.waiting and len(self.running) < min(self._at_once, self._caution):
+            try:
+                self.start(self.waiting[0])
+            except (Exception, SystemExit) as error:
+                if not self.running or is_of_the_machine(error):
+                    raise
+                self._go_on_with(len(self.running), error)  # there is no room for one more, or it will fail alone
+
+    def _measured(self, index: int) -> int:
+        """How many trainings like this one the GPU has room for: it is started, warmed up and recorded to find out."""
+        torch.cuda.empty_cache()
+        before = torch.cuda.mem_get_info(self.device)[0]
+        training = self.start(index)
+        training.depart()
+        for _ in range(min(WARM_UP + 1, training.target - 1 - training.iteration)):  # at its target it is `advance` that looks
+            training.step()
+        torch.cuda.synchronize(self.device)
+        torch.cuda.empty_cache()
+        after = torch.cuda.mem_get_info(self.device)[0]
+        room = 1 + int(SHARE * after / max(1, before - after))
+        log.info("a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time", (before - after) / 1e9, after / 1e9, min(MOST, room))
+        return min(MOST, room)
+
+    def _retreat(self, error: BaseException) -> None:
+        """Half as many at a time: those that ran start over, since nobody knows in which of them it happened."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # what still runs uses the memory that is given up now
+        traceback.clear_frames(error.__traceback__)  # they hold trainings
+        self._go_on_with(len(self.running) // 2, error)
+        self.waiting.extendleft(sorted(self.running, reverse=True))
+        self.running, self._spare = {}, []
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _go_on_with(self, number: int, error: BaseException) -> None:
+        """So many at a time, for good where the memory is the reason."""
+        log.warning("%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number)
+        self._caution = number
+        if is_out_of_memory(error):
+            self._at_once = number

@@ -1,0 +1,282 @@
+"""The paper's set-up as data (`sec:exps`): one entry a dataset and task, each with a `paper` and a `small` form.
+
+`paper` is what the paper trained, `small` what makes sense on two CPU cores. Every field can be overridden by name
+(`--set FIELD=VALUE`), and the whole of it is stored with each trial.
+
+`trainables.training.paper` has the source of every number of a `paper` form: the paper, the code of those it cites, or our
+choice where both are silent (image sizes, augmentation in metric learning, the number of looks at validation).
+"""
+
+from dataclasses import MISSING, dataclass, fields, replace
+from math import isfinite
+from types import UnionType
+from typing import get_args
+
+TASKS = ("dml", "ssl")
+LOSSES = ("margin", "infonce")
+DISTANCES = ("euclidean", "cosine")
+AUGMENTATIONS = ("none", "crop", "simclr")
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine", "step", "plateau")
+PRECISIONS = ("float32", "bfloat16")
+MEMORIES = ("none", "variable", "fixed")
+TESTS = ("split", "roxford5k", "rparis6k")
+STEPS = ("graph", "eager")
+PROJECTIONS = ("relu", "leaky_relu")
+SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy",)}
+"""task -> scores that may select weights and drive the search; the first is the paper's."""
+
+ALLOWED = {
+    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES, "test": TESTS, "step": (None, *STEPS),
+    "projection": PROJECTIONS,
+}  # fmt: skip
+IMAGE_SIZES = range(8, 1025)  # px
+LARGEST_MARGIN = 2.0  # unit vectors are no further apart
+POSITIVE = ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature", "test_image_size")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that defines a training, except h = (Lambda_p, Lambda_e, batch_size) and the seed.
+
+    Raises ValueError for values that are not allowed.
+    """
+
+    dataset: str
+    task: str  # dml: labelled classes, disjoint between splits; ssl: two augmented views, evaluated by a linear probe
+    loss: str
+    network: str  # one of `models.NETWORKS`, or the user's own as module:function
+    image_size: int  # pixels
+    images_seen: int  # the paper's "steps": iterations x b, both views of an image count
+    evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
+    selected_by: str | None = None  # the validation score that is best there, one of SELECTIONS; None: the task's first
+    learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
+    k: int = 2  # items per class (views per image) in a batch
+    margin: float = 0.5  # m of eq:contrastive
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair
+    distance: str | None = None  # None: the loss's usual one, see `loss_distance`
+    q: int = 1  # exponent of eq:contrastive
+    probe_epochs: int = 100
+    weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
+    embedding: int = 0  # dimension of a linear head (dml) or of the projection's output (ssl); 0: no head, or the usual one
+    augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
+    crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
+    crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
+    projection: str = "relu"  # between the two layers of the projection head (ssl)
+    optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
+    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
+    schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
+    precision: str = "float32"  # of the forward pass in training
+    step: str | None = None  # on a GPU recorded as a CUDA graph, or call by call; None: graph, but eager in a network of one's own
+    memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
+    memory_size: int = 55_000  # embeddings kept, first in, first out
+    memory_start: int = 1000  # iterations before the memory is used
+    test: str = "split"  # the dataset's own test split, or a revisited benchmark
+    test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
+
+    def __post_init__(self):
+        for name, values in ALLOWED.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
+        for name in POSITIVE:
+            if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+        for field in fields(self):
+            if field.type is int and type(getattr(self, field.name)) is not int:
+                raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
+        if not (self.weight_decay >= 0 and isfinite(self.weight_decay)):
+            raise ValueError(f"weight_decay = {self.weight_decay!r}: must be >= 0 and finite")
+        if self.weight_decay and self.optimizer == "sgd":
+            raise ValueError(
+                f"weight_decay = {self.weight_decay!r}: 0 with optimizer = 'sgd', which is bare; adam takes one"
+            )
+        if not 0 < self.crop_scale <= 1:
+            raise ValueError(f"crop_scale = {self.crop_scale!r}: above 0, at most 1")
+        if self.metric not in SELECTIONS[self.task]:
+            raise ValueError(
+                f"selected_by = {self.selected_by!r}: one of {list(SELECTIONS[self.task])} with task {self.task!r}"
+            )
+        if self.margin > LARGEST_MARGIN:
+            raise ValueError(f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors")
+        if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
+            raise ValueError(f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[-1]}) pixels")
+        if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
+            raise ValueError(
+                f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
+                "with augmentation = 'crop'"
+            )
+        if self.k < 2:
+            raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
+        if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
+            raise ValueError(f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = {self.memory_size}: at least 0, 0 and 1")
+        if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
+            raise ValueError(f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has 'none', 'split' and an augmentation")
+
+    @property
+    def loss_distance(self) -> str:
+        """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
+        return self.distance or {"margin": "euclidean", "infonce": "cosine"}[self.loss]
+
+    @property
+    def views(self) -> str:
+        """The augmentation in effect."""
+        return self.augmentation or {"dml": "none", "ssl": "simclr"}[self.task]
+
+    @property
+    def metric(self) -> str:
+        """The validation score that selects weights and drives the search."""
+        return self.selected_by or SELECTIONS[self.task][0]
+
+    @property
+    def input_size(self) -> int:
+        """Pixels of what the network is fed."""
+        return self.crop_size or self.image_size
+
+    @property
+    def test_metric(self) -> str:
+        """The score reported for the test: the same, or `medium` mAP on a revisited benchmark."""
+        return self.metric if self.test == "split" else f"{self.test}_medium_map"
+
+
+DML = {"task": "dml", "loss": "margin"}
+SSL = {"task": "ssl", "loss": "infonce"}
+PRETRAINED = {"network": "resnet18_gem", "weights": "imagenet"}  # "fine-tuning of a pretrained model", ssec:best_hp_values
+PATACCHIOLA = {"network": "resnet32", "projection": "leaky_relu"}  # the SSL baseline that table:baselines compares with
+SMALL = {"network": "small_conv", "image_size": 28, "memory_size": 2_000, "memory_start": 50}
+PHOTOS = SMALL | {"image_size": 32}
+
+SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
+    "glyphs": {  # not in the paper: fonts as a stand-in for Omniglot that needs no download, hence from scratch
+        "dml": {
+            "paper": Setup("glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=4),
+        }
+    },
+    "omniglot": {
+        "dml": {
+            "paper": Setup("omniglot", **DML, **PRETRAINED, image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("omniglot", **DML, **SMALL, images_seen=32_000, evaluations=5),
+        }
+    },
+    "sop": {
+        "dml": {
+            "paper": Setup("sop", **DML, **PRETRAINED, image_size=224, images_seen=2_000_000, evaluations=20, augmentation="crop"),
+            "small": Setup("sop", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+        }
+    },
+    "landmarks": {
+        "dml": {
+            "paper": Setup("landmarks", **DML, **PRETRAINED, image_size=448, images_seen=1_000_000, evaluations=20, augmentation="crop", test="roxford5k"),
+            "small": Setup("landmarks", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop", test="roxford5k", test_image_size=96),
+        }
+    },
+    "tinyimagenet": {
+        "ssl": {
+            "paper": Setup("tinyimagenet", **SSL, **PATACCHIOLA, image_size=64, images_seen=36_000_000, evaluations=36),
+            "small": Setup("tinyimagenet", **SSL, **PHOTOS, images_seen=32_000, evaluations=4, probe_epochs=30),
+        }
+    },
+    "folder": {  # the user's own images, one sub-folder a class
+        "dml": {
+            "paper": Setup("folder", **DML, **PRETRAINED, image_size=224, images_seen=1_000_000, evaluations=20, augmentation="crop"),
+            "small": Setup("folder", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+        },
+        "ssl": {
+            "paper": Setup("folder", **SSL, **PATACCHIOLA, image_size=64, images_seen=36_000_000, evaluations=36),
+            "small": Setup("folder", **SSL, **PHOTOS, images_seen=32_000, evaluations=4, probe_epochs=30),
+        },
+    },
+}
+
+XBM_ALIKE = {
+    "embedding": 128, "k": 4, "distance": "cosine", "optimizer": "adam", "weight_decay": 5e-4,
+    "selected_by": "recall_at_1", "memory": "fixed",
+}  # fmt: skip
+XBM = {
+    "paper": XBM_ALIKE | {
+        "network": "resnet50_xbm", "image_size": 256, "crop_size": 224, "augmentation": "crop", "crop_scale": 0.2,
+        "learning_rate": 1e-4, "images_seen": 70_000 * 64, "evaluations": 70, "memory_size": 55_000,
+        "memory_start": 1000,
+    },
+    "small": XBM_ALIKE | {"learning_rate": 1e-3, "evaluations": 20},
+}  # fmt: skip
+"""What the experiment of `table:xbm` changes in a metric learning set-up; its batch size is 64.
+
+Its searches set `memory` and `schedule`. All are of one optimizer, the XBM authors': S1 and S2 have one cell without
+memory there, so that they differ in the balance alone; which one S3 had is not said.
+"""
+
+XBM_SCHEDULES = ("constant", "plateau")
+"""Without and with learning rate decay, the two numbers of a cell of `table:xbm`."""
+
+PUBLISHED_BEST = {
+    ("omniglot", "margin"): (8e-3, 2.0),
+    ("sop", "margin"): (1e-2, 4.0),
+    ("landmarks", "margin"): (4e-3, 5e-1),
+    ("tinyimagenet", "margin"): (1.0, 8.0),
+    ("tinyimagenet", "infonce"): (1.0, 2.0),
+}
+"""(dataset, loss) -> (Lambda_p, Lambda_e) at b = 64, `ssec:best_hp_values`."""
+
+SEARCH_RANGE = (1e-6, 17.0)
+"""Lambda_p and Lambda_e, "HPO ranges" in `sec:exps`."""
+
+XBM_RANGE = (1e-2, 1.7e5)
+"""The same box for weights that Adam's learning rate of 1e-4 is no part of; the XBM authors' (3, 60) lies inside."""
+
+BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+
+
+def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
+    """The table's entry, with another loss where given (`ssec:switching`); task None: the dataset's first.
+
+    Raises ValueError naming what exists.
+    """
+    if dataset not in SETUPS:
+        raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
+    tasks = SETUPS[dataset]
+    task = next(iter(tasks)) if task is None else task
+    if task not in tasks:
+        raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
+    if form not in tasks[task]:
+        raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
+    setup = tasks[task][form]
+    return replace(setup, loss=loss) if loss is not None else setup
+
+
+def published_best(setup: Setup) -> dict[str, float]:
+    """The paper's best {"Lambda_p", "Lambda_e"} for the dataset and loss. Raises ValueError naming those it has."""
+    if (setup.dataset, setup.loss) not in PUBLISHED_BEST:
+        known = ", ".join(f"{dataset} with {loss}" for dataset, loss in PUBLISHED_BEST)
+        raise ValueError(f"the paper has no best balance for {setup.dataset} with {setup.loss}; it has for {known}")
+    return dict(zip(("Lambda_p", "Lambda_e"), PUBLISHED_BEST[setup.dataset, setup.loss]))
+
+
+def override(setup: Setup, assignments: list[str]) -> Setup:
+    """`setup` with FIELD=VALUE assignments applied, values read as the field's type. Raises ValueError naming the fields."""
+    kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task")}
+    changes = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or name not in kinds:
+            raise ValueError(f"--set {assignment!r}: FIELD=VALUE with one of {sorted(kinds)}")
+        kind = get_args(kinds[name])[0] if isinstance(kinds[name], UnionType) else kinds[name]
+        try:
+            changes[name] = kind(text)
+        except ValueError:
+            raise ValueError(f"--set {assignment!r}: {name} takes a value of type {kind.__name__}") from None
+    return replace(setup, **changes)
+
+
+def completed(stored: dict) -> dict:
+    """A stored set-up's fields as this release has them: those it lacks have the value that such trainings had.
+
+    A precision of None, float32 on a CPU and bfloat16 on a GPU at the time, is left.
+    """
+    return {field.name: field.default for field in fields(Setup) if field.default is not MISSING} | stored
+
+
+def xbm_balance(batch_size: int, k: int) -> dict[str, float]:
+    """The XBM authors' {"Lambda_p", "Lambda_e"} under Adam: sums over an anchor's k-1 positive, b-k negative pairs."""
+    return {"Lambda_p": float(k - 1), "Lambda_e": float(batch_size - k)}

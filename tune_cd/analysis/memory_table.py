@@ -1,0 +1,166 @@
+"""`table:xbm` from results tables: what cross-batch memory is worth at each balance, with and without rate decay.
+
+A cell's two numbers are trainings of one setting: the one that was chosen without decay, and the same again with it.
+Beside them stands when each was at its best, in iterations: the paper needs 1.5 to 2 times as many at a fixed balance.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from math import isclose, isfinite, nan
+
+import pandas as pd
+
+from tune_cd.analysis import best_trial, comparable, means_over_seeds
+from tune_cd.analysis.scores import Part, maps_of
+from tune_cd.results.schema import DECAY
+
+MEMORY_MODES = {
+    "without memory, default balance": ("without",),
+    "without memory, tuned balance": ("without", "without-tuned"),
+    "with memory, S1: variable": ("S1",),
+    "with memory, S1: variable, tuned": ("S1", "S1-tuned"),
+    "with memory, S2: fixed, default": ("S2",),
+    "with memory, S3: fixed, tuned": ("S2", "S3"),
+}
+"""What is compared, and the searches among whose trials each one's best is; a tuned balance may be the default one."""
+
+MEMORY_TABLE = {
+    "(S1) Original": ("without memory, default balance", "with memory, S1: variable"),
+    "(S1) tuned": ("without memory, tuned balance", "with memory, S1: variable, tuned"),
+    "(S2) Fixed to initial default balance": ("without memory, default balance", "with memory, S2: fixed, default"),
+    "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
+}
+"""The rows of `table:xbm`, without and with memory; S1 tuned is in the text of `sec:xbm` alone, without its numbers."""
+
+MEMORY_FIELDS = ("memory", "schedule")
+"""In which the set-ups of one experiment differ."""
+
+PRINTED = {
+    "Original (XBM authors)": ("0.64 / -", "0.77 / -"),
+    "(S1) Original": ("0.68 / 0.69", "0.77 / 0.80"),
+    "(S2) Fixed to initial default balance": ("0.68 / 0.69", "0.71 / 0.72"),
+    "(S3) Fixed and tuned": ("0.73 / 0.75", "0.77 / 0.79"),
+}
+"""`table:xbm` as printed, of Stanford Online Products."""
+PRINTED_DATASET = "sop"
+
+SUFFIX = ", decay"
+COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations", "trained"]
+NUMBERS = ("without XBM", "with XBM")
+TIMES = ("iterations without", "iterations with", "with, of S1's")
+S1 = "with memory, S1: variable"
+
+
+def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
+    """The best of each balance mode of the experiment of `sec:xbm`, by validation, means over seeds.
+
+    Indexed by MEMORY_MODES, and by the same with SUFFIX where there are trainings with learning rate decay. Columns
+    Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, iterations until the best score on
+    validation, and iterations trained; NaN where no trial has completed or the number was not measured.
+    Raises ValueError for trials of several datasets or set-ups, which `memory` tells apart.
+    """
+    parts = list(_experiments(trials))
+    if len(parts) > 1:
+        raise ValueError(f"trials of more than one experiment: {[part.words for part in parts]}; select one")
+    own = parts[0].trials if parts else trials.iloc[:0]
+    decayed = own["config"].map(_decays).astype(bool)
+    names = own["search"].str.removesuffix(DECAY)
+    rows = {label: _best(own[~decayed & names.isin(searches)]) for label, searches in MEMORY_MODES.items()}
+    if decayed.any():
+        for label, searches in MEMORY_MODES.items():
+            rows[f"{label}{SUFFIX}"] = _best(_of_choice(own[decayed & names.isin(searches)], rows[label]))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).astype(float)
+
+
+def memory(trials: pd.DataFrame) -> pd.DataFrame:
+    """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
+
+    Then iterations until the best score on validation, "≥" where that was the last look, and those with memory as
+    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; Stanford Online
+    Products have the printed numbers beside them.
+    trials: those of the experiment's searches count, with any schedule (decay: every one but "constant").
+    """
+    parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
+    blocks = []
+    for words, rows in parts:
+        block = _block(memory_modes(rows))
+        if set(rows["dataset"]) == {PRINTED_DATASET}:
+            block = block.reindex([*PRINTED, *block.index.difference(PRINTED, sort=False)])
+            for place, column in enumerate(NUMBERS):
+                block[f"printed: {column}"] = pd.Series({name: cells[place] for name, cells in PRINTED.items()})
+        if len(parts) > 1:
+            block.insert(0, "experiment", words)
+        blocks.append(block)
+    return pd.concat(blocks).fillna("-").rename_axis("Balance")
+
+
+def _block(modes: pd.DataFrame) -> pd.DataFrame:
+    """One experiment's rows of the table."""
+    found = {label: dict(row) for label, row in modes.iterrows()}
+    none = dict.fromkeys(COLUMNS, nan)
+
+    def pair(label: str, cell: Callable[[dict, dict], str]) -> str:
+        """A cell's two numbers; they are seen beside those of S1 with the same schedule."""
+        ends = ("", SUFFIX)
+        return " / ".join(cell(found.get(f"{label}{end}", none), found.get(f"{S1}{end}", none)) for end in ends)
+
+    rows = {}
+    for name, (without, with_memory) in MEMORY_TABLE.items():
+        recalls, times = ([pair(label, cell) for label in (without, with_memory)] for cell in (_recall, _iterations))
+        rows[name] = [*recalls, *times, pair(with_memory, _ratio)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*NUMBERS, *TIMES])
+
+
+def _recall(mode: dict, first: dict) -> str:
+    return f"{mode['recall_at_1']:.2f}" if isfinite(mode["recall_at_1"]) else "-"
+
+
+def _iterations(mode: dict, first: dict) -> str:
+    if not isfinite(mode["iterations"]):
+        return "-"
+    at_the_end = mode["iterations"] >= mode["trained"]
+    return f"{'≥' if at_the_end else ''}{mode['iterations']:,.0f}"
+
+
+def _ratio(mode: dict, first: dict) -> str:
+    ratio = mode["iterations"] / first["iterations"] if first["iterations"] else nan
+    return f"{ratio:.1f}" if isfinite(ratio) else "-"
+
+
+def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
+    """The trials of the experiment's searches, those of each dataset and set-up by themselves."""
+    searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
+    return comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS)
+
+
+def _decays(config: str) -> bool:
+    return json.loads(config).get("schedule", "constant") != "constant"
+
+
+def _of_choice(decayed: pd.DataFrame, chosen: dict) -> pd.DataFrame:
+    """Of rows that repeat a choice those of the chosen setting; others, of searches of their own, are all kept."""
+    repeats = decayed["search"].str.endswith(DECAY)
+    pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
+    same = [bool(chosen) and isclose(p, chosen["Lambda_p"]) and isclose(e, chosen["Lambda_e"]) for p, e in pairs]
+    return decayed[~repeats | pd.Series(same, index=decayed.index, dtype=bool)]
+
+
+def _best(trials: pd.DataFrame) -> dict:
+    """The best setting's numbers, COLUMNS without those that are not known."""
+    best = best_trial(means_over_seeds(trials.assign(scores=_with_iterations(trials))))
+    if best is None:
+        return {}
+    measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations", "trained": "trained"}
+    return {name: best[name] for name in COLUMNS[:4]} | {
+        name: best["scores"].get(its, nan) for name, its in measured.items()
+    }
+
+
+def _with_iterations(trials: pd.DataFrame) -> list[dict]:
+    """Each trial's scores, and among them its iterations until the best and in all: to be averaged over seeds alike."""
+    counts = [trials[field].astype(float) / trials["batch_size"].astype(float) for field in ("best_at", "images_seen")]
+    added = [{"iterations": best, "trained": trained} for best, trained in zip(*counts)]
+    return [
+        scores | {name: value for name, value in more.items() if isfinite(value)}
+        for scores, more in zip(maps_of(trials, "scores"), added)
+    ]

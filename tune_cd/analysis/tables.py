@@ -1,0 +1,260 @@
+"""The paper's tables from results tables: DataFrames of what stands in the cells, and those as Markdown or LaTeX.
+
+    print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
+    print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
+    print(markdown(base_numbers(trials)))                     table:baselines
+    print(markdown(memory(trials)))                           table:xbm
+"""
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from tune_cd.analysis import best_trial, comparable, means_over_seeds
+from tune_cd.analysis.comparison import BUDGETS
+from tune_cd.analysis.curves import means_over_settings
+from tune_cd.analysis.scores import PROBLEM
+from tune_cd.analysis.memory_table import MEMORY_FIELDS, MEMORY_MODES, memory, memory_modes  # noqa: F401, a part of this module's names
+
+ALIKE = 0.01
+"""Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
+settings", says `ssec:best_hp_values`."""
+
+BASE_NUMBERS = [
+    ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
+    ("sop", "Musgrave et al. 2020", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
+    ("sop", "Venkataramanan et al. 2021", "margin", {"P@1": 0.75}),
+    ("sop", "the paper", "margin", {"P@1": 0.73, "MAP@R": 0.44}),
+    ("landmarks", "Revaud et al. 2019, GeM", "margin", {"mAP": 0.65}),
+    ("landmarks", "Radenović et al. 2018, R-GeM", "margin", {"mAP": 0.65}),
+    ("landmarks", "the paper", "margin", {"mAP": 0.66}),
+    ("tinyimagenet", "Patacchiola and Storkey 2020, SimCLR", "infonce", {"accuracy": 0.26}),
+    ("tinyimagenet", "the paper", "infonce", {"accuracy": 0.30}),
+]
+"""`table:baselines` as printed: dataset, source, loss, scores on the test split. What it calls SOP's R-mAP is MAP@R."""
+
+BASE_SCORES = {"P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r", "mAP": "test_roxford5k_medium_map", "accuracy": "test_probe_accuracy"}
+"""Column of the table -> its name among a trial's scores."""
+
+
+# Search methods -----------------------------------------------------------------------------------------------
+
+CELLS = {
+    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-" for k in BUDGETS},
+    "searches": lambda row: f"{row.trajectories}",
+    "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
+    "t-95": lambda row: _time(row.t95, 1),
+    "stuck": lambda row: f"{row.stuck:.1%}",
+    "GPU time": lambda row: _time(row.gpu95, 0),
+    **{f"ΔAUC@{k}": lambda row, k=k: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") for k in BUDGETS},
+    **{f"p@{k}": lambda row, k=k: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-" for k in BUDGETS},
+}
+"""Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of searches of fewer trials."""
+
+
+def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape") -> pd.DataFrame:
+    """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`; across="method": landscapes down,
+    (column, method) across. Columns: names in CELLS; raises ValueError for any other."""
+    unknown = [column for column in columns if column not in CELLS]
+    if unknown:
+        raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
+    if table.empty:
+        return pd.DataFrame(index=pd.Index([], name="method" if across == "landscape" else "landscape"), columns=pd.MultiIndex.from_arrays([[], []]))
+    found = {(row.landscape, row.method): row for _, row in table.iterrows()}
+    landscapes, methods = list(table["landscape"].unique()), list(table["method"].unique())
+
+    def cell(landscape: str, method: str, column: str) -> str:
+        return CELLS[column](found[landscape, method]) if (landscape, method) in found else ""
+
+    if across == "landscape":
+        heads = [(landscape, column) for landscape in landscapes for column in columns]
+        rows = [[cell(landscape, method, column) for landscape, column in heads] for method in methods]
+        return pd.DataFrame(rows, index=pd.Index(methods, name="method"), columns=pd.MultiIndex.from_tuples(heads))
+    heads = [(column, method) for column in columns for method in methods]
+    rows = [[cell(landscape, method, column) for column, method in heads] for landscape in landscapes]
+    return pd.DataFrame(rows, index=pd.Index(landscapes, name="landscape"), columns=pd.MultiIndex.from_tuples(heads))
+
+
+# Trainings ----------------------------------------------------------------------------------------------------
+
+
+def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Sequence[str] = ()) -> pd.DataFrame:
+    """The best balance of every problem and set-up, as in `ssec:best_hp_values` (there with batch_size 64; None: of
+    all).
+
+    Chosen by the validation score, means over the seeds of a setting. each: columns whose values have rows of their own
+    too, such as "study". set_up: what tells a row's set-up from the table's others, a column where there are several.
+    seeds: trainings of the best setting; test_ci: half the 95 % interval of its mean over them (Student's t), NaN below
+    two. alike: how many settings have a score within ALIKE of the best, itself included; alike_Lambda_p,
+    alike_Lambda_e: the range of their weights. Parts without a completed trial have no row.
+    """
+    rows = []
+    for part in comparable(trials):
+        for key, group in part.trials.groupby(list(each), dropna=False) if each else [((), part.trials)]:
+            found = _best_of(group[group["batch_size"] == batch_size] if batch_size is not None else group)
+            if found is not None:
+                rows.append(dict(zip(each, key)) | part.problem | {"set_up": part.set_up} | found)
+    table = pd.DataFrame(rows, columns=[*each, *PROBLEM, "set_up", *BEST])
+    return table if table["set_up"].any() else table.drop(columns="set_up")
+
+
+BEST = [
+    "Lambda_p",
+    "Lambda_e",
+    "batch_size",
+    "val_score",
+    "test_score",
+    "seeds",
+    "test_ci",
+    "alike",
+    "alike_Lambda_p",
+    "alike_Lambda_e",
+]
+
+
+def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
+    """The fields BEST of one part's trials; None where none with both weights has completed."""
+    means = means_over_settings(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
+    best = best_trial(means)
+    if best is None:
+        return None
+    alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
+    interval = (
+        student.ppf(0.975, best["seeds"] - 1) * best["test_std"] / np.sqrt(best["seeds"])
+        if best["seeds"] > 1
+        else np.nan
+    )
+    found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
+    return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
+
+
+def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
+    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this
+    table's own.
+
+    One row a source; columns dataset, source, loss, set_up where the table has several of one problem, and BASE_SCORES,
+    NaN where not given. The published rows are those of the table's datasets, whole or a subset, which keeps its own
+    name (`name-<classes>`). The table's rows are its best balance of each problem and set-up by validation, means over
+    seeds, where that has one of BASE_SCORES.
+    """
+    rows = []
+    for part in comparable(trials):
+        best = best_trial(means_over_settings(part.trials))
+        scores = (
+            {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
+        )
+        if any(isfinite(score) for score in scores.values()):
+            rows.append(
+                {name: part.problem[name] for name in ("dataset", "loss")}
+                | {"source": "this table", "set_up": part.set_up}
+                | scores
+            )
+    datasets = {published_name(row["dataset"]) for row in rows}
+    published = [
+        {"dataset": dataset, "source": source, "loss": loss, "set_up": ""} | scores
+        for dataset, source, loss, scores in BASE_NUMBERS
+        if dataset in datasets
+    ]
+    table = pd.DataFrame(
+        [*published, *rows], columns=["dataset", "source", "loss", "set_up", *BASE_SCORES]
+    ).sort_values("dataset", kind="stable", ignore_index=True)
+    return table if table["set_up"].any() else table.drop(columns="set_up")
+
+
+def published_name(dataset: str | None) -> str:
+    """The name of the whole dataset of which this may be a subset, `name-<classes>`."""
+    return re.sub(r"-\d+$", "", str(dataset))
+
+
+# As text ------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: pd.DataFrame, per_table: int = 4) -> str:
+    """A table as Markdown; columns of two levels are split into tables of at most `per_table` of the upper level's groups."""
+    if table.columns.nlevels == 1:
+        return _aligned(_text(table))
+    groups = list(dict.fromkeys(table.columns.get_level_values(0)))
+    parts = [table[groups[first : first + per_table]] for first in range(0, len(groups), per_table)]
+    return "\n\n".join(_aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts)
+
+
+def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
+    """A table as LaTeX (booktabs); groups of columns get a row of their own."""
+    single = table.columns.nlevels == 1
+    head, *body = _text(table if single else table.set_axis([name[-1] for name in table.columns], axis=1))
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'c' * (len(head) - 1)}@{{}}}}", r"\toprule"]
+    if len(head) > 1 and not single:
+        names = list(table.columns.get_level_values(0))
+        groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
+        lines.append(" & ".join(["", *groups]) + r" \\")
+    lines += [" & ".join(map(_escaped, head)) + r" \\", r"\midrule", *(" & ".join(map(_escaped, row)) + r" \\" for row in body), r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
+    return "\n".join([*lines, r"\end{table}"])
+
+
+LATEX = {
+    "Λp": r"$\Lambda_p$",
+    "Λe": r"$\Lambda_e$",
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "Λ": r"$\Lambda$",
+    "Δ": r"$\Delta$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+}
+LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+MINUS = r"(?<![\w.])-(?=\d)"
+"""A sign, where a hyphen has something before it."""
+
+
+def _escaped(text: str) -> str:
+    special = "|".join([*map(re.escape, LATEX), MINUS])
+    return re.sub(special, lambda found: LATEX.get(found[0], "$-$"), text)
+
+
+def _text(table: pd.DataFrame) -> list[list[str]]:
+    """Head and rows as text; an index with a name is the first column."""
+    named = table.reset_index() if table.index.name or pd.api.types.is_string_dtype(table.index) else table
+    return [["" if name == "index" else str(name) for name in named.columns], *([cell_text(value) for value in row] for row in named.itertuples(index=False))]
+
+
+def cell_text(value: Any) -> str:
+    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
+    nothing."""
+    if isinstance(value, tuple):
+        return " to ".join(dict.fromkeys(map(cell_text, value)))
+    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    rows = [[cell.replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    rule = ["-" * width for width in widths]
+    lines = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in (rows[0], rule, *rows[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _mean(value: float, half: float, sign: str = "") -> str:
+    if not isfinite(value):
+        return "-"
+    return f"{value:{sign}.3f} ±{half:.3f}" if isfinite(half) else f"{value:{sign}.3f}"
+
+
+def _time(value: float, digits: int) -> str:
+    return "-" if np.isnan(value) else f"{value:.{digits}f}" if isfinite(value) else "never"
+
+
+def _counts(n: float, low: float, high: float, trials: int) -> str:
+    n, *interval = (
+        f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count)
+    )
+    return f"{n} ({' to '.join(interval)})" if interval else n

@@ -1,0 +1,1 @@
+"""Landscapes M(h) from a formula or a measured table, to replay searches on."""

@@ -1,0 +1,176 @@
+"""Landscapes by formula: models, not measurements, for comparing searches where nothing was measured.
+
+The first four are Gaussian ridges over the paper's range, 1e-6 to 17. What was fitted, and to what:
+
+    peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, only
+    centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
+    ASPECT, angle       not fitted: random search hardly feels them. A choice; `replay.fits` varies both
+    floor               0, a choice
+
+The ridges lie along A_O's directions because that was chosen. Other aspects and angles have the same Random rows and
+predict other rows of CD, TPE and CMA-ES; `replay.fits` says in which range. The best scores that the paper prints for
+three of the datasets were not used: they are 0.85, 0.66 and 0.30 where the fit has 0.865, 0.660 and 0.276.
+
+The other landscapes are variations of the first that are harder to search.
+"""
+
+from dataclasses import dataclass, replace
+from math import log2
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from tune_cd.landscapes.landscape import Landscape
+from tune_cd.search.space import Space
+
+RANGE = (1e-6, 17.0)  # sec:exps, "HPO ranges"
+BATCH_SIZES = [16, 32, 64, 128, 256, 512]
+
+ASPECT = 2.0
+"""s_joint / s_balance of the four, a choice: the middle of 1 to 4 on a log scale. The Random rows do not tell (their
+AUCs are met to 0.005 with any of them), and the paper only says that the ridge is long along the joint direction
+(`ssec:intuition`). On round ridges, which have no direction, A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and
+0.006 ±0.003 behind on tinyimagenet: the box cuts off the lines of both elsewhere."""
+
+SHELF_WIDTH = 5.0
+"""Octaves of Lambda_p over which a shelf falls to 1/e: about what the floors of the measured margin grids do."""
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """floor + (peak - floor)·exp(-(balance/s_balance)² - (joint/s_joint)²), in octaves from the centre.
+
+    balance = log2(Lambda_e/Lambda_p)/√2 and joint = log2(Lambda_e·Lambda_p)/√2, both 0 at `centre` (octaves).
+    angle: turns the ridge, in degrees. bend: balance of the crest per squared octave of joint. cliff: octaves of
+    joint beyond which training diverges. s_batch: octaves over which the batch size matters, for a third axis.
+    shelf: how much the floor rises where Lambda_p is the optimum's, whatever Lambda_e is, as a share of peak - floor.
+    """
+
+    centre: tuple[float, ...]
+    peak: float
+    s_balance: float
+    s_joint: float
+    floor: float = 0.0
+    angle: float = 0.0
+    bend: float = 0.0
+    cliff: float | None = None
+    s_batch: float | None = None
+    shelf: float = 0.0
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Scores [...] at coordinates x [..., n_axes] in octaves; NaN beyond the cliff."""
+        positive, entropy, *batch = np.moveaxis(np.asarray(x, float) - self.centre, -1, 0)
+        balance, joint = (entropy - positive) / np.sqrt(2), (entropy + positive) / np.sqrt(2)
+        cos, sin = np.cos(np.radians(self.angle)), np.sin(np.radians(self.angle))
+        across, along = cos * balance - sin * joint, sin * balance + cos * joint
+        across = across - self.bend * along**2
+        exponent = (across / self.s_balance) ** 2 + (along / self.s_joint) ** 2
+        if self.s_batch is not None:
+            exponent = exponent + (batch[0] / self.s_batch) ** 2
+        share = np.exp(-exponent)
+        if self.shelf:
+            share = share + (1 - share) * self.shelf * np.exp(-((positive / SHELF_WIDTH) ** 2))
+        score = self.floor + (self.peak - self.floor) * share
+        return score if self.cliff is None else np.where(joint > self.cliff, np.nan, score)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What the paper prints of a dataset: the best configuration, and the Random row of `tab:hp_res`.
+
+    n95: None where the table says > 50. best: the best score, None where it is not printed in the table's metric; for
+    comparison, no fit uses it.
+    """
+
+    Lambda_p: float
+    Lambda_e: float
+    auc10: float
+    auc20: float
+    n95: int | None
+    best: float | None
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        return log2(self.Lambda_p), log2(self.Lambda_e)
+
+
+PRINTED = {
+    "omniglot": Printed(8e-3, 2.0, 0.58, 0.67, 41, best=0.85),  # best: ssec:intuition
+    "sop": Printed(1e-2, 4.0, 0.57, 0.63, 26, best=None),  # its 0.44 in table:baselines is another metric
+    "landmarks": Printed(4e-3, 0.5, 0.54, 0.58, 18, best=0.66),  # best: table:baselines
+    "tinyimagenet": Printed(1.0, 2.0, 0.13, 0.17, None, best=0.30),  # best: fig:hp_tinyimagenet_infonce
+}
+
+FITTED = {  # (peak, s_balance in octaves), from `fit`
+    "omniglot": (0.865, 7.09),
+    "sop": (0.753, 9.53),
+    "landmarks": (0.66, 10.11),
+    "tinyimagenet": (0.276, 4.67),
+}
+"""Means of 80 searches, printed to two digits, leave some of it open: rows simulated on these ridges, fitted again,
+have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
+
+
+def fit(printed: Printed, aspect: float = ASPECT, angle: float = 0.0, cells: int = 100) -> tuple[float, float]:
+    """(peak, s_balance in octaves) of the ridge on which random search does what the Random row says, by least squares.
+
+    Residuals: AUC@10, AUC@20, and how far the expected best-so-far at trial n-95 is from 95 % of the peak, the last at
+    half weight as a printed n is the coarser number; without n-95 the two AUCs are met exactly. cells: as in
+    `random_curve`.
+    """
+
+    def residuals(x: np.ndarray) -> list[float]:
+        s_balance, peak = np.exp(x[0]), x[1]
+        ridge = Ridge(printed.centre, 1.0, s_balance, aspect * s_balance, angle=angle)
+        curve = random_curve(ridge, max(20, printed.n95 or 0), cells)
+        errors = [peak * curve[:10].mean() - printed.auc10, peak * curve[:20].mean() - printed.auc20]
+        return errors + ([] if printed.n95 is None else [0.5 * (curve[printed.n95 - 1] - 0.95)])
+
+    log_width, peak = least_squares(residuals, [2.0, 1.1 * printed.auc20]).x
+    return float(peak), float(np.exp(log_width))
+
+
+def random_curve(surface: Ridge, trials: int, cells: int = 100) -> np.ndarray:
+    """Expected best-so-far [trials] of random search in the box of RANGE, by quadrature on cells² midpoints.
+
+    The best of n draws is the i-th smallest of N equally likely values with probability (i/N)^n - ((i-1)/N)^n.
+    """
+    low, high = map(log2, RANGE)
+    midpoints = low + (np.arange(cells) + 0.5) / cells * (high - low)
+    values = np.sort(surface(np.stack(np.meshgrid(midpoints, midpoints), axis=-1)).ravel())
+    share = np.arange(values.size + 1) / values.size
+    return np.array([values @ np.diff(share**n) for n in range(1, trials + 1)])
+
+
+def _sizes(name: str) -> tuple[float, float, float]:
+    """(peak, s_balance, s_joint) of a fitted ridge."""
+    peak, s_balance = FITTED[name]
+    return peak, s_balance, ASPECT * s_balance
+
+
+def landscape_of(name: str, ridge: Ridge) -> Landscape:
+    """The ridge as a landscape over the paper's range, with a batch size where it matters."""
+    axes = {"Lambda_p": RANGE, "Lambda_e": RANGE} | ({} if ridge.s_batch is None else {"batch_size": BATCH_SIZES})
+    space = Space(**axes)
+    return Landscape(name, space, ridge, space.from_log(ridge.centre), ridge.floor, ridge.peak)
+
+
+_OMNIGLOT = Ridge(PRINTED["omniglot"].centre, *_sizes("omniglot"))
+
+LANDSCAPES: dict[str, Landscape] = {
+    name: landscape_of(name, ridge)
+    for name, ridge in {
+        **{name: Ridge(printed.centre, *_sizes(name)) for name, printed in PRINTED.items()},
+        "rotated": replace(_OMNIGLOT, angle=20.0),
+        "narrow": replace(_OMNIGLOT, s_balance=2.5, s_joint=7.5, floor=0.25),
+        "curved": replace(_OMNIGLOT, s_balance=4.0, bend=0.04),
+        "cliff": replace(_OMNIGLOT, cliff=2.0),
+        "batch": replace(_OMNIGLOT, centre=(*_OMNIGLOT.centre, 6.0), s_batch=10.0),
+    }.items()
+}
+"""All of them, without noise; `dataclasses.replace(LANDSCAPES[name], noise=0.02)` adds some.
+
+narrow: on a flat floor that covers five sixths of the box. curved: the crest leaves the line it starts on by its own
+width within 10 octaves. cliff: two octaves of joint beyond the optimum training diverges. batch: 16 to 512, of which
+64 is best; 512 loses 9 %, a weak effect as in `fig:hp_omniglot`.
+"""

@@ -1,0 +1,181 @@
+"""Landscapes: M(h), measured or a formula, standing in for trainings, so that searches can be compared in seconds.
+
+    landscape = from_table(results.read("results", "grid"), "omniglot")
+    landscape.measure({"Lambda_p": 0.01, "Lambda_e": 2.0}, seed=0).value
+
+A measured grid is interpolated multilinearly in log coordinates, as in `sec:exps`. What it cannot know it refuses:
+holes and extrapolation are errors. Noise, durations and failures are drawn for every configuration and seed on their
+own, so what a trial yields depends neither on the order of asking nor on what else was asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import RegularGridInterpolator
+
+from tune_cd import results
+from tune_cd.search.space import KEY_DIGITS, Space
+
+SHIPPED = Path(__file__).parent
+"""Measured grids that come with the package, `<name>.parquet` with the results table's columns; each says how it was made."""
+
+Surface = Callable[[np.ndarray], np.ndarray]
+"""Coordinates x [..., n_axes] in octaves -> scores [...], larger is better, NaN where training diverges."""
+
+DURATIONS: dict[str, Callable[[np.random.Generator], float]] = {
+    "equal": lambda rng: 1.0,
+    "lognormal": lambda rng: float(np.exp(0.5 * rng.standard_normal())),  # median 1; one in 20 takes over 2.3
+    "fourfold": lambda rng: float(4.0 ** rng.uniform(-0.5, 0.5)),  # between 0.5 and 2
+}
+"""How long trials take, in units of a typical one."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one trial yields. value: what the search is told; test: what is reported (both None unless completed)."""
+
+    status: str  # completed | diverged | failed, as in the results table
+    value: float | None
+    test: float | None
+    duration: float
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """A score M(h) over a space. Raises ValueError for settings out of range.
+
+    validation: the surface that searches see; test: the one that is reported (None: the same).
+    optimum: where validation is largest; low, high: the range of its values.
+    noise: standard deviation of what is added to validation values, as a share of the range.
+    durations: a name in DURATIONS. failures: the probability that a trial fails for no reason.
+    """
+
+    name: str
+    space: Space
+    validation: Surface
+    optimum: dict
+    low: float
+    high: float
+    test: Surface | None = None
+    noise: float = 0.0
+    durations: str = "equal"
+    failures: float = 0.0
+
+    def __post_init__(self):
+        if not (isfinite(self.noise) and self.noise >= 0):
+            raise ValueError(f"noise {self.noise!r}: a finite share of the range, >= 0, is required")
+        if not 0 <= self.failures < 1:
+            raise ValueError(f"failures {self.failures!r}: a probability in [0, 1) is required")
+        if self.durations not in DURATIONS:
+            raise ValueError(f"durations {self.durations!r}: one of {sorted(DURATIONS)}")
+
+    def score(self, h: dict) -> float:
+        """The reported score of a configuration, without noise; NaN where it diverges. ValueError outside the space."""
+        return float((self.test or self.validation)(self.space.to_log(h)))
+
+    def measure(self, h: dict, seed: int) -> Measurement:
+        """One trial of `h`; the same h and seed always yield the same. Raises ValueError for h outside the space."""
+        x = self.space.to_log(h)
+        rng = np.random.default_rng((seed, _digest(self.space.key(h))))
+        deviation, luck, duration = rng.standard_normal(), rng.uniform(), DURATIONS[self.durations](rng)
+        value = float(self.validation(x))
+        if luck < self.failures:
+            return Measurement("failed", None, None, duration)
+        if not isfinite(value):
+            return Measurement("diverged", None, None, duration)
+        test = value if self.test is None else float(self.test(x))
+        return Measurement("completed", value + self.noise * (self.high - self.low) * deviation, test, duration)
+
+
+class Table:
+    """A surface through measured values, multilinear between them.
+
+    ticks: the grid's coordinates along each axis, in octaves, ascending; values [len(ticks[0]), ...]: NaN: diverged.
+    Between diverged and other cells the nearer ones decide: a point diverges where diverged cells hold more than
+    half of its weight; elsewhere it is the weighted mean of the others.
+    """
+
+    def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
+        measured = np.isfinite(values)
+        channels = np.stack([np.where(measured, values, 0.0), measured], axis=-1)
+        self._low, self._high = (np.array([tick[end] for tick in ticks]) for end in (0, -1))
+        self._interpolate = RegularGridInterpolator(ticks, channels)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
+            raise ValueError(f"log2 coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known")
+        total, weight = np.moveaxis(self._interpolate(np.clip(x, self._low, self._high)), -1, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1])
+
+
+def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = None) -> Landscape:
+    """The landscape measured by a full grid of trials: rows of the results table, of one task and metric.
+
+    axes: the columns (or names in `params`) that span it; None: those of Lambda_p, Lambda_e and batch_size that vary.
+    Replicates are averaged; test scores are reported where every completed row has one. Batch sizes are searched as
+    allowed values, all else as real axes. Raises ValueError for no or mixed rows, and for holes: cells of the
+    factorial where no trial completed or diverged.
+    """
+    ended = trials[trials["status"].isin(["completed", "diverged"])]
+    if "completed" not in set(ended["status"]):
+        raise ValueError(f"landscape {name!r}: none of {len(trials)} trials completed")
+    for column in ("dataset", "task", "loss", "metric_name"):
+        if ended[column].nunique(dropna=False) > 1:
+            raise ValueError(f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}")
+    names = list(axes or (n for n in ("Lambda_p", "Lambda_e", "batch_size") if ended[n].nunique() > 1))
+    columns = {n: _column(ended, n) for n in names}
+    if not names or any(len(np.unique(values)) < 2 for values in columns.values()):
+        raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")
+    space = Space(**{n: _domain(n, values) for n, values in columns.items()})
+    val, ticks = _grid(ended["val_score"], ended, columns, name)
+    best = np.unravel_index(np.nanargmax(val), val.shape)
+    optimum = space.from_log([tick[at] for tick, at in zip(ticks, best)])
+    test = None
+    if ended.loc[ended["status"] == "completed", "test_score"].notna().all():
+        test = Table(ticks, _grid(ended["test_score"], ended, columns, name)[0])
+    return Landscape(name, space, Table(ticks, val), optimum, float(np.nanmin(val)), float(np.nanmax(val)), test)
+
+
+def load(path: str | Path) -> Landscape:
+    """A landscape from a results folder, or from one Parquet file with the results table's columns; named after it."""
+    path = Path(path)
+    return from_table(results.read(path) if path.is_dir() else pd.read_parquet(path), path.stem)
+
+
+def _digest(key: tuple[float, ...]) -> int:
+    """64 bits of a configuration's key, the same in every process."""
+    return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())
+
+
+def _column(trials: pd.DataFrame, name: str) -> np.ndarray:
+    """A parameter's values [n_trials]."""
+    values: Any = trials[name] if name in trials else [dict(params)[name] for params in trials["params"]]
+    return np.asarray(values, dtype=float)
+
+
+def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[int]:
+    return np.unique(values).astype(int).tolist() if name == "batch_size" else (float(values.min()), float(values.max()))
+
+
+def _grid(
+    scores: pd.Series, trials: pd.DataFrame, columns: dict[str, np.ndarray], name: str
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and the ticks of each axis in octaves."""
+    at = [np.round(np.log2(values), KEY_DIGITS) for values in columns.values()]
+    ticks = [np.unique(octaves) for octaves in at]
+    means = scores.astype(float).where(trials["status"] == "completed").groupby(at).mean()
+    full = pd.MultiIndex.from_product(ticks)
+    if len(ticks) == 1:
+        full = full.get_level_values(0)
+    holes = full.difference(means.index)
+    if len(holes):
+        first = dict(zip(columns, (f"{2.0**octaves:.3g}" for octaves in np.atleast_1d(holes[0]))))
+        raise ValueError(f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them")
+    return means.reindex(full).to_numpy().reshape([len(tick) for tick in ticks]), ticks

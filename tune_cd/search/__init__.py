@@ -1,0 +1,1 @@
+"""Search methods, ask and tell. Pure: numpy and scipy only; the baselines bring their own packages."""

@@ -1,0 +1,128 @@
+"""The protocol of every search method, around a rule that only says where to look next."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Protocol
+
+from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
+from tune_cd.search.space import Space
+
+STATE_VERSION = 1
+
+OFF_LINES = ("start", "sampled")
+"""`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
+
+
+class Rule(Protocol):
+    """What baselines differ in: where to look next. `known` maps the keys of all trials so far to their trials."""
+
+    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
+        """A configuration that is not known; None if there is none left."""
+
+    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
+        """True when `propose` has nothing left, whatever is observed."""
+
+    def take(self, h: dict) -> None:
+        """`h`, which was not proposed, is evaluated all the same: a start, or a value told unasked."""
+
+    def observe(self, h: dict, value: float | None) -> None:
+        """The value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
+
+
+class _Trial:
+    """A configuration, what asked for it (None: told unasked), and its value once told (None: failed)."""
+
+    def __init__(self, h: dict, direction: str | None):
+        self.h, self.direction = h, direction
+        self.told, self.value = False, None
+
+
+class Baseline:
+    """A search method that follows a `Rule`, after `starts`. Its history, event by event, is its state.
+
+    method, options: which constructor of `OPTIMISERS` made it, for `restore`.
+    """
+
+    def __init__(
+        self, space: Space, rule: Rule, starts: list[dict], *, method: str, seed: int, workers: int, options: Mapping[str, Any]
+    ):
+        self.space, self.seed, self.workers = space, seed, check_workers(workers)
+        self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
+        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._events: list[dict] = []
+        self._recalled: dict[tuple, Told] = {}  # by key
+
+    def ask(self) -> dict | None:
+        """The next configuration; None while `workers` trials are live, and when finished."""
+        while len(self.live) < self.workers and (h := self._next()) is not None:
+            if self.space.key(h) not in self._recalled:
+                return h
+            self.tell(*self._recalled.pop(self.space.key(h)))
+        return None
+
+    def recall(self, history: Sequence[Told]) -> None:
+        """Trials of an earlier run of this search: wherever it comes by one of them, it is told at once.
+
+        A sampler that draws at random proposes the same again, as long as it had one trial at a time.
+        """
+        self._recalled |= {self.space.key(told.h): told._replace(h=self.space.check(told.h)) for told in history}
+
+    def _next(self) -> dict | None:
+        start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
+        if start is not None:
+            self._rule.take(start)
+        h = start or self._rule.propose(self._trials)
+        if h is None:
+            return None
+        self._trials[self.space.key(h)] = _Trial(dict(h), OFF_LINES[start is None])
+        self._events.append({"event": "ask", "h": dict(h)})
+        return dict(h)
+
+    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
+        """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown ones are adopted.
+
+        A censored value counts as no better than the best of those told so far.
+
+        Raises ValueError for a configuration outside the space.
+        """
+        h, key = self.space.check(h), self.space.key(h)
+        value = float(value) if value is not None and isfinite(value) else None
+        if value is not None:
+            value = uncensored(value, censored, self.best and self.best[1])
+        if key not in self._trials:
+            self._rule.take(h)
+            self._trials[key] = _Trial(h, None)
+        trial = self._trials[key]
+        if not trial.told or trial.value != value:
+            self._events.append({"event": "tell", "h": h, "value": value})
+            self._rule.observe(trial.h, value)
+            trial.told, trial.value = True, value
+
+    @property
+    def finished(self) -> bool:
+        return all(self.space.key(h) in self._trials for h in self._starts) and self._rule.exhausted(self._trials)
+
+    @property
+    def live(self) -> list[dict]:
+        return [dict(trial.h) for trial in self._trials.values() if not trial.told]
+
+    @property
+    def history(self) -> list[tuple[dict, float | None]]:
+        """(h, value) of all told trials in asking order; a failed trial's value is None."""
+        return [(dict(trial.h), trial.value) for trial in self._trials.values() if trial.told]
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        return best_of(self.history)
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        direction = self._trials[self.space.key(h)].direction
+        if direction is None:
+            raise KeyError(f"{dict(h)} was told, but never asked for")
+        return Proposal(dict(h), direction, 0.0)
+
+    def state(self) -> dict:
+        """The events in their order and what they follow from; `restore` goes through them again."""
+        state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
+        state |= {"workers": self.workers, "recalled": list(self._recalled.values())}
+        return state | {"space": self.space.to_json(), "starts": self._starts, "events": list(self._events)}

@@ -1,0 +1,68 @@
+"""FLAML's CFO behind the protocol: a local direct search with random restarts, "frugal" as ours is."""
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.space import Space
+
+
+class CfoRule(Sampled):
+    """A `baselines.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
+
+    CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
+    value once: corrections come too late for it.
+    """
+
+    def __init__(self, space: Space, seed: int):
+        super().__init__(space, seed)
+        _flaml()  # refuses now where it is missing
+        self._seed = seed
+        self._cfo: Any = None
+        self._ids: dict[tuple, str] = {}  # by key: CFO's open trials
+        self._count = 0
+
+    def take(self, h: dict) -> None:
+        if self._cfo is None:
+            self._begin(h)
+            self._drawn()
+
+    def observe(self, h: dict, value: float | None) -> None:
+        trial = self._ids.pop(self._space.key(h), None)
+        if trial is not None:
+            result = {"value": FAILED if value is None else value, "config": self._octaves(h)}
+            self._cfo.on_trial_complete(trial, result)
+
+    def _drawn(self) -> dict | None:
+        if self._cfo is None:
+            self._begin(None)
+        self._count += 1
+        config = self._cfo.suggest(str(self._count))
+        if config is None:
+            return None
+        h = self._space.from_log([float(config[name]) for name in self._space.names])
+        self._ids[self._space.key(h)] = str(self._count)
+        return h
+
+    def _begin(self, start: dict | None) -> None:
+        flaml = _flaml()
+        domains = {axis.name: flaml.tune.uniform(axis.log_low, axis.log_high) for axis in self._space.axes}
+        points = [] if start is None else [self._octaves(start)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
+
+    def _octaves(self, h: dict) -> dict[str, float]:
+        return dict(zip(self._space.names, self._space.to_log(h).tolist()))
+
+
+def _flaml() -> Any:
+    """FLAML. Raises ImportError saying how to install it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its note that its AutoML half is not installed
+            return import_module("flaml")
+    except ImportError as error:
+        raise ImportError("cfo needs flaml: pip install tune_cd[baselines]", name="flaml") from error

@@ -1,0 +1,103 @@
+"""Optuna's samplers as rules of a `Baseline`. Optuna is imported inside functions: it is an optional extra."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.space import Axis, Space
+
+SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
+    "tpe-paper": ("optuna", lambda samplers, seed: samplers.TPESampler(multivariate=False, constant_liar=False, seed=seed)),
+    "tpe": ("optuna", lambda samplers, seed: samplers.TPESampler(seed=seed)),
+    "cmaes": ("cmaes", lambda samplers, seed: samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)),
+    "gp": ("torch", lambda samplers, seed: samplers.GPSampler(seed=seed)),
+}
+"""name -> (the module it needs, its constructor). tpe-paper: the axes independent of each other and live trials left
+out of account, as in the paper's comparison (`tab:hp_res`); the others are Optuna's defaults."""
+
+class OptunaRule(Sampled):
+    """A `baselines.Rule` over one in-memory study.
+
+    Real axes are its floats, in octaves; allowed values are its integers, by rank. Live trials are running trials of
+    the study, so the sampler knows of them; failures are failed trials, which all samplers leave out of their models.
+    """
+
+    def __init__(self, space: Space, method: str, seed: int):
+        super().__init__(space, seed)
+        self._optuna = _optuna(method)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna's notes that an argument is experimental
+            self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
+        self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
+        self._study = self._new_study()
+        self._numbers: dict[tuple, list[int]] = defaultdict(list)  # key of a configuration -> its trials in the study
+
+    def _drawn(self) -> dict:
+        return self._open_trial()
+
+    def take(self, h: dict) -> None:
+        params = {}
+        for axis, octaves in zip(self._space.axes, self._space.to_log(h)):
+            inside = min(max(float(octaves), axis.log_low), axis.log_high)
+            params[axis.name] = axis.values.index(h[axis.name]) if axis.values else inside
+        self._study.enqueue_trial(params)
+        self._open_trial(h)
+
+    def observe(self, h: dict, value: float | None) -> None:
+        told = self._study.get_trials(deepcopy=False)
+        numbers = self._numbers[self._space.key(h)]
+        for number in numbers:
+            if not told[number].state.is_finished():
+                self._study.tell(number, value, state=self._failed if value is None else None)
+        if any(told[number].state.is_finished() and told[number].value != value for number in numbers):
+            self._replace(numbers, value)
+
+    def _open_trial(self, taken: dict | None = None) -> dict:
+        """Start a trial of the study, the one enqueued if there is one, and note whose it is."""
+        trial = self._study.ask(self._distributions)
+        h = taken
+        if h is None:
+            x = [trial.params[name] for name in self._space.names]
+            h = {axis.name: axis.values[at] if axis.values else axis.snap(at) for axis, at in zip(self._space.axes, x)}
+        self._numbers[self._space.key(h)].append(trial.number)
+        return h
+
+    def _replace(self, numbers: list[int], value: float | None) -> None:
+        """Give finished trials another value. A study never changes them, so it is copied with the new value."""
+        before, self._study = self._study, self._new_study()
+        completed = self._optuna.trial.TrialState.COMPLETE
+        for trial in before.get_trials():
+            if trial.number in numbers:
+                trial.state, trial.value = self._failed if value is None else completed, value
+            self._study.add_trial(trial)
+
+    @property
+    def _failed(self) -> Any:
+        return self._optuna.trial.TrialState.FAIL
+
+    def _new_study(self) -> Any:
+        level = self._optuna.logging.get_verbosity()
+        self._optuna.logging.set_verbosity(self._optuna.logging.WARNING)  # it would announce every study
+        try:
+            return self._optuna.create_study(sampler=self._sampler, direction="maximize")
+        finally:
+            self._optuna.logging.set_verbosity(level)
+
+
+def _optuna(method: str) -> ModuleType:
+    """Optuna, with what this sampler needs beside it. Raises ImportError saying how to install it."""
+    try:
+        import_module(SAMPLERS[method][0])
+        return import_module("optuna")
+    except ImportError as error:
+        raise ImportError(f"{method} needs {error.name}: pip install tune_cd[baselines]", name=error.name) from error
+
+
+def _distribution(distributions: ModuleType, axis: Axis) -> Any:
+    if axis.values:
+        return distributions.IntDistribution(0, len(axis.values) - 1)
+    return distributions.FloatDistribution(axis.log_low, axis.log_high)

@@ -1,0 +1,280 @@
+"""Reparameterised coordinate descent, ask and tell (`subsec:reparam`).
+
+The algorithm is in `trajectory`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
+Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
+on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the
+history is the whole state (saving is JSON, restoring is walking again).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from tune_cd.balance import A_O
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.model_guided import Guided
+from tune_cd.search.speculative import needed_next
+from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
+from tune_cd.search.space import Space
+from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
+
+STATE_VERSION = 1
+
+BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
+
+
+@dataclass
+class _Trial:
+    h: dict
+    value: float | None = None  # None: live
+    asked: Proposal | None = None  # None: told without having been asked
+    recalled: bool = False  # evaluated by an earlier run of the same search
+    censored: bool = False  # stopped early
+
+    def counts(self, best: float | None) -> float | None:
+        """The value beside the `best` one so far; None: live."""
+        return self.value if self.value is None else uncensored(self.value, self.censored, best)
+
+
+class CoordinateDescent:
+    """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
+
+    space: the box H. settings: "default", "paper", "local" (see `trajectory.SETTINGS`) or a `SearchSettings`.
+    directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
+        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
+    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
+    start: one configuration or several (the best of them is descended from); None: drawn uniformly in the log box
+        by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
+        that cost nothing, and replace the blind one.
+    workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
+        order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
+        of workers: the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
+
+    Raises ValueError for anything that does not fit.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        settings: str | SearchSettings = "default",
+        directions: Sequence[Sequence[float]] | None = None,
+        budgets: int | Sequence[int] = 3,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        workers: int = 1,
+        seed: int = 0,
+    ):
+        self.space, self.workers = space, check_workers(workers)
+        names, rows = _directions(space, directions)
+        self._plan = Plan(space, names, rows, _settings(settings))
+        self._budgets = _budgets(budgets, len(rows))
+        self._starts = _starts(space, start)
+        self.seed = seed
+        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._reached: Trajectory | Guided | None = None
+
+    def ask(self) -> dict | None:
+        """The next configuration, or None while `workers` trials are live, or when nothing is left to propose."""
+        proposal = self._next() if len(self.live) < self.workers else None
+        if proposal is None:
+            return None
+        self._trials[self.space.key(proposal.h)] = _Trial(proposal.h, asked=proposal)
+        return dict(proposal.h)
+
+    def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
+        """Report the value of a configuration; None, NaN or ±inf: the trial failed.
+
+        A configuration never asked for is adopted: before the first ask as a starting point, later as a value that
+        is known should the search come by. A second report of the same h replaces the first. The value of a trial that
+        was stopped early is censored: it counts as no better than the best of those that were not.
+        Raises ValueError for a configuration outside the space.
+        """
+        h = self.space.check(h)
+        trial = self._trials.setdefault(self.space.key(h), _Trial(h))
+        value = _value(value)
+        if trial.value is not None and (trial.value, trial.censored) != (value, censored):
+            self._reached = None  # history was rewritten: walk it again
+        trial.value, trial.censored = value, censored
+
+    def recall(self, history: Sequence[Told]) -> None:
+        """Trials of an earlier run of this search, in asking order. Unlike values told they are no starting points.
+
+        Raises ValueError for a configuration outside the space.
+        """
+        for h, value, censored in history:
+            h = self.space.check(h)
+            self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True, censored=censored)
+        self._reached = None
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to propose and no live trial can change that."""
+        return self._walk().finished and not self.live
+
+    @property
+    def live(self) -> list[dict]:
+        return [dict(trial.h) for trial in self._trials.values() if trial.value is None]
+
+    @property
+    def history(self) -> list[tuple[dict, float | None]]:
+        """(h, value) of all told trials in asking order; a failed trial's value is None."""
+        told = (trial for trial in self._trials.values() if trial.value is not None)
+        return [(dict(trial.h), None if trial.value == FAILED else trial.value) for trial in told]
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        numbers = (trial for trial in self._trials.values() if trial.value not in (None, FAILED))
+        return best_of([(dict(trial.h), trial.value) for trial in numbers if not trial.censored])
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        trial = self._trials[self.space.key(h)]
+        if trial.asked is None:
+            raise KeyError(f"{dict(h)} was told, but never asked for")
+        return trial.asked
+
+    def state(self) -> dict:
+        """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
+        plan = self._plan
+        return {
+            "version": STATE_VERSION,
+            "space": self.space.to_json(),
+            "settings": vars(plan.settings).copy(),
+            "directions": plan.directions.tolist(),
+            "direction_names": list(plan.names),
+            "budgets": list(self._budgets),
+            "start": self._starts,
+            "workers": self.workers,
+            "seed": self.seed,
+            "trials": [_trial_to_json(trial) for trial in self._trials.values()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
+        """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+        search = cls(
+            Space.from_json(state["space"]),
+            settings=SearchSettings(**state["settings"]),
+            directions=state["directions"],
+            budgets=state["budgets"],
+            start=state["start"],
+            workers=state["workers"],
+            seed=state["seed"],
+        )
+        search._plan = replace(search._plan, names=tuple(state["direction_names"]))
+        for entry in state["trials"]:
+            trial = _trial_from_json(entry)
+            search._trials[search.space.key(trial.h)] = trial
+        return search
+
+    def _next(self) -> Proposal | None:
+        """What to ask next, beside the live trials."""
+        state = self._walk()
+        if isinstance(state, Guided):
+            return None if state.finished else state.proposal()
+        return needed_next(state, {key: trial.counts(state.value) for key, trial in self._trials.items()})
+
+    def _walk(self) -> Trajectory | Guided:
+        """The state at the first proposal whose value is not known."""
+        if self._plan.settings.proposals == "model":
+            return self._guided()
+        state = self._reached or self.first()
+        while not state.finished:
+            proposal = state.proposal()
+            trial = self._trials.get(self.space.key(proposal.h))
+            if trial is None or trial.value is None:
+                break
+            state = state.told(trial.h, trial.counts(state.value if state.here else None))
+        if any(trial.asked or trial.recalled for trial in self._trials.values()):
+            self._reached = state  # before the first ask, told points may still become starts
+        return state
+
+    def _guided(self) -> Guided:
+        """What follows from all values told, in asking (or, unasked, telling) order."""
+        best = self.best[1] if self.best else None
+        told = tuple((trial.h, trial.counts(best)) for trial in self._trials.values() if trial.value is not None)
+        live = tuple(self.live)
+        if not isinstance(self._reached, Guided) or (self._reached.told, self._reached.live) != (told, live):
+            self._reached = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
+        return self._reached
+
+    def first(self) -> Trajectory:
+        """The state of the line searches before anything is evaluated, for who walks them alone."""
+        return Trajectory.first(self._plan, self._starting_points(), self._budgets)
+
+    def _starting_points(self) -> tuple[dict, ...]:
+        return self._given() or (self.space.sample(np.random.default_rng(self.seed)),)
+
+    def _given(self) -> tuple[dict, ...]:
+        """The starts that someone chose: `start`, and what was told before the first ask."""
+        told = takewhile(lambda trial: trial.asked is None and not trial.recalled, self._trials.values())
+        return (*(self._starts or ()), *(trial.h for trial in told))
+
+
+def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:
+    n_axes = len(space.names)
+    if rows is None and space.names in BALANCE_SPACES:
+        names = tuple(A_O)[:n_axes]
+        return names, np.array([A_O[name][:n_axes] for name in names])
+    if rows is None:
+        return space.names, np.eye(n_axes)
+    array = np.array(rows, dtype=float)
+    if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
+        raise ValueError(f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}")
+    if not array.any(axis=1).all():
+        raise ValueError(f"directions {rows!r}: a row of zeros is no direction")
+    return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array
+
+
+def _direction_name(space: Space, row: np.ndarray, i: int) -> str:
+    """The name of a known direction, of the axis it runs along, or its number."""
+    if space.names in BALANCE_SPACES:
+        for name, known in A_O.items():
+            if np.array_equal(row, known[: len(row)]):
+                return name
+    along = np.flatnonzero(row)
+    return space.names[along[0]] if len(along) == 1 else f"direction_{i}"
+
+
+def _settings(settings: str | SearchSettings) -> SearchSettings:
+    if isinstance(settings, SearchSettings):
+        return settings
+    if settings not in SETTINGS:
+        raise ValueError(f"settings {settings!r}: one of {sorted(SETTINGS)} or a SearchSettings")
+    return SETTINGS[settings]
+
+
+def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]:
+    each = list(budgets) if isinstance(budgets, Sequence) else [budgets] * n_directions
+    if len(each) != n_directions or not all(isinstance(b, int) and b >= 1 for b in each):
+        raise ValueError(f"budgets {budgets!r}: an int >= 1, or {n_directions} of them, one per direction")
+    return tuple(each)
+
+
+def _starts(space: Space, start: Mapping | Sequence[Mapping] | None) -> list[dict] | None:
+    if start is None:
+        return None
+    points = [start] if isinstance(start, Mapping) else list(start)
+    return [space.check(h) for h in points] or None
+
+
+def _value(value: float | None) -> float:
+    return FAILED if value is None or not isfinite(value) else float(value)
+
+
+def _trial_to_json(trial: _Trial) -> dict:
+    entry = {"h": trial.h, "live": trial.value is None, "value": None if trial.value == FAILED else trial.value}
+    if trial.asked is not None:
+        entry |= {"direction": trial.asked.direction, "line_position": trial.asked.line_position}
+    return entry | {name: True for name in ("recalled", "censored") if getattr(trial, name)}
+
+
+def _trial_from_json(entry: Mapping[str, Any]) -> _Trial:
+    asked = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
+    value = None if entry["live"] else _value(entry["value"])
+    return _Trial(entry["h"], value, asked, entry.get("recalled", False), entry.get("censored", False))

@@ -1,0 +1,194 @@
+"""Algorithms 1 and 2 as a chain of immutable states (`algo:cd`, `algo:line_search`).
+
+A state knows nothing of trials, workers or history: whoever walks along it brings the values. Since states are values
+themselves, "what would be asked next if this trial turned out better" is a question one can simply ask.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, isfinite
+
+import numpy as np
+
+from tune_cd.search.golden_section import FAILED, Bracket, Growing
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.space import Space
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What the presets differ in. Raises ValueError for what is out of range.
+
+    proposals: "model": the line and the point of largest expected improvement, see `guided`; "golden": line searches in
+        turn, Algorithms 1 and 2, to which the other settings belong.
+    slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
+        direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
+    score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
+    resolution: a bracket at most this wide, in octaves, is not searched further.
+    bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
+        moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to which the best
+        lies (`golden.Growing`), and begins twice as wide the next time along a direction that gained nothing.
+    whole_sweeps: so many times every direction is first searched from end to end, whatever `bracket` says.
+    """
+
+    proposals: str = "model"
+    slope_threshold: float = 0.02
+    budget_growth: float = 2.0
+    score_range: float | None = None
+    resolution: float = 1e-3
+    bracket: float | None = None
+    whole_sweeps: int = 0
+
+    def __post_init__(self):
+        if self.proposals not in ("golden", "model"):
+            raise ValueError(f"proposals {self.proposals!r}: golden or model")
+        if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
+            raise ValueError(f"{self}: slope_threshold >= 0, budget_growth >= 1 and resolution > 0 are required")
+        if self.score_range is not None and not (isfinite(self.score_range) and self.score_range > 0):
+            raise ValueError(f"score_range {self.score_range}: a finite number > 0, or None")
+        if self.bracket is not None and not (isfinite(self.bracket) and self.bracket > self.resolution):
+            raise ValueError(f"bracket {self.bracket}: octaves, finite and above resolution {self.resolution}, or None")
+        if not isinstance(self.whole_sweeps, int) or isinstance(self.whole_sweeps, bool) or self.whole_sweeps < 0:
+            raise ValueError(f"whole_sweeps {self.whole_sweeps!r}: a whole number >= 0")
+
+
+SETTINGS = {
+    "default": SearchSettings(),
+    "paper": SearchSettings(proposals="golden", score_range=1.0),
+    "local": SearchSettings(proposals="golden", score_range=1.0, bracket=4.0),
+}
+"""paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`) with one difference: a repeated point is free. A line
+search that comes by a configuration that was evaluated before reads its value and goes on, where the paper's pseudo
+code spends a trial; `replay.ablation.Charged` is the same search with that trial spent.
+
+local: the conjecture at the end of the paper's discussion, a line search that begins in a neighbourhood of the
+incumbent. Begun 4 octaves off the optimum it gains 0.001 to 0.009 of AUC@20 on the fitted ridges and 0.005 to 0.021 on
+the measured grids; begun blind it loses 0.015 to 0.034 on the former, and the difference is -0.006 to +0.011 on the
+latter. With 2, 6 or 8 octaves instead of 4 the gains are 0.003, 0.004 and 0.002 on the fitted ridges, where 4 has
+0.004, and 0.018, 0.010 and 0.010 on the measured grids, where 4 has 0.015 (means of 60 searches); the narrower, the
+larger the loss from a blind start."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What does not change during a search."""
+
+    space: Space
+    names: tuple[str, ...]  # of the directions
+    directions: np.ndarray  # [n_directions, n_axes], in log coordinates
+    settings: SearchSettings
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One state of `algo:cd`: proposes a configuration and, told its value, returns the next state.
+
+    `here` and `value` are the incumbent's; `bracket` is None before the first line and after the last.
+    """
+
+    plan: Plan
+    starts: tuple[dict, ...]  # starting points still to be evaluated
+    budgets: tuple[int, ...]  # c_i
+    widths: tuple[float, ...]  # of the bracket that a line begins with, by direction: octaves to either side
+    here: dict | None = None  # h of algo:cd
+    value: float = FAILED
+    low: float = inf  # the range of finite values met, for `score_range`
+    high: float = -inf
+    turn: int = 0  # i of algo:cd
+    origin: dict | None = None  # h_l of algo:line_search
+    before: float = FAILED  # the value at h_l
+    bracket: Bracket | None = None
+    steps: int = 0
+    lines: int = 0  # searched so far
+    exhausted: int = 0  # consecutive lines that would be the same if searched again
+
+    @classmethod
+    def first(cls, plan: Plan, starts: tuple[dict, ...], budgets: tuple[int, ...]) -> "Trajectory":
+        """The state before anything is evaluated."""
+        return cls(plan, starts, budgets, (plan.settings.bracket or inf,) * len(budgets))
+
+    @property
+    def finished(self) -> bool:
+        return not self.starts and self.exhausted >= len(self.budgets)
+
+    def proposal(self) -> Proposal:
+        if self.starts:
+            return Proposal(self.starts[0], "start", 0.0)
+        position = self.bracket.proposal()
+        h = self.plan.space.along(self.origin, self.plan.directions[self.turn], position)
+        return Proposal(h, self.plan.names[self.turn], position)
+
+    def told(self, h: dict, value: float) -> "Trajectory":
+        """The next state, after the proposal h was found to be worth `value`."""
+        after = self
+        if value != FAILED:
+            after = replace(after, low=min(self.low, value), high=max(self.high, value))
+        if self.starts:
+            after = replace(after, starts=self.starts[1:])
+            if self.here is None or value > self.value:
+                after = replace(after, here=h, value=value)
+            return after if after.starts else after._line()
+        bracket = self.bracket.told(self.bracket.proposal(), value)
+        if bracket.interior != self.bracket.interior:
+            after = replace(after, here=h, value=value)
+        after = replace(after, bracket=bracket, steps=self.steps + 1)
+        return after._next_line() if after._line_is_over() else after
+
+    def _line(self) -> "Trajectory":
+        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
+        line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(), steps=0)
+        return line._next_line() if line._line_is_over() else line
+
+    def _bracket(self) -> Bracket:
+        """From end to end of the box, or a neighbourhood of the incumbent."""
+        low, high = self._chord(self.here)
+        if self.lines < self.plan.settings.whole_sweeps * len(self.budgets) or self.widths[self.turn] == inf:
+            return Bracket(low, 0.0, high, self.value)
+        width = self.widths[self.turn] / self._octaves
+        return Growing(max(low, -width), 0.0, min(high, width), self.value, low, high)
+
+    def _chord(self, h: dict) -> tuple[float, float]:
+        space = self.plan.space
+        return space.chord(space.to_log(h), self.plan.directions[self.turn])
+
+    @property
+    def _octaves(self) -> float:
+        """Per unit of the position on the current line, of the parameter that moves fastest."""
+        return float(np.abs(self.plan.directions[self.turn]).max())
+
+    def _line_is_over(self) -> bool:
+        return self.steps >= self.budgets[self.turn] or self._at_resolution()
+
+    def _at_resolution(self) -> bool:
+        return self.bracket.narrower_than(self.plan.settings.resolution / self._octaves)
+
+    def _next_line(self) -> "Trajectory":
+        """End the current line search: grow its budget if it was slow, its bracket if it gained nothing, and turn to
+        the next direction."""
+        budgets, widths = list(self.budgets), list(self.widths)
+        budgets[self.turn] = self._grown(budgets[self.turn])
+        deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
+        gained = self.value > self.before
+        longest = self._octaves * max(map(abs, self._chord(self.origin)))
+        wider = not gained and isinstance(self.bracket, Growing) and widths[self.turn] < longest
+        widths[self.turn] *= 2 if wider else 1
+        exhausted = 0 if deeper or wider or gained else self.exhausted + 1
+        turn = (self.turn + 1) % len(budgets)
+        after = replace(self, budgets=tuple(budgets), widths=tuple(widths), turn=turn, exhausted=exhausted)
+        after = replace(after, lines=self.lines + 1)
+        return replace(after, bracket=None) if after.finished else after._line()
+
+    def _grown(self, budget: int) -> int:
+        """c_i <- c_i(history): slower than the threshold per step doubles the direction's budget."""
+        settings = self.plan.settings
+        if self.steps == 0:
+            return budget
+        slow = settings.slope_threshold * self._score_range() * self.steps
+        if self.value == self.before or self.value - self.before < slow:  # the first also for two failures, -inf
+            return ceil(budget * settings.budget_growth)
+        return budget
+
+    def _score_range(self) -> float:
+        given = self.plan.settings.score_range
+        if given is not None:
+            return given
+        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low

@@ -1,0 +1,71 @@
+"""The lines through a configuration, and points on them: where the default search looks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.space import NEGLIGIBLE, Space
+from tune_cd.search.line_search import Plan
+
+STEP, FINE_STEP = 0.5, 0.05
+"""Spacing of the points on a line in octaves, over the box and again around the best of them."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points log(through) + γ·direction of the space. positions: their γ, array [n], ascending."""
+
+    space: Space
+    name: str
+    through: dict
+    direction: np.ndarray  # [n_axes], in log coordinates
+    positions: np.ndarray
+
+    def around(self, position: float) -> "Line":
+        """The same line within STEP of a position, FINE_STEP apart."""
+        near = position + np.arange(-STEP, STEP + FINE_STEP / 2, FINE_STEP) / np.linalg.norm(self.direction)
+        return replace(self, positions=np.clip(near, self.positions[0], self.positions[-1]))
+
+    def at(self, position: float) -> Proposal:
+        """The configuration there, and where it comes from."""
+        return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
+
+
+def lines_through(plan: Plan, h: dict) -> list[Line]:
+    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them."""
+    space, x = plan.space, plan.space.to_log(h)
+    directions = list(zip(plan.names, plan.directions, strict=True))
+    for name, axis in zip(space.names, np.eye(len(space.names))):
+        if not any(_parallel(axis, direction) for direction in plan.directions):
+            directions.append((name, axis))
+    return [Line(space, name, h, direction, _positions(space.chord(x, direction), direction)) for name, direction in directions]
+
+
+def candidates(lines: Sequence[Line]) -> np.ndarray:
+    """The points of all lines, one line after the other, as the coordinates [n, n_axes] of the configurations they stand for."""
+    space = lines[0].space
+    x = np.concatenate([space.to_log(line.through) + line.positions[:, None] * line.direction for line in lines])
+    for i, axis in enumerate(space.axes):
+        if axis.values is not None or axis.step is not None:
+            x[:, i] = [np.log2(axis.snap(octaves)) for octaves in x[:, i]]
+    return x
+
+
+def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
+    """The line and the position on it of the `index`-th of their `candidates`."""
+    for line in lines:
+        if index < len(line.positions):
+            return line, float(line.positions[index])
+        index -= len(line.positions)
+    raise IndexError("the lines have fewer candidates")
+
+
+def _positions(chord: tuple[float, float], direction: np.ndarray) -> np.ndarray:
+    length = (chord[1] - chord[0]) * float(np.linalg.norm(direction))
+    return np.linspace(*chord, int(length / STEP) + 2)
+
+
+def _parallel(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(abs(a @ b) > (1 - NEGLIGIBLE) * np.linalg.norm(a) * np.linalg.norm(b))

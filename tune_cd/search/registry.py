@@ -1,0 +1,147 @@
+"""Every search method of the project by its name: coordinate descent, and what it is compared with.
+
+    search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
+
+`OPTIMISERS` names every search method of the project. A method without a start begins where `CoordinateDescent` with
+the same seed does, at a point drawn uniformly in the log box: methods given equal seeds start alike and can be
+compared in pairs. Optuna and FLAML are imported when one of their methods is made, never before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.baselines.cfo_rule import CfoRule
+from tune_cd.search.baselines.line import LineRule
+from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
+from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
+from tune_cd.search.protocol import Optimiser, Proposal, Told
+from tune_cd.search.baselines.optuna_rule import OptunaRule
+from tune_cd.search.space import Space
+
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+def restore(state: Mapping[str, Any]) -> Optimiser:
+    """The search that `state` was taken from, ready to go on: any method of `OPTIMISERS`.
+
+    Baselines are asked and told again, so an expensive sampler takes as long as it did. Raises ValueError for a state
+    of another version, and where a sampler no longer proposes what it did (another release of Optuna).
+    """
+    if "method" not in state:
+        return CoordinateDescent.from_state(state)
+    if state["version"] != STATE_VERSION:
+        raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
+    space, method = Space.from_json(state["space"]), state["method"]
+    make = _UNNAMED.get(method) or OPTIMISERS[method]
+    enough = max(1, len(state["events"]))  # the limit may have been lower than it was when something was asked
+    search = make(space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
+    for event in state["events"]:
+        if event["event"] == "tell":
+            search.tell(event["h"], event["value"])
+        elif (h := search.ask()) is None or space.key(h) != space.key(event["h"]):
+            raise ValueError(f"{method} now proposes {h}, not {event['h']} as stored: another release of its sampler?")
+    search.workers = state["workers"]
+    search.recall([Told(*told) for told in state["recalled"]])
+    return search
+
+
+def coordinate_descent(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, settings: str) -> Optimiser:
+    """`CoordinateDescent` with the default directions and budgets; settings as there."""
+    return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
+
+
+def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+    """Uniform in the log box, nothing twice."""
+    rule = Listed(space, uniform_draws(space, seed))
+    return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
+
+
+def given(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+    """The given starts and nothing else: what is to be trained untuned. Raises ValueError without any."""
+    if start is None:
+        raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
+    starts = _starts(space, start, seed)
+    return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
+
+
+def grid_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, step: float = 2.0) -> Baseline:
+    """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`; it needs no start, nor a seed."""
+    rule = Listed(space, grid_cells(space, step))
+    starts = [] if start is None else _starts(space, start, seed)
+    return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
+
+
+def optuna_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, method: str) -> Baseline:
+    """One of Optuna's samplers, see `optuna_rule.SAMPLERS`. Raises ImportError where it is not installed."""
+    rule = OptunaRule(space, method, seed)
+    return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, workers=workers, options={})
+
+
+def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+    """FLAML's CFO. Raises ImportError where it is not installed."""
+    rule = CfoRule(space, seed)
+    return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
+
+
+def line_search(
+    space: Space, *, seed: int = 0, start: Start, workers: int = 1, direction: Sequence[float], name: str = "line"
+) -> Baseline:
+    """One line through `start`, searched until it is exhausted, see `LineRule`. Nothing is drawn at random.
+
+    direction: [n_axes], in log coordinates; name: the results table's `direction`. Raises ValueError without a start,
+    or for a direction that does not move.
+    """
+    if start is None:
+        raise ValueError("start None: a line search needs a configuration that its line runs through")
+    starts = _starts(space, start, seed)[:1]
+    rule = LineRule(space, starts[0], np.asarray(direction, float))
+    options = {"direction": [float(step) for step in direction], "name": name}
+    return _LineSearch(space, rule, starts, method="line", seed=seed, workers=workers, options=options)
+
+
+class _LineSearch(Baseline):
+    """A `Baseline` whose proposals have a place on a line."""
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        found = super().origin(h)
+        if found.direction == "start":
+            return found
+        return Proposal(found.h, self._options["name"], self._rule.position(h))
+
+
+OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
+    "cd": partial(coordinate_descent, settings="default"),
+    "cd-paper": partial(coordinate_descent, settings="paper"),
+    "cd-local": partial(coordinate_descent, settings="local"),
+    "random": random_search,
+    "grid": grid_search,
+    "tpe-paper": partial(optuna_search, method="tpe-paper"),
+    "tpe": partial(optuna_search, method="tpe"),
+    "cmaes": partial(optuna_search, method="cmaes"),
+    "gp": partial(optuna_search, method="gp"),
+    "cfo": cfo_search,
+}
+"""Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
+
+NOTES = {
+    "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "
+    "by a configuration that was evaluated before takes its value and spends no trial on it.",
+    "cd-local": "cd-local is cd-paper, repeated points free as well, with line searches that begin within 4 octaves of "
+    "the incumbent.",
+}
+"""What a table that prints one of these methods must say below it."""
+
+
+_UNNAMED: dict[str, Callable[..., Optimiser]] = {"line": line_search, "given": given}
+"""Methods that no user asks for by name: a study makes them, and tells them where."""
+
+
+def _starts(space: Space, start: Start, seed: int) -> list[dict]:
+    """The starting points; without any, the blind one that `CoordinateDescent` draws from this seed."""
+    if start is None:
+        return [space.sample(np.random.default_rng(seed))]
+    return [space.check(h) for h in ([start] if isinstance(start, Mapping) else start)]

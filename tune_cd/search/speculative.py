@@ -1,0 +1,45 @@
+"""Trials for idle workers: what a golden-section search may need next, while values it needs first are still missing.
+
+The trajectory itself does not change: it reads the same values in the same order as with one worker, only sooner.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import inf, nextafter
+
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.line_search import Trajectory
+
+STATES = 4096
+"""So many states are looked at before giving up; a hundred live trials need a few hundred."""
+
+
+def needed_next(state: Trajectory, known: Mapping[tuple, float | None]) -> Proposal | None:
+    """The first configuration that is not known on any course the search may take from `state`, breadth first.
+
+    known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or
+    better; what is closest to being needed for certain comes first. None where there is nothing to look ahead to.
+    """
+    key, ahead = state.plan.space.key, deque([state])
+    for _ in range(STATES):
+        if not ahead:
+            return None
+        state = ahead.popleft()
+        if state.finished:
+            continue
+        proposal = state.proposal()
+        if key(proposal.h) not in known:
+            return proposal
+        value = known[key(proposal.h)]
+        if value is not None:
+            ahead.appendleft(state.told(proposal.h, value))
+        else:
+            ahead.extend(state.told(proposal.h, outcome) for outcome in _outcomes(state))
+    return None
+
+
+def _outcomes(state: Trajectory) -> tuple[float, ...]:
+    """Values, one for each way in which a comparison with the incumbent can end; against a failure only one can."""
+    better = nextafter(state.value, inf)
+    return (better,) if state.value == FAILED else (FAILED, better)

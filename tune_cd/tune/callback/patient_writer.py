@@ -1,0 +1,142 @@
+"""A thread that writes rows in order and waits for a store that does not answer."""
+
+import atexit
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from tune_cd.results.redaction import redact
+
+PAUSES = (1.0, 60.0)
+"""Seconds before the first further try, and at most; each pause is twice the one before."""
+
+logger = logging.getLogger(__name__)
+
+
+class PatientWriter:
+    """Hands items to `write`, one after the other, in a thread of its own: `put` returns at once.
+
+    While `write` raises OSError (the store is away, the disk is full) the item and all behind it wait, and are kept in a
+    local file as well, for the case that this process is killed. An item for which it raises anything else is refused.
+
+    write: raises OSError for what is worth another try.  text: an item as one line, for the file.
+    patience: seconds a store is waited for at the end, in `close`, or where the program ends without it.
+    """
+
+    def __init__(self, write: Callable[[Any], None], text: Callable[[Any], str], patience: float, pauses: tuple[float, float] = PAUSES):
+        self._write, self._text, self._patience, self._pauses = write, text, patience, pauses
+        self._changed = threading.Condition()
+        self._waiting: deque[Any] = deque()
+        self._refused: list[tuple[Any, Exception]] = []
+        self._problem: Exception | None = None  # why the first in the queue waits
+        self._kept: str | None = None  # the local file
+        self._deadline: float | None = None  # once it is closing
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="results", daemon=True)
+        self._thread.start()
+        atexit.register(self._at_exit)
+
+    def put(self, item: Any) -> None:
+        """Never waits, never raises."""
+        with self._changed:
+            self._waiting.append(item)
+            if self._kept is not None:
+                self._keep([item])
+            self._changed.notify_all()
+
+    def close(self, patience: float | None = None) -> tuple[list[tuple[Any, Exception]], str | None]:
+        """Ends the thread: (items that were not written, each with its reason, refused ones first; the file that has them).
+
+        patience: instead of the constructor's. Ctrl-C ends the waiting. Without a file, none could be made.
+        """
+        atexit.unregister(self._at_exit)
+        patience = self._patience if patience is None else patience
+        with self._changed:
+            self._deadline = time.monotonic() + patience
+            self._changed.notify_all()
+        try:
+            self._thread.join(patience + 1)  # a write may hang
+        except KeyboardInterrupt:
+            logger.warning("interrupted while result rows were waiting to be written")
+        with self._changed:
+            self._closed = True
+            unknown = TimeoutError(f"no answer in {patience:g} s")
+            waiting = [(item, self._problem or unknown) for item in self._waiting]
+            if self._refused or waiting:
+                self._keep([item for item, _ in (self._refused if self._kept else [*self._refused, *waiting])])
+            return [*self._refused, *waiting], self._kept
+
+    def _at_exit(self) -> None:
+        """The program ends without having closed."""
+        left, kept = self.close()
+        if left:
+            logger.warning("%d result rows were not written (%s); they are in %s", len(left), redact(str(left[0][1])), kept)
+
+    def _work(self) -> None:
+        tries = 0
+        while (item := self._first()) is not None:
+            try:
+                self._write(item)
+            except OSError as problem:
+                tries += 1
+                self._wait(problem, tries)
+                if self._is_over():
+                    return
+                continue
+            except Exception as problem:  # whatever it is, the next item is another matter
+                self._refused.append((item, problem))
+            with self._changed:
+                if self._closed:
+                    return
+                self._waiting.popleft()
+                if tries:
+                    logger.warning("result rows are written again, after %d tries; %d are left to write", tries + 1, len(self._waiting))
+                tries, self._problem = 0, None
+                if not self._waiting:
+                    self._drop_file()
+
+    def _first(self) -> Any:
+        """The first item, once there is one; None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._deadline is not None)
+            return self._waiting[0] if self._waiting else None
+
+    def _wait(self, problem: OSError, tries: int) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._problem = problem
+            if tries == 1:
+                self._keep(self._waiting)
+                logger.warning("result rows cannot be written and wait: %s; until then they are in %s as well", redact(str(problem)), self._kept)
+            pause, closing = min(self._pauses[0] * 2 ** min(tries - 1, 30), self._pauses[1]), self._deadline is not None
+            if closing:
+                pause = min(pause, max(0.0, self._deadline - time.monotonic()))
+            self._changed.wait_for(lambda: not closing and self._deadline is not None, timeout=pause)
+
+    def _is_over(self) -> bool:
+        with self._changed:
+            return self._closed or (self._deadline is not None and time.monotonic() >= self._deadline)
+
+    def _keep(self, items: Iterable[Any]) -> None:
+        """Into the local file; that it is full too is said, not raised."""
+        try:
+            if self._kept is None:
+                descriptor, self._kept = tempfile.mkstemp(prefix="tune_cd-rows-", suffix=".jsonl")
+                os.close(descriptor)
+            with open(self._kept, "a", encoding="utf-8") as file:
+                file.writelines(f"{self._text(item)}\n" for item in items)
+        except OSError as problem:
+            logger.warning("rows that wait cannot be kept in a local file: %s", problem)
+
+    def _drop_file(self) -> None:
+        if self._kept is not None:
+            with suppress(OSError):
+                os.unlink(self._kept)
+            self._kept = None

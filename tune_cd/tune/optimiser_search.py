@@ -1,0 +1,350 @@
+"""Any `Optimiser` as a Ray Tune `Searcher`.
+
+Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into
+numbers of which larger is better, and saves its state as JSON. What to try next is decided by the optimiser.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from ray.tune.search import Searcher
+from ray.tune.utils import flatten_dict
+from ray.tune.utils.util import unflatten_dict
+
+from tune_cd import results
+from tune_cd.tune.arguments import check_mode, points
+from tune_cd.search.registry import restore
+from tune_cd.tune.callback.rows import finite, stopped_early
+from tune_cd.tune.json_state import JsonState
+from tune_cd.search.protocol import Optimiser, Proposal, Told
+from tune_cd.tune.resume import Orphans, lost, walk_again
+from tune_cd.tune.snapshot import Ran, trials_in
+from tune_cd.search.space import Space
+from tune_cd.tune.param_space import space_from_tune
+
+STATE_VERSION = 1
+LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
+
+logger = logging.getLogger(__name__)
+
+
+class OptimiserSearch(JsonState, Searcher):
+    """Any `Optimiser` as a Searcher.
+
+    make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
+        `tune_cd.search.baselines.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
+    """
+
+    def __init__(
+        self,
+        space: Space | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        *,
+        make: Callable[..., Optimiser],
+        start: Mapping[str, Any] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        evaluated_rewards: Sequence[float] | None = None,
+        use_result: str = "last",
+        full_length: tuple[str, float] | None = None,
+        annotate: str | None = None,
+    ):
+        check_mode(mode)
+        if use_result not in ("last", "best"):
+            raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        super().__init__(metric=metric, mode=mode)
+        self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
+        self._space, self._start, self._points = space, start, points(points_to_evaluate, evaluated_rewards)
+        self._search: Optimiser | None = None
+        self._trials: dict[str, dict] = {}  # trial id -> h
+        self._index: dict[tuple, int] = {}  # by key: place in the order of asking
+        self._origins: dict[tuple, Proposal] = {}  # by key: of orphans that this search has not asked for itself
+        self._known: dict[tuple, Told] = {}  # by key: what other searches measured, see `reuse`
+        self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
+        self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
+        self._limit: int | None = None  # of live trials, where Tune sets one
+        self._restored = False
+        self._orphans = Orphans()
+        self._reused: pd.DataFrame = results.TRIALS.empty_table().to_pandas()  # rows of other searches, see `reuse`
+        self._rows_before: pd.DataFrame | None = None  # this same search's rows, until the first suggestion; see `from_results`
+        if space is not None and mode is not None:
+            self._begin(space)
+
+    # Tune's side ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`."""
+        check_mode(mode)
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if self._metric is None or self._mode is None:
+            raise ValueError(f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher")
+        given = space_from_tune(config)
+        if self._search is None:
+            if given is None and self._space is None:
+                raise ValueError("nothing to search: param_space has no domain and no space was given")
+            self._begin(self._space or given)
+        if given is not None and not set(given.names) <= set(self._search.space.names):
+            unanswered = sorted(set(given.names) - set(self._search.space.names))
+            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {self._search.space}")
+        if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
+            self._orphans.add(self._search, self._index, self._search.live)
+            self._restored = False
+        return True
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to suggest: the search has stopped by itself."""
+        return self._search is not None and self._search.finished and not self._orphans
+
+    def suggest(self, trial_id: str) -> dict | str | None:
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
+        if self._search is None:
+            raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
+        self._go_on()
+        h = None if self._orphans.fill(self._search) else self._orphans.take(self._search) or self._next()
+        if h is None:
+            return Searcher.FINISHED if self.finished else None
+        self._trials[trial_id] = h
+        config = unflatten_dict(h)
+        if self._annotate is not None:
+            config[self._annotate] = self._annotation(h)
+        return config
+
+    def on_trial_result(self, trial_id: str, result: dict) -> None:
+        value = self._number(result)
+        if value is not None:
+            self._best_seen[trial_id] = max(value, self._best_seen.get(trial_id, value))
+
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        """A missing result, a missing metric, NaN, ±inf or an error is a failed trial: the worst value."""
+        h = self._trials.get(trial_id) or self._adopted(trial_id, result)
+        if h is None or self._search is None:
+            return
+        self._orphans.ended(self._search.space.key(h))
+        value = None if error else self._number(result)
+        best = self._best_seen.pop(trial_id, None)
+        if value is not None and best is not None and self._use_result == "best":
+            value = max(value, best)
+        self._search.tell(h, value, censored=stopped_early(result, self._full_length))
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
+        self._limit = max_concurrent
+        if self._search is not None:
+            self._limited(self._search)
+        return True
+
+    # Knowledge from elsewhere ---------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict,
+        value: float | None,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
+
+        A pruned trial's value is censored: `value`, else the last of `intermediate_values`; one without either is left
+        out. Needs `space`, or a Tuner that was built.
+        """
+        self._require_space("add_evaluated_point")
+        if pruned and value is None:
+            if not intermediate_values:
+                return
+            value = intermediate_values[-1]
+        self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
+
+    def recall(self, begun: pd.DataFrame, ended: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> bool:
+        """Go on where an earlier run of this same search stopped; before the first suggestion, and after `reuse`.
+
+        begun: its rows of the results table.  ended: those of settings that are done with; None: all.  again: those of them that
+        are to be run again. The rest is suggested no more, what was running comes first, and the order of asking is counted on.
+        Whether the rows are those that this search asks for; if not, it knows them, but goes on otherwise.
+        """
+        self._require_space("recall")
+        key, ended, again = self._search.space.key, begun if ended is None else ended, begun[:0] if again is None else again
+        walkable = len(begun) <= LONGEST_WALK
+        course = walk_again(restore(self._search.state()), begun, ended, again, self._reused) if walkable else None
+        if course is not None:
+            self._search, self._orphans = self._limited(course.search), Orphans(course.open)
+            self._index = {key(h): place for place, h in enumerate(course.asked)}
+            return True
+        self._search.recall(results.history(ended.drop(again.index, errors="ignore")))
+        self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
+        for row in again.itertuples():
+            self._origins[key(row.params)] = Proposal(row.params, row.direction, row.line_position)
+            self._orphans.add(self._search, self._index, [self._search.space.check(row.params)])
+        return False
+
+    def reuse(self, trials: pd.DataFrame) -> None:
+        """Rows of the results table that other searches left: none of these trials is run again.
+
+        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing else.
+        """
+        self._require_space("reuse")
+        space, self._reused = self._search.space, trials
+        self._known |= {space.key(space.check(told.h)): told for told in results.history(trials)}
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        self._go_on()
+        return {
+            "version": STATE_VERSION,
+            "metric": self._metric,
+            "mode": self._mode,
+            "search": self._search and self._search.state(),
+            "trials": self._trials,
+            "best_seen": self._best_seen,
+            "index": list(self._index.items()),
+            "known": list(self._known.items()),
+            "orphans": self._orphans.waiting,
+        }
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+        self._metric, self._mode = state["metric"], state["mode"]
+        if state["search"] is not None:
+            self._search = self._limited(restore(state["search"]))
+        self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
+        self._index = {tuple(key): index for key, index in state["index"]}
+        self._known = {tuple(key): Told(*told) for key, told in state["known"]}
+        self._restored, self._orphans, self._rows_before = True, Orphans(list(state.get("orphans", []))), None
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials since.
+
+        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be read.
+        """
+        trials: list[Ran] = []
+        try:
+            trials = trials_in(checkpoint_dir)
+        except ValueError as error:
+            logger.warning("%s; the searcher goes on from its own state alone", error)
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except ValueError as error:
+            if not trials or self._search is None:
+                raise
+            del self.suggest
+            self._go_on()
+            logger.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
+        if trials and self._search is not None:
+            self._agree(trials)
+
+    def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
+        return {**vars(self), "_search": self._search and self._search.state()}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        if self._search is not None:
+            self._search = restore(self._search)
+
+    # ----------------------------------------------------------------------------------------------------------
+
+    def _begin(self, space: Space) -> None:
+        tried = [point for point, reward in self._points if reward is None]
+        starts = tried + ([self._start] if self._start is not None else [])
+        self._search = self._limited(self._make(space, start=starts or None))
+        for point, reward in self._points:
+            if reward is not None:
+                self._search.tell(point, self._signed(reward))
+        self._tell_evaluated()
+
+    def _tell_evaluated(self) -> None:
+        outside = 0
+        for told in self._evaluated:
+            try:
+                self._search.tell(*told)
+            except ValueError:
+                outside += 1
+        if outside:
+            warnings.warn(f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out")
+
+    def _limited(self, search: Optimiser) -> Optimiser:
+        if self._limit is not None:
+            search.workers = self._limit
+        return search
+
+    def _require_space(self, caller: str) -> None:
+        if self._mode is None or self._search is None:
+            raise ValueError(f"{caller} needs the searcher's space, metric and mode: pass them to the constructor")
+
+    def _go_on(self) -> None:
+        """Where earlier rows of this same search are known: to where it was when it stopped."""
+        if self._rows_before is None or self._search is None:
+            return
+        rows, self._rows_before = self._rows_before, None
+        if not self.recall(rows, again=rows[lost(rows)]):
+            reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
+            warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
+
+    def _agree(self, trials: list[Ran]) -> None:
+        """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""
+        key, run = self._search.space.key, set()
+        for trial in trials:
+            unknown = trial.trial_id not in self._trials
+            h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
+            if h is None:
+                continue
+            run.add(key(h))
+            if trial.ended and (unknown or key(h) in map(key, self._search.live)):
+                self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
+        self._orphans.add(self._search, self._index, self._search.live, but=run)
+
+    def _asked_since(self, trial: Ran) -> dict | None:
+        """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
+        try:
+            h = self._search.space.check({name: trial.params[name] for name in self._search.space.names})
+        except (ValueError, KeyError):
+            return None
+        key, before = self._search.space.key, self._search.state()
+        self._trials[trial.trial_id] = h
+        if key(h) not in self._index:
+            self._index[key(h)] = max(self._index.values(), default=-1) + 1
+            asked = self._search.ask()
+            if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
+                self._search = self._limited(restore(before))
+        return h
+
+    def _next(self) -> dict | None:
+        """The next configuration that has to be run; known ones on the way are told."""
+        while (h := self._search.ask()) is not None:
+            key = self._search.space.key(h)
+            self._index.setdefault(key, max(self._index.values(), default=-1) + 1)
+            if key not in self._known:
+                return h
+            self._search.tell(*self._known[key])
+        return None
+
+    def _annotation(self, h: dict) -> dict:
+        key = self._search.space.key(h)
+        origin = self._origins.get(key) or self._search.origin(h)
+        return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": self._index[key]}
+
+    def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
+        """The configuration of a trial we never suggested, if its result names one inside the space."""
+        if not result or self._search is None:
+            return None
+        config = flatten_dict(result.get("config") or {})
+        config |= {key.removeprefix("config/"): value for key, value in result.items() if key.startswith("config/")}
+        try:
+            self._trials[trial_id] = self._search.space.check(config)
+        except ValueError:
+            return None
+        return self._trials[trial_id]
+
+    def _number(self, result: dict | None) -> float | None:
+        """The result's value, larger is better; None where there is no finite number."""
+        return self._signed(finite((result or {}).get(self._metric)))
+
+    def _signed(self, value: float | None) -> float | None:
+        return value if value is None else -float(value) if self._mode == "min" else float(value)

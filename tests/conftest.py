@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other on a busy machine cost twenty times what they save
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # threads that wait for each other on a busy machine cost twenty times what they save
 TESTS = Path(__file__).parent
 FOLDERS = [str(folder) for folder in TESTS.iterdir() if folder.is_dir() and not folder.name.startswith(("_", "."))]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*FOLDERS, os.environ.get("PYTHONPATH"))))
@@ -29,7 +31,9 @@ def ray_session(tmp_path_factory):
     """A Ray of two CPUs for one module's tests, shut down after them."""
     import ray
 
-    context = ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    context = ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False
+    )
     yield context
     ray.shutdown()
 

@@ -27,7 +27,17 @@ def test_off_diagonal_is_zero_on_it_and_counts_octaves():
     assert balance.off_diagonal({"Lambda_p": 1.0, "Lambda_e": 8.0}, "separate", 32) == 3
 
 
-@pytest.mark.parametrize("arguments", [(0.0, "global", 64), (-1.0, "global", 64), (float("nan"), "global", 64), (0.1, "mean", 64), (0.1, "global", 63), (0.1, "global", 2)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (0.0, "global", 64),
+        (-1.0, "global", 64),
+        (float("nan"), "global", 64),
+        (0.1, "mean", 64),
+        (0.1, "global", 63),
+        (0.1, "global", 2),
+    ],
+)
 def test_impossible_recipes(arguments):
     with pytest.raises(ValueError):
         balance.from_recipe(*arguments)
@@ -60,5 +70,9 @@ def test_recipes_that_do_not_fit(text):
 def test_the_command_says_where_a_recipe_lies(capsys):
     assert balance.main(["lr=0.1,average=separate,b=64"]) == 0
     said = capsys.readouterr().out
-    assert "Lambda_p=0.1,Lambda_e=0.1,batch_size=64" in said and "+0.00 from separate" in said and "-5.95 from global" in said
+    assert (
+        "Lambda_p=0.1,Lambda_e=0.1,batch_size=64" in said
+        and "+0.00 from separate" in said
+        and "-5.95 from global" in said
+    )
     assert balance.main(["lr=0.1"]) == 2 and "lr=0.1" in capsys.readouterr().err

@@ -45,7 +45,11 @@ def test_the_core_needs_neither_ray_nor_torch():
 @pytest.fixture(scope="module")
 def without_tune_cd():
     """What one interpreter without tune_cd, and for its first two thirds without ray, has printed: importing torch takes long."""
-    code = BLOCKED.format(blocked=["ray", "tune_cd"]) + "import runpy\n" + "".join(f"import {module}\n" for module in WITHOUT_RAY)
+    code = (
+        BLOCKED.format(blocked=["ray", "tune_cd"])
+        + "import runpy\n"
+        + "".join(f"import {module}\n" for module in WITHOUT_RAY)
+    )
     code += "print('trainables are imported', flush=True)\nsys.argv = ['trainables.train', '--help']\n"
     code += "try:\n    runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\nexcept SystemExit as end:\n    print(f'help ends with {end.code}', flush=True)\n"
     code += "assert not {'ray', 'tune_cd'} & set(sys.modules)\nblocked.remove('ray')\nimport trainables.trial\nprint('trainables.trial is imported')\n"
@@ -57,15 +61,22 @@ def test_trainables_need_no_ray_and_know_nothing_of_tune_cd(without_tune_cd):
 
 
 def test_training_works_where_ray_is_not_installed(without_tune_cd):
-    assert "--Lambda_p" in without_tune_cd.stdout and "help ends with 0" in without_tune_cd.stdout, without_tune_cd.stderr
+    assert "--Lambda_p" in without_tune_cd.stdout and "help ends with 0" in without_tune_cd.stdout, (
+        without_tune_cd.stderr
+    )
 
 
 def test_trainables_trial_knows_nothing_of_tune_cd(without_tune_cd):
-    assert "trainables.trial is imported" in without_tune_cd.stdout and without_tune_cd.returncode == 0, without_tune_cd.stderr
+    assert "trainables.trial is imported" in without_tune_cd.stdout and without_tune_cd.returncode == 0, (
+        without_tune_cd.stderr
+    )
 
 
 def test_the_searcher_needs_no_torch():
-    imports(["tune_cd.tune.searcher", "tune_cd.tune.optimiser_search", "tune_cd.tune.callback", "tune_cd.tune.packed"], ["torch", "trainables"])
+    imports(
+        ["tune_cd.tune.searcher", "tune_cd.tune.optimiser_search", "tune_cd.tune.callback", "tune_cd.tune.packed"],
+        ["torch", "trainables"],
+    )
 
 
 def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
@@ -73,4 +84,6 @@ def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
 
 
 def test_golden_is_standard_library_only():
-    run("import sys\nbefore = set(sys.modules)\nimport tune_cd.search.golden_section\nassert not {'numpy'} & set(sys.modules)")
+    run(
+        "import sys\nbefore = set(sys.modules)\nimport tune_cd.search.golden_section\nassert not {'numpy'} & set(sys.modules)"
+    )

@@ -5,20 +5,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from test_pack import KINDS, configuration, trained
-from test_train import DATA, H, SETUP
+from test_train import DATA, SETUP, H
+
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import WARM_UP
-from trainables.training.parallel import MOST, Pack
 from trainables.training.loop import Training
+from trainables.training.parallel import MOST, Pack
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
 
 
 def on_gpu(data):
-    return DeviceData(data.name, *(tuple(part.to(GPU) for part in split) for split in (data.train, data.validation, data.test)))
+    return DeviceData(
+        data.name, *(tuple(part.to(GPU) for part in split) for split in (data.train, data.validation, data.test))
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +64,9 @@ def test_packed_equals_alone_to_rounding(kind):
         alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(*values)])[0]
         assert together[index].status == alone.status == "completed"
         assert together[index].val_score == pytest.approx(alone.val_score, abs=0.05)
-        assert together[index].scores["train_positive_term"] == pytest.approx(alone.scores["train_positive_term"], rel=0.05)
+        assert together[index].scores["train_positive_term"] == pytest.approx(
+            alone.scores["train_positive_term"], rel=0.05
+        )
 
 
 def test_a_recording_serves_the_next_training(monkeypatch):
@@ -73,7 +77,9 @@ def test_a_recording_serves_the_next_training(monkeypatch):
     again = trained(pack, [configuration(0.7, 0.5, 32, 4)])[0]
     assert pack._spare[0]._replayed[False]._graph is recording
     fresh = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.7, 0.5, 32, 4)])[0]
-    assert again.val_score == pytest.approx(fresh.val_score, abs=0.05) and again.scores["train_entropy_term"] == pytest.approx(fresh.scores["train_entropy_term"], rel=0.05)
+    assert again.val_score == pytest.approx(fresh.val_score, abs=0.05) and again.scores[
+        "train_entropy_term"
+    ] == pytest.approx(fresh.scores["train_entropy_term"], rel=0.05)
 
 
 def test_a_diverged_one_stops_and_the_others_do_not_notice():
@@ -95,4 +101,6 @@ def test_saved_and_resumed_goes_on_with_the_same_batches():
     whole.advance()
     other = Training(setup, data, H, seed=0, device=GPU)
     other.load_state(whole.state())
-    assert whole.advance().val_score == pytest.approx(other.advance().val_score, abs=0.05) and torch.equal(whole.labels, other.labels)
+    assert whole.advance().val_score == pytest.approx(other.advance().val_score, abs=0.05) and torch.equal(
+        whole.labels, other.labels
+    )

@@ -1,7 +1,7 @@
 """Train and test one configuration, or all combinations of several values, without Ray and without a search.
 
-    python -m trainables.train --dataset glyphs --Lambda_p 0.7 --Lambda_e 8 --batch-size 64
-    python -m trainables.train --dataset glyphs --Lambda_p 0.07 0.7 --Lambda_e 2 8 --seed 0 1 2
+python -m trainables.train --dataset glyphs --Lambda_p 0.7 --Lambda_e 8 --batch-size 64
+python -m trainables.train --dataset glyphs --Lambda_p 0.07 0.7 --Lambda_e 2 8 --seed 0 1 2
 """
 
 import argparse
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
-from trainables.training import checkpoint
-from trainables.training.checks import check_training
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
+from trainables.training import checkpoint
+from trainables.training.checks import check_training
 from trainables.training.parallel import Pack
 from trainables.training.setups import LOSSES, SETUPS, TASKS, find_setup, override
 
@@ -60,20 +60,34 @@ def _train(pack: Pack, file: Path | None) -> None:
         for index, evaluation in pack.advance().items():
             which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
             score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
-            print(f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True)
+            print(
+                f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True
+            )
             if file:
                 checkpoint.save(pack.running[index], file)
         for index in [index for index, training in pack.running.items() if training.done]:
             outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
-            print(json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1), flush=True)
+            print(
+                json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
+                flush=True,
+            )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m trainables.train", description="Train and test one configuration, or all combinations of several values.")
+    parser = argparse.ArgumentParser(
+        prog="python -m trainables.train",
+        description="Train and test one configuration, or all combinations of several values.",
+    )
     parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
     parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
-    parser.add_argument("--data-root", metavar="PATH_OR_URI", help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
-    parser.add_argument("--download", action="store_true", help="fetch data that are absent, where there is a public archive")
+    parser.add_argument(
+        "--data-root",
+        metavar="PATH_OR_URI",
+        help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+    )
+    parser.add_argument(
+        "--download", action="store_true", help="fetch data that are absent, where there is a public archive"
+    )
     parser.add_argument("--weights", metavar="W", help="none, imagenet or a file; default: the set-up's")
     parser.add_argument(
         "--setup",
@@ -81,13 +95,43 @@ def _parser() -> argparse.ArgumentParser:
         help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come from",
     )
     parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
-    parser.add_argument("--set", dest="assignments", metavar="FIELD=VALUE", nargs="+", action="extend", default=[], help="override fields of the set-up")
-    parser.add_argument("--Lambda_p", type=float, nargs="+", default=[0.1], help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, all combinations are trained")
-    parser.add_argument("--Lambda_e", type=float, nargs="+", default=[0.1], help="weight of the entropy term times the learning rate; default: 0.1")
+    parser.add_argument(
+        "--set",
+        dest="assignments",
+        metavar="FIELD=VALUE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="override fields of the set-up",
+    )
+    parser.add_argument(
+        "--Lambda_p",
+        type=float,
+        nargs="+",
+        default=[0.1],
+        help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, all combinations are trained",
+    )
+    parser.add_argument(
+        "--Lambda_e",
+        type=float,
+        nargs="+",
+        default=[0.1],
+        help="weight of the entropy term times the learning rate; default: 0.1",
+    )
     parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="default: 0")
-    parser.add_argument("--at-once", type=int, metavar="N", help="of several configurations; default: as many as fit the GPU, one on a CPU")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="go on from this file where it exists; written at every evaluation")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        metavar="N",
+        help="of several configurations; default: as many as fit the GPU, one on a CPU",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="go on from this file where it exists; written at every evaluation",
+    )
     parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     return parser
 

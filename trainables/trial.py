@@ -23,14 +23,14 @@ from typing import Protocol
 import torch
 from ray import tune
 
-from trainables.training import checkpoint
 from trainables.data.resident import DeviceData
+from trainables.training import checkpoint
 from trainables.training.faults import described, is_of_the_machine
+from trainables.training.loop import Training
 from trainables.training.notice import noticed
 from trainables.training.outcome import Evaluation, Outcome, failure
 from trainables.training.parallel import Pack
 from trainables.training.setups import Setup
-from trainables.training.loop import Training
 from trainables.training.watchdog import OVERDUE, Watchdog
 
 PACK = "pack"
@@ -81,7 +81,9 @@ class TrainTrial(tune.Trainable):
         """Load the data, and begin. Raises as `DeviceData.load` does."""
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler raises SystemExit, as a network's own code may
+            signal.signal(
+                signal.SIGTERM, signal.SIG_DFL
+            )  # Ray's handler raises SystemExit, as a network's own code may
         setup, self._device = Setup(**setup_fields), torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()
@@ -194,7 +196,10 @@ class TrainTrial(tune.Trainable):
         """Record an end, then have it reported."""
         with self._recording:
             unstored = self._recorder.record(self._members[index], outcome, self._where(share))
-        report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {"status": outcome.status, "test_score": outcome.test_score}
+        report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {
+            "status": outcome.status,
+            "test_score": outcome.test_score,
+        }
         if outcome.status == "failed":
             report |= {"val_score": math.nan, "error": outcome.error}
         self._reports[index] = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
@@ -209,12 +214,16 @@ class TrainTrial(tune.Trainable):
             return
         training = self._pack.running[index]
         try:
-            self._recorder.save(self._members[index], training.iteration * training.batch_size, checkpoint.dumps(training))
+            self._recorder.save(
+                self._members[index], training.iteration * training.batch_size, checkpoint.dumps(training)
+            )
         except OSError as error:
             log.warning("no state was saved: %s", error)
         if self._checkpoint_seconds:
             took = time.monotonic() - began
-            self._due[index] = began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
+            self._due[index] = (
+                began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
+            )
 
     def _seconds_left(self) -> float | None:
         if self._limit is None:
@@ -225,7 +234,9 @@ class TrainTrial(tune.Trainable):
     def _overdue(self) -> None:
         """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again elsewhere."""
         now, share = time.monotonic(), 1 / self._pack.at_once
-        late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [self._pack.culprit]
+        late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [
+            self._pack.culprit
+        ]
         with self._recording:  # held until the process ends: nothing else is recorded any more
             for index in late:
                 training = self._pack.running.get(index)
@@ -240,7 +251,11 @@ class TrainTrial(tune.Trainable):
         scores = [report["val_score"] for report in self._reports.values()]
         seen = sum(report["images_seen"] for report in self._reports.values())
         best = max((score for score in scores if score == score), default=float("nan"))
-        return {"val_score": best, "images_seen": seen, PACK: {str(index): dict(report) for index, report in self._reports.items()}}
+        return {
+            "val_score": best,
+            "images_seen": seen,
+            PACK: {str(index): dict(report) for index, report in self._reports.items()},
+        }
 
 
 def _report(best_score: float, evaluation: Evaluation) -> dict:

@@ -19,7 +19,17 @@ pytestmark = pytest.mark.filterwarnings("error")
 def curve(reached, seed=0, method="a", ended=None, gpus=1.0, study="", landscape="l", started=None):
     ended = np.arange(1.0, len(reached) + 1) if ended is None else np.array(ended, dtype=float)
     started = np.concatenate([[0.0], ended[:-1]]) if started is None else np.array(started, dtype=float)
-    return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, started, ended, np.full(len(reached), float(gpus)), study)
+    return Curve(
+        landscape,
+        method,
+        seed,
+        np.array(reached, dtype=float),
+        0.0,
+        started,
+        ended,
+        np.full(len(reached), float(gpus)),
+        study,
+    )
 
 
 # The mean curve -----------------------------------------------------------------------------------------------
@@ -30,7 +40,12 @@ def test_means_over_trials_continue_what_ended():
     assert mean.index.name == "trials" and mean.index.tolist() == [1, 2, 3] and mean["searches"].tolist() == [2, 2, 2]
     assert mean["mean"].tolist() == pytest.approx([0.3, 0.4, 0.5])
     eight = mean_curve([curve([0.2 + 0.1 * seed, 0.4 + 0.1 * seed], seed) for seed in range(8)])
-    assert (eight["low"] < eight["mean"]).all() and (eight["mean"] < eight["high"]).all() and eight["low"].iloc[0] >= 0.2 and eight["high"].iloc[0] <= 0.9
+    assert (
+        (eight["low"] < eight["mean"]).all()
+        and (eight["mean"] < eight["high"]).all()
+        and eight["low"].iloc[0] >= 0.2
+        and eight["high"].iloc[0] <= 0.9
+    )
 
 
 @pytest.mark.parametrize("over", ["seconds", "gpu_seconds"])
@@ -40,7 +55,10 @@ def test_means_over_time_are_those_of_steps(over):
     scale = 1.0 if over == "seconds" else 2.0
     assert mean.index.name == over and mean.index[0] == 0 and mean.index[-1] == pytest.approx(8 * scale)
     for clock, value in mean["mean"].items():
-        steps = [[0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended * scale <= clock + 1e-9)][-1] for c in curves]
+        steps = [
+            [0.0, *(reached for reached, ended in zip(c.reached, c.ended) if ended * scale <= clock + 1e-9)][-1]
+            for c in curves
+        ]
         assert value == pytest.approx(np.mean(steps)) if clock + 1e-9 >= 0.5 * scale else np.isnan(value), (
             "nothing before the first trial ended"
         )
@@ -76,7 +94,9 @@ def test_bootstrap_intervals_hold_the_mean():
     values = np.maximum.accumulate(np.random.default_rng(0).beta(2, 5, (4500, 4)), axis=1)
     hits = np.zeros(4)
     for repetition in range(150):
-        mean = mean_curve([curve(reached, seed) for seed, reached in enumerate(values[repetition * 30 :][:30])], seed=repetition)
+        mean = mean_curve(
+            [curve(reached, seed) for seed, reached in enumerate(values[repetition * 30 :][:30])], seed=repetition
+        )
         hits += (mean["low"] <= values.mean(0)) & (values.mean(0) <= mean["high"])
     assert (hits >= 0.9 * 150).all() and (hits <= 0.99 * 150).all(), hits
 
@@ -103,7 +123,9 @@ def test_the_numbers_of_a_table_by_hand():
     row = summary(curves).set_index("method").loc["a"]
     assert (row.trajectories, row.trials, row.best) == (2, 3, 1.0)
     aucs = np.array([[0.2, 1, 1, 1, 1], [0.4, 0.4, 0.9, 0.9, 0.9]]).mean(1)
-    assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(student.ppf(0.975, 1) * aucs.std(ddof=1) / 2**0.5)
+    assert row.auc5 == pytest.approx(aucs.mean()) and row.auc5_ci == pytest.approx(
+        student.ppf(0.975, 1) * aucs.std(ddof=1) / 2**0.5
+    )
     assert (row.n95, row.t95) == (3, pytest.approx(3.0)) and row.gpu95 == pytest.approx(6.0) and row.stuck == 0.5
     other = summary(curves).set_index("method").loc["b"]
     assert (other.n95, other.t95, other.gpu95, other.stuck) == (inf, inf, inf, 1.0) and np.isnan(
@@ -114,7 +136,9 @@ def test_the_numbers_of_a_table_by_hand():
 
 def test_the_target_is_of_each_landscape_and_order_is_that_of_appearance():
     table = summary([curve([0.5], landscape="z"), curve([0.96], method="b"), curve([1.0], method="c")])
-    assert table[["landscape", "method"]].values.tolist() == [["z", "a"], ["l", "b"], ["l", "c"]] and table["n95"].tolist() == [1, 1, 1]
+    assert table[["landscape", "method"]].values.tolist() == [["z", "a"], ["l", "b"], ["l", "c"]] and table[
+        "n95"
+    ].tolist() == [1, 1, 1]
 
 
 def pairs(count, seed=0, shift=0.02):
@@ -127,25 +151,41 @@ def pairs(count, seed=0, shift=0.02):
 def test_differences_and_p_are_those_of_the_pairs(count):
     first, second = pairs(count)
     order = np.random.default_rng(1).permutation(count)
-    table = summary([curve(first[i], i) for i in range(count)] + [curve(second[i], int(i), "b") for i in order], reference="a").set_index("method")
+    table = summary(
+        [curve(first[i], i) for i in range(count)] + [curve(second[i], int(i), "b") for i in order], reference="a"
+    ).set_index("method")
     for k in BUDGETS:
         at = np.minimum(np.arange(k), 5)
         gains = second[:, at].mean(1) - first[:, at].mean(1)
-        assert table.loc["b", f"d{k}"] == pytest.approx(gains.mean()) and table.loc["b", f"d{k}_p"] == pytest.approx(wilcoxon(gains).pvalue)
-        assert table.loc["b", f"d{k}_ci"] == pytest.approx(student.ppf(0.975, count - 1) * gains.std(ddof=1) / count**0.5)
+        assert table.loc["b", f"d{k}"] == pytest.approx(gains.mean()) and table.loc["b", f"d{k}_p"] == pytest.approx(
+            wilcoxon(gains).pvalue
+        )
+        assert table.loc["b", f"d{k}_ci"] == pytest.approx(
+            student.ppf(0.975, count - 1) * gains.std(ddof=1) / count**0.5
+        )
     assert table.loc["a", [f"d{k}{suffix}" for k in BUDGETS for suffix in ("", "_ci", "_p")]].isna().all()
 
 
-@pytest.mark.parametrize("gains, p", [([0.0, 0.0], np.nan), ([0.1], np.nan), ([0.1, 0.0, 0.0], 1.0), ([0.1, 0.1, -0.1, 0.0, 0.2], None)])
+@pytest.mark.parametrize(
+    "gains, p", [([0.0, 0.0], np.nan), ([0.1], np.nan), ([0.1, 0.0, 0.0], 1.0), ([0.1, 0.1, -0.1, 0.0, 0.2], None)]
+)
 def test_ties_zeros_and_single_pairs(gains, p):
-    curves = [curve([0.5], seed) for seed in range(len(gains))] + [curve([0.5 + gain], seed, "b") for seed, gain in enumerate(gains)]
+    curves = [curve([0.5], seed) for seed in range(len(gains))] + [
+        curve([0.5 + gain], seed, "b") for seed, gain in enumerate(gains)
+    ]
     row = summary(curves, "a").set_index("method").loc["b"]
     assert row.d5 == pytest.approx(np.mean(gains))
-    assert row.d5_p == pytest.approx(wilcoxon([0.5 + gain - 0.5 for gain in gains]).pvalue if p is None else p, nan_ok=True)
+    assert row.d5_p == pytest.approx(
+        wilcoxon([0.5 + gain - 0.5 for gain in gains]).pvalue if p is None else p, nan_ok=True
+    )
 
 
 def test_only_equal_seeds_are_pairs():
-    row = summary([curve([0.5], 0), curve([0.1], 1), curve([0.6], 0, "b"), curve([0.9], 5, "b")], "a").set_index("method").loc["b"]
+    row = (
+        summary([curve([0.5], 0), curve([0.1], 1), curve([0.6], 0, "b"), curve([0.9], 5, "b")], "a")
+        .set_index("method")
+        .loc["b"]
+    )
     assert row.d5 == pytest.approx(0.1)
     assert summary([curve([0.5], 0), curve([0.6], 1, "b")], "a")["d5"].isna().all()
 
@@ -153,14 +193,25 @@ def test_only_equal_seeds_are_pairs():
 def test_pairs_are_by_seed_and_of_several_searches_with_one_seed_the_mean_counts():
     apart = [curve([0.5], 0, study="s"), curve([0.7], 0, "b", study="t")]
     assert summary(apart, "a").set_index("method").loc["b", "d5"] == pytest.approx(0.2)
-    twice = [curve([0.5], 0, study="s"), curve([0.1], 0, study="t"), curve([0.6], 0, "b", study="s"), curve([0.4], 0, "b", study="t")]
+    twice = [
+        curve([0.5], 0, study="s"),
+        curve([0.1], 0, study="t"),
+        curve([0.6], 0, "b", study="s"),
+        curve([0.4], 0, "b", study="t"),
+    ]
     for curves in (twice, twice[::-1]):
-        assert summary(curves, "a").set_index("method").loc["b", "d5"] == pytest.approx((0.6 + 0.4) / 2 - (0.5 + 0.1) / 2)
-    assert summary(twice[:3], "a").set_index("method").loc["b", "d5"] == pytest.approx(0.6 - (0.5 + 0.1) / 2), "the reference alone has its seeds twice"
+        assert summary(curves, "a").set_index("method").loc["b", "d5"] == pytest.approx(
+            (0.6 + 0.4) / 2 - (0.5 + 0.1) / 2
+        )
+    assert summary(twice[:3], "a").set_index("method").loc["b", "d5"] == pytest.approx(0.6 - (0.5 + 0.1) / 2), (
+        "the reference alone has its seeds twice"
+    )
     assert summary(twice[1:], "b").set_index("method").loc["a", "d5"] == pytest.approx(0.1 - (0.6 + 0.4) / 2)
     more = [*twice, curve([0.2, 0.4], 7), curve([0.9, 0.9], 7, "b")]
     row, gains = summary(more, "a").set_index("method").loc["b"], np.array([0.2, 0.9 - (0.2 + 4 * 0.4) / 5])
-    assert row.d5 == pytest.approx(gains.mean()) and row.d5_ci == pytest.approx(student.ppf(0.975, 1) * gains.std(ddof=1) / 2**0.5), "two pairs, not three"
+    assert row.d5 == pytest.approx(gains.mean()) and row.d5_ci == pytest.approx(
+        student.ppf(0.975, 1) * gains.std(ddof=1) / 2**0.5
+    ), "two pairs, not three"
     assert row.d5_p == pytest.approx(wilcoxon(gains).pvalue) and row.trajectories == 3
 
 
@@ -169,7 +220,9 @@ def test_intervals_of_few_searches_hold_the_mean_as_often_as_they_say(count):
     """Of normal scores Student's t is exact: 95 % of 400, to 4 standard errors; 1.96 standard errors would be 78 % of them for 3 and 88 % for 5."""
     values = np.random.default_rng(count).normal(0.5, 0.1, (400, count))
     rows = [summary([curve([value], seed) for seed, value in enumerate(repetition)]).iloc[0] for repetition in values]
-    assert rows[0].auc5_ci == pytest.approx(student.interval(0.95, count - 1, values[0].mean(), values[0].std(ddof=1) / count**0.5)[1] - values[0].mean())
+    assert rows[0].auc5_ci == pytest.approx(
+        student.interval(0.95, count - 1, values[0].mean(), values[0].std(ddof=1) / count**0.5)[1] - values[0].mean()
+    )
     held = np.mean([abs(row.auc5 - 0.5) <= row.auc5_ci for row in rows])
     assert abs(held - 0.95) <= 4 * (0.95 * 0.05 / 400) ** 0.5, held
 
@@ -178,7 +231,9 @@ def test_of_negative_scores_the_target_lies_below_the_best():
     """The best is -1, five per cent of its size below it -1.05; 0.95 * -1 is better than what any search reached."""
     curves = [curve([-4.0, -1.04, -1.0], 0), curve([-2.0, -1.2, -1.06], 1), curve([-3.0, -3.0], 0, "b")]
     table = summary([replace(one, low=-4.0) for one in curves]).set_index("method")
-    assert (table.loc["a", "best"], table.loc["a", "n95"], table.loc["a", "stuck"]) == (-1.0, 3, 0.5) and table.loc["a", "t95"] == pytest.approx(3.0)
+    assert (table.loc["a", "best"], table.loc["a", "n95"], table.loc["a", "stuck"]) == (-1.0, 3, 0.5) and table.loc[
+        "a", "t95"
+    ] == pytest.approx(3.0)
     assert (table.loc["b", "n95"], table.loc["b", "t95"], table.loc["b", "stuck"]) == (inf, inf, 1.0)
     zero = summary([curve([-1.0, 0.0], 0), curve([-1.0, -0.01], 1)]).iloc[0]
     assert (zero.n95, zero.stuck) == (inf, 0.5), "five per cent of nothing is nothing"
@@ -187,7 +242,10 @@ def test_of_negative_scores_the_target_lies_below_the_best():
 @pytest.mark.parametrize("shift", [-3.0, -1.0])
 def test_a_search_that_holds_the_best_is_not_stuck_whatever_the_sign(shift):
     """0.95 times a best below zero would lie above it, and all would be stuck."""
-    curves = [curve(np.maximum.accumulate(values) + shift, seed) for seed, values in enumerate(np.random.default_rng(0).uniform(0, 1, (6, 12)))]
+    curves = [
+        curve(np.maximum.accumulate(values) + shift, seed)
+        for seed, values in enumerate(np.random.default_rng(0).uniform(0, 1, (6, 12)))
+    ]
     row = summary([replace(one, low=shift) for one in curves]).iloc[0]
     best = max(one.reached.max() for one in curves)
     expected = [one.reached[-1] < best - 0.05 * abs(best) for one in curves]
@@ -230,5 +288,9 @@ def test_what_is_not_there():
         summary([curve([0.1])], "c")
     row = summary(curves_of(lost())).iloc[0]
     assert np.isnan(row.auc20) and row.n95 == inf and np.isnan(row.t95) and row.stuck == 1.0
-    some = summary(curves_of(pd.concat([search_study([None, None], "b"), search_study([0.5, 0.7])])), "cd").set_index("method")
-    assert some.loc["b", "auc5"] == pytest.approx(0.3) and some.loc["b", "stuck"] == 1.0, "what a search of failures has is the lowest there is"
+    some = summary(curves_of(pd.concat([search_study([None, None], "b"), search_study([0.5, 0.7])])), "cd").set_index(
+        "method"
+    )
+    assert some.loc["b", "auc5"] == pytest.approx(0.3) and some.loc["b", "stuck"] == 1.0, (
+        "what a search of failures has is the lowest there is"
+    )

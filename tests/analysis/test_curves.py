@@ -6,7 +6,6 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
-
 from studies import BEGIN, empty, lost, plain, row, search_study
 from studies import table as results_table
 
@@ -17,7 +16,9 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def table(scores, search="cd"):
     status = ["completed" if math.isfinite(score) else "diverged" for score in scores]
-    return pd.DataFrame({"study": "s", "search": search, "trial_index": range(len(scores)), "val_score": scores, "status": status})
+    return pd.DataFrame(
+        {"study": "s", "search": search, "trial_index": range(len(scores)), "val_score": scores, "status": status}
+    )
 
 
 def test_best_so_far_orders_by_asking_and_passes_over_failures():
@@ -52,34 +53,70 @@ def test_auc_refuses_what_has_no_mean(k, curves):
 
 
 def test_means_over_seeds_leave_out_what_did_not_complete():
-    rows = [("a", 0, 0, "completed", 0.2, 0.1), ("a", 0, 1, "diverged", None, None), ("a", 0, 2, "completed", 0.4, 0.3), ("a", 1, 0, "failed", None, None)]
-    table = pd.DataFrame(rows, columns=["search", "trial_index", "seed", "status", "val_score", "test_score"]).assign(study="s")
+    rows = [
+        ("a", 0, 0, "completed", 0.2, 0.1),
+        ("a", 0, 1, "diverged", None, None),
+        ("a", 0, 2, "completed", 0.4, 0.3),
+        ("a", 1, 0, "failed", None, None),
+    ]
+    table = pd.DataFrame(rows, columns=["search", "trial_index", "seed", "status", "val_score", "test_score"]).assign(
+        study="s"
+    )
     table["scores"] = [{"test_x": 1.0}, {}, {"test_x": 2.0}, {}]
     means = means_over_seeds(table).set_index("trial_index")
-    assert means["val_score"][0] == pytest.approx(0.3) and means["test_std"][0] == pytest.approx(0.2 / 2**0.5) and means["seeds"].tolist() == [2, 0]
-    assert means["status"].tolist() == ["completed", "failed"] and means["scores"].tolist() == [{"test_x": 1.5}, {}] and np.isnan(means["val_score"][1])
+    assert (
+        means["val_score"][0] == pytest.approx(0.3)
+        and means["test_std"][0] == pytest.approx(0.2 / 2**0.5)
+        and means["seeds"].tolist() == [2, 0]
+    )
+    assert (
+        means["status"].tolist() == ["completed", "failed"]
+        and means["scores"].tolist() == [{"test_x": 1.5}, {}]
+        and np.isnan(means["val_score"][1])
+    )
 
 
 def test_means_over_other_fields_are_those_of_a_loop():
     """Of two searches, by the balance: what was begun, what completed, and means of what each training measured."""
     rng, rows = np.random.default_rng(1), []
     for search in "ab":
-        for i, params in enumerate([{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]):
+        for i, params in enumerate(
+            [{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]
+        ):
             for seed in range(3):
-                status, measured = ("diverged", {}) if (search, seed) == ("a", i) else ("completed", {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {}))
-                rows.append(row(i, status, float(rng.uniform()), search=search, seed=seed, scores=measured, params=params))
+                status, measured = (
+                    ("diverged", {})
+                    if (search, seed) == ("a", i)
+                    else ("completed", {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {}))
+                )
+                rows.append(
+                    row(i, status, float(rng.uniform()), search=search, seed=seed, scores=measured, params=params)
+                )
     trials = pd.concat([results_table(rows[:6]), results_table(rows[6:])])  # labels repeat
     balance = ("Lambda_p", "Lambda_e", "batch_size")
     for table in (trials, plain(trials), trials.sample(frac=1, random_state=0)):
         means = means_over_seeds(table, by=balance)
-        assert means["trained"].tolist() == [6, 6] and means["seeds"].tolist() == [5, 5] and means["Lambda_e"].tolist() == [2, 4]
+        assert (
+            means["trained"].tolist() == [6, 6]
+            and means["seeds"].tolist() == [5, 5]
+            and means["Lambda_e"].tolist() == [2, 4]
+        )
         for mean in means.to_dict("records"):
-            of_setting = [one for one in rows if one["params"]["Lambda_e"] == mean["Lambda_e"] and one["status"] == "completed"]
+            of_setting = [
+                one for one in rows if one["params"]["Lambda_e"] == mean["Lambda_e"] and one["status"] == "completed"
+            ]
             assert mean["val_score"] == pytest.approx(np.mean([one["val_score"] for one in of_setting]))
-            expected = {name: np.mean([one["scores"][name] for one in of_setting if name in one["scores"]]) for name in "xy"}
+            expected = {
+                name: np.mean([one["scores"][name] for one in of_setting if name in one["scores"]]) for name in "xy"
+            }
             assert mean["scores"] == pytest.approx(expected)
         each = means_over_seeds(table)
-        assert each[["search", "trial_index", "trained", "seeds"]].values.tolist() == [["a", 0, 3, 2], ["a", 1, 3, 2], ["b", 0, 3, 3], ["b", 1, 3, 3]]
+        assert each[["search", "trial_index", "trained", "seeds"]].values.tolist() == [
+            ["a", 0, 3, 2],
+            ["a", 1, 3, 2],
+            ["b", 0, 3, 3],
+            ["b", 1, 3, 3],
+        ]
 
 
 # Results tables -----------------------------------------------------------------------------------------------
@@ -99,8 +136,15 @@ def test_curves_choose_by_what_was_told_and_give_what_is_reported_in_the_order_o
     (curve,) = curves_of(parallel().sample(frac=1, random_state=2))
     assert curve.ended.tolist() == [10, 20, 30, 31, 35, 50] and curve.started.tolist() == [0, 10, 20, 30, 0, 31]
     assert curve.reached.tolist() == [0.6, 0.4, 0.4, 0.4, 0.4, 0.8] and curve.low == 0.4 and len(curve) == 6
-    assert curve.gpus.tolist() == [1, 0.5, 0, 1, 1, 2] and (curve.landscape, curve.method, curve.seed, curve.study) == ("glyphs", "cd", 0, "s")
-    assert curve.clock("trials").tolist() == [1, 2, 3, 4, 5, 6] and curve.clock("seconds").tolist() == curve.ended.tolist()
+    assert curve.gpus.tolist() == [1, 0.5, 0, 1, 1, 2] and (curve.landscape, curve.method, curve.seed, curve.study) == (
+        "glyphs",
+        "cd",
+        0,
+        "s",
+    )
+    assert (
+        curve.clock("trials").tolist() == [1, 2, 3, 4, 5, 6] and curve.clock("seconds").tolist() == curve.ended.tolist()
+    )
     assert curve.clock("gpu_seconds").tolist() == [20, 35, 45, 47, 59, 89]
     assert curve.at(np.array([0, 9.9, 10, 49, 50, 99]), "seconds").tolist() == [0.4, 0.4, 0.6, 0.4, 0.8, 0.8]
     assert curve.at(np.array([19, 20, 35, 88, 89]), "gpu_seconds").tolist() == [0.4, 0.6, 0.4, 0.4, 0.8]
@@ -120,9 +164,17 @@ def test_of_equal_values_the_first_to_end_is_held():
 
 
 def test_only_completed_trials_count():
-    rows = [row(0, val=0.2, search="cd"), row(1, "stopped", 0.9, search="cd", test_score=0.9), row(2, val=0.4, search="cd")]
+    rows = [
+        row(0, val=0.2, search="cd"),
+        row(1, "stopped", 0.9, search="cd", test_score=0.9),
+        row(2, val=0.4, search="cd"),
+    ]
     trials = results_table(rows)
-    assert best_so_far(trials).tolist() == [0.2, 0.2, 0.4] and curves_of(trials, "val_score")[0].reached.tolist() == [0.2, 0.2, 0.4]
+    assert best_so_far(trials).tolist() == [0.2, 0.2, 0.4] and curves_of(trials, "val_score")[0].reached.tolist() == [
+        0.2,
+        0.2,
+        0.4,
+    ]
     assert best_trial(trials)["trial_index"] == 2
 
 
@@ -134,7 +186,10 @@ def test_where_no_test_score_was_measured_the_told_one_is_reported():
 
 
 def test_other_scores_can_be_told_and_reported():
-    rows = [row(i, val=0.5, search="cd", scores={"told": told, "other": other}) for i, (told, other) in enumerate([(0.1, 0.9), (0.4, 0.2), (0.3, 0.8)])]
+    rows = [
+        row(i, val=0.5, search="cd", scores={"told": told, "other": other})
+        for i, (told, other) in enumerate([(0.1, 0.9), (0.4, 0.2), (0.3, 0.8)])
+    ]
     for trials in (results_table(rows), plain(results_table(rows))):
         assert curves_of(trials, "other", "told")[0].reached.tolist() == [0.9, 0.2, 0.2]
         with pytest.raises(ValueError, match=r"score 'none': one of \['val_score', 'other', 'told'\]"):
@@ -144,7 +199,11 @@ def test_other_scores_can_be_told_and_reported():
 def test_trials_without_a_gpu_take_the_seconds_of_their_processes():
     for gpus in (None, 0.0):
         (curve,) = curves_of(search_study([0.1, 0.2, 0.3], workers=2, gpus=gpus))
-        assert curve.gpus.tolist() == [1, 1, 1] and curve.clock("gpu_seconds").tolist() == [20, 20, 30] and curve.clock("seconds").tolist() == [10, 10, 20]
+        assert (
+            curve.gpus.tolist() == [1, 1, 1]
+            and curve.clock("gpu_seconds").tolist() == [20, 20, 30]
+            and curve.clock("seconds").tolist() == [10, 10, 20]
+        )
 
 
 @pytest.mark.parametrize("gpus", [0.125, 1.0, None])
@@ -157,9 +216,13 @@ def test_gpu_time_of_eight_parallel_trials_is_that_of_all_of_them(gpus):
     running = [sum(began <= second < ended for began, ended in ends.values()) * each for second in range(40)]
     assert curve.clock("gpu_seconds").tolist() == pytest.approx([sum(running[: int(ended)]) for ended in curve.ended])
     assert curve.clock("gpu_seconds")[[0, -1]].tolist() == pytest.approx([80 * each, (8 * 10 + 28 + 30 + 19) * each])
-    assert curve.at(np.array([79.9, 80]) * each, "gpu_seconds").tolist() == [0.0, 0.0] and curve.at(np.array([90.0]) * each, "gpu_seconds").tolist() == [0.1]
+    assert curve.at(np.array([79.9, 80]) * each, "gpu_seconds").tolist() == [0.0, 0.0] and curve.at(
+        np.array([90.0]) * each, "gpu_seconds"
+    ).tolist() == [0.1]
     assert [curve.used(until) for until in curve.ended] == curve.clock("gpu_seconds").tolist()
-    assert best_so_far(results_table(rows), over="gpu_seconds").index.tolist() == pytest.approx(curve.clock("gpu_seconds").tolist())
+    assert best_so_far(results_table(rows), over="gpu_seconds").index.tolist() == pytest.approx(
+        curve.clock("gpu_seconds").tolist()
+    )
 
 
 def test_a_search_waits_until_it_has_a_score():
@@ -168,19 +231,33 @@ def test_a_search_waits_until_it_has_a_score():
     assert {curve.method: curve.waiting for curve in curves} == {"a": 2, "b": 0, "c": 2, "d": 1}
     for curve in curves:
         held = [score for score in waits[curve.method] if score is not None]
-        assert curve.reached.tolist() == [curve.low] * curve.waiting + held[:1] * (len(curve) - curve.waiting) and curve.low == 0.3
+        assert (
+            curve.reached.tolist() == [curve.low] * curve.waiting + held[:1] * (len(curve) - curve.waiting)
+            and curve.low == 0.3
+        )
     (one,) = curves_of(search_study([0.3, 0.6, 0.5], test=[None, 0.2, 0.7]))
-    assert one.waiting == 1 and one.reached.tolist() == [0.2, 0.2, 0.2], "its first trial has no reported score, and counts for nothing"
+    assert one.waiting == 1 and one.reached.tolist() == [0.2, 0.2, 0.2], (
+        "its first trial has no reported score, and counts for nothing"
+    )
     assert Curve("l", "m", 0, np.ones(1), 0.0, np.ones(1), np.ones(1), np.ones(1)).waiting == 0
 
 
 def test_where_only_some_trials_have_the_reported_score_the_others_count_for_nothing():
     """The best by validation was not tested, so that another is held; a landscape without any is reported by what was told."""
-    some, none = search_study([0.3, 0.9, 0.5], test=[0.8, None, 0.6]), search_study([0.3, 0.9], study="t", test=[None, None], dataset="own")
+    some, none = (
+        search_study([0.3, 0.9, 0.5], test=[0.8, None, 0.6]),
+        search_study([0.3, 0.9], study="t", test=[None, None], dataset="own"),
+    )
     own, tested = sorted(curves_of(pd.concat([some, none])), key=len)
-    assert tested.reached.tolist() == [0.8, 0.8, 0.6] and tested.low == 0.6 and (own.reached.tolist(), own.low) == ([0.3, 0.9], 0.3)
+    assert (
+        tested.reached.tolist() == [0.8, 0.8, 0.6]
+        and tested.low == 0.6
+        and (own.reached.tolist(), own.low) == ([0.3, 0.9], 0.3)
+    )
     first, second = curves_of(pd.concat([some, search_study([0.7, 0.1], "x", test=[None, None])]))
-    assert first.reached.tolist() == [0.8, 0.8, 0.6] and (second.reached.tolist(), second.waiting) == ([0.6, 0.6], 2), "of one landscape, it has nothing"
+    assert first.reached.tolist() == [0.8, 0.8, 0.6] and (second.reached.tolist(), second.waiting) == ([0.6, 0.6], 2), (
+        "of one landscape, it has nothing"
+    )
 
 
 MEMORY = ("none", "variable", "fixed")
@@ -194,10 +271,14 @@ def memories(**fields):
 
 def test_set_ups_are_landscapes_of_their_own():
     curves = curves_of(results_table(memories()).sample(frac=1, random_state=1))
-    assert {curve.landscape: curve.reached.tolist() for curve in curves} == {f"glyphs memory={mode}": [0.1 + 0.2 * i] for i, mode in enumerate(MEMORY)}
+    assert {curve.landscape: curve.reached.tolist() for curve in curves} == {
+        f"glyphs memory={mode}": [0.1 + 0.2 * i] for i, mode in enumerate(MEMORY)
+    }
     other = row(0, val=0.9, search="cd", study="own", dataset="other", config={"memory": "none", "k": 9})
     names = [curve.landscape for curve in curves_of(results_table([*memories(), other]))]
-    assert names == [*(f"glyphs memory={mode}" for mode in sorted(MEMORY)), "other"], "what tells the set-ups of one problem apart, and no more"
+    assert names == [*(f"glyphs memory={mode}" for mode in sorted(MEMORY)), "other"], (
+        "what tells the set-ups of one problem apart, and no more"
+    )
     metric = [row(0, val=0.3, search="cd"), row(0, val=0.4, search="cd", study="t", metric_name="recall")]
     assert [curve.landscape for curve in curves_of(results_table(metric))] == ["glyphs r_map", "glyphs recall"]
 
@@ -208,9 +289,13 @@ def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
             for i, pairs in scores.items() for seed, (val, test) in enumerate(pairs)]  # fmt: skip
     for trials in (results_table(rows), plain(results_table(rows))):
         (curve,) = curves_of(trials)
-        assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) and curves_of(trials, "x")[0].reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
+        assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) and curves_of(trials, "x")[
+            0
+        ].reached.tolist() == pytest.approx([0.6, 0.1, 0.1])
         means = means_over_seeds(trials)
-        assert means["seeds"].tolist() == [2, 1, 2] and [scores["x"] for scores in means["scores"]] == pytest.approx([0.6, 0.1, 0.6])
+        assert means["seeds"].tolist() == [2, 1, 2] and [scores["x"] for scores in means["scores"]] == pytest.approx(
+            [0.6, 0.1, 0.6]
+        )
         assert means["val_std"].tolist() == pytest.approx([0.1 * 2**0.5, np.nan, 0.1 * 2**0.5], nan_ok=True)
 
 
@@ -224,7 +309,13 @@ def test_a_curve_a_landscape_search_seed_and_study_in_that_order():
 
 def test_a_landscape_is_a_dataset_with_its_task_and_loss_where_there_are_several():
     assert [curve.landscape for curve in curves_of(search_study([0.1]))] == ["glyphs"]
-    several = pd.concat([search_study([0.1]), search_study([0.2], study="t", loss="infonce"), search_study([0.3], study="u", task="ssl", dataset="x")])
+    several = pd.concat(
+        [
+            search_study([0.1]),
+            search_study([0.2], study="t", loss="infonce"),
+            search_study([0.3], study="u", task="ssl", dataset="x"),
+        ]
+    )
     assert [curve.landscape for curve in curves_of(several)] == ["glyphs infonce", "glyphs margin", "x margin"], (
         "the task says no more"
     )
@@ -234,7 +325,11 @@ def test_a_landscape_is_a_dataset_with_its_task_and_loss_where_there_are_several
 def test_unknown_seeds_of_search_and_training_are_no_reason_to_lose_a_row():
     rows = [{**row(i, val=0.1 * i, search="cd"), "search_seed": None, "seed": None} for i in range(4)]
     (curve,) = curves_of(results_table(rows))
-    assert curve.reached.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3]) and np.isnan(curve.ended).all() and curve.seed == 0
+    assert (
+        curve.reached.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3])
+        and np.isnan(curve.ended).all()
+        and curve.seed == 0
+    )
 
 
 def test_best_so_far_over_time_by_hand():
@@ -242,7 +337,11 @@ def test_best_so_far_over_time_by_hand():
     assert best_so_far(trials).tolist() == [0.3, 0.3, 0.5, 0.5, 0.5, 0.7]
     assert best_so_far(trials, over="seconds").to_dict() == {10: 0.3, 20: 0.5, 30: 0.5, 31: 0.5, 35: 0.5, 50: 0.7}
     used = best_so_far(trials, "test_score", "gpu_seconds")
-    assert used.index.tolist() == [20, 35, 45, 47, 59, 89] and used.tolist() == [0.6, 0.6, 0.9, 0.9, 0.9, 0.9] and used.index.name == "gpu_seconds"
+    assert (
+        used.index.tolist() == [20, 35, 45, 47, 59, 89]
+        and used.tolist() == [0.6, 0.6, 0.9, 0.9, 0.9, 0.9]
+        and used.index.name == "gpu_seconds"
+    )
     with pytest.raises(ValueError, match="over 'hours': one of"):
         best_so_far(trials, over="hours")
     with pytest.raises(ValueError, match="more than one study"):
@@ -250,8 +349,15 @@ def test_best_so_far_over_time_by_hand():
 
 
 def test_best_trials_of_tables_that_were_put_together():
-    trials = pd.concat([results_table([row(3, val=0.7), row(1, val=0.2)]), results_table([row(2, val=0.7, study="t"), row(0, "diverged")])])
-    assert best_trial(trials)["trial_index"] == 2, "labels of rows repeat, and the first asked of equals is not the first row"
+    trials = pd.concat(
+        [
+            results_table([row(3, val=0.7), row(1, val=0.2)]),
+            results_table([row(2, val=0.7, study="t"), row(0, "diverged")]),
+        ]
+    )
+    assert best_trial(trials)["trial_index"] == 2, (
+        "labels of rows repeat, and the first asked of equals is not the first row"
+    )
 
 
 @pytest.mark.parametrize("arrays", [([], [], [], []), ([0.1], [0.0, 1.0], [1.0], [1.0])])
@@ -264,7 +370,12 @@ def test_curves_of_nothing_or_of_other_lengths_are_refused(arrays):
 
 
 def test_tables_without_a_completed_trial():
-    assert curves_of(empty()) == [] and means_over_seeds(empty()).empty and best_trial(empty()) is None and best_trial(lost()) is None
+    assert (
+        curves_of(empty()) == []
+        and means_over_seeds(empty()).empty
+        and best_trial(empty()) is None
+        and best_trial(lost()) is None
+    )
     (curve,) = curves_of(lost())
     assert np.isnan(curve.reached).all() and np.isnan(curve.low)
     for over in ("trials", "seconds", "gpu_seconds"):
@@ -289,7 +400,7 @@ def test_a_trial_that_was_lost_without_times_costs_no_clock():
 
 def test_numbers_that_a_reader_gave_as_objects_are_numbers():
     trials = search_study([0.2, None, 0.6])
-    objects = trials.astype({name: object for name in ("val_score", "test_score", "Lambda_p", "gpus", "seed")})
+    objects = trials.astype(dict.fromkeys(("val_score", "test_score", "Lambda_p", "gpus", "seed"), object))
     assert [curve.reached.tolist() for curve in curves_of(objects)] == [
         curve.reached.tolist() for curve in curves_of(trials)
     ]

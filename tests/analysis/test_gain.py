@@ -39,7 +39,10 @@ def test_reachable_cells_are_those_of_a_loop(average, k, within):
 
 
 def test_every_positive_weight_has_its_nearest_entropy_weight_and_two_where_the_diagonal_passes_between():
-    separate, coarse = reachable(LANDSCAPE, "separate"), grid(measured(lambda x: 0.0, lattice(range(6), np.arange(6) + 0.5, [6]), NAMES))
+    separate, coarse = (
+        reachable(LANDSCAPE, "separate"),
+        grid(measured(lambda x: 0.0, lattice(range(6), np.arange(6) + 0.5, [6]), NAMES)),
+    )
     assert all(np.array_equal(separate[..., b], np.eye(25)) for b in range(len(SIZES)))
     assert reachable(coarse, "separate")[..., 0].sum(1).tolist() == [1, 2, 2, 2, 2, 2]
     inside = [p for p in range(25) if 0 <= p + math.log2(62) <= 24]
@@ -54,7 +57,11 @@ def test_gains_are_those_of_a_loop(k, within):
     for b, size in enumerate(SIZES):
         for name in ("best", "separate", "global"):
             cells = near(name, k, within or 0.5) if name != "best" else {(*cell, b) for cell in np.ndindex(25, 25)}
-            cells = [cell for cell in cells if cell[2] == b and not np.isnan(validation.values[cell]) and not np.isnan(LANDSCAPE.values[cell])]
+            cells = [
+                cell
+                for cell in cells
+                if cell[2] == b and not np.isnan(validation.values[cell]) and not np.isnan(LANDSCAPE.values[cell])
+            ]
             chosen = max(cells, key=lambda cell: validation.values[cell])
             got = gain.loc[size, [name, f"{name}_Lambda_p", f"{name}_Lambda_e"]].tolist()
             assert got == [LANDSCAPE.values[chosen], LANDSCAPE.ticks[0][chosen[0]], LANDSCAPE.ticks[1][chosen[1]]]
@@ -69,13 +76,17 @@ def test_the_mean_gain_by_hand():
                    for i, (b, p, e) in enumerate((b, p, e) for b in scores for p, e in scores[b]))  # fmt: skip
     gain = balance_gain(grid(trials))
     assert gain.filter(like="gain_").mean().to_dict() == pytest.approx({"gain_separate": 0.2, "gain_global": 0.3})
-    assert gain["global_Lambda_e"].tolist() == [16, 256], "254 lies between 2^4 and 2^8, next to the latter; 14 next to 2^4"
+    assert gain["global_Lambda_e"].tolist() == [16, 256], (
+        "254 lies between 2^4 and 2^8, next to the latter; 14 next to 2^4"
+    )
 
 
 def test_the_best_is_chosen_by_one_score_and_reported_by_another():
     trials = measured(lambda x: x[1], lattice([0], [0, 1, 2], [6]), NAMES).assign(test_score=[0.9, 0.5, np.nan])
     validation, test = grid(trials), grid(trials, "test_score")
-    assert balance_gain(test)["best"].tolist() == [0.9] and balance_gain(test, select=validation)["best"].tolist() == [0.5]
+    assert balance_gain(test)["best"].tolist() == [0.9] and balance_gain(test, select=validation)["best"].tolist() == [
+        0.5
+    ]
     assert balance_gain(test, select=validation)["gain_separate"].tolist() == pytest.approx([-0.4])
     assert balance_gain(validation)["best"].tolist() == [2.0]
 
@@ -88,7 +99,15 @@ def test_batch_sizes_without_a_reachable_cell_or_without_a_score_are_nan():
     assert gain["best"].tolist() == pytest.approx([0.5, 0.7, np.nan], nan_ok=True)
     assert gain["separate"].tolist() == pytest.approx([np.nan, 0.7, np.nan], nan_ok=True)
     assert gain["gain_separate"].tolist() == pytest.approx([np.nan, 0.0, np.nan], nan_ok=True)
-    assert list(gain.columns) == ["best", "best_Lambda_p", "best_Lambda_e", "separate", "separate_Lambda_p", "separate_Lambda_e", "gain_separate"]
+    assert list(gain.columns) == [
+        "best",
+        "best_Lambda_p",
+        "best_Lambda_e",
+        "separate",
+        "separate_Lambda_p",
+        "separate_Lambda_e",
+        "gain_separate",
+    ]
 
 
 def test_an_unknown_batch_size_is_enough_for_equal_weights_and_not_for_equal_pairs():

@@ -11,14 +11,13 @@ import pytest
 from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
 
 import tune_cd
-from trainables.training.setups import find_setup
+from trainables.training.setups import Setup, find_setup
 from tune_cd import results
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
 from tune_cd.analysis.grids import LARGEST
 from tune_cd.analysis.scores import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
 from tune_cd.landscapes.landscape import SHIPPED
-from trainables.training.setups import Setup
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -50,8 +49,13 @@ def check(landscape, cells):
 
 
 def same(one, other):
-    assert one.names == other.names and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one.ticks, other.ticks))
-    assert all(np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in ("values", "counts", "spread", "lost"))
+    assert one.names == other.names and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(one.ticks, other.ticks)
+    )
+    assert all(
+        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
+        for name in ("values", "counts", "spread", "lost")
+    )
 
 
 @pytest.mark.parametrize("score", ["val_score", "test_score", "test_precision_at_1"])
@@ -63,9 +67,18 @@ def test_means_counts_spread_and_lost_are_those_of_a_loop(score):
 
 
 def test_a_score_of_nan_is_lost_and_not_averaged():
-    trials = table([row(0, test_score=math.nan), row(1, test_score=0.25, seed=1), row(2, "diverged", seed=2), row(3, test_score=math.inf, seed=3)])
+    trials = table(
+        [
+            row(0, test_score=math.nan),
+            row(1, test_score=0.25, seed=1),
+            row(2, "diverged", seed=2),
+            row(3, test_score=math.inf, seed=3),
+        ]
+    )
     landscape = grid(trials, "test_score")
-    assert (landscape.values.item(), landscape.counts.item(), landscape.lost.item()) == (0.25, 1, 3) and np.isnan(landscape.spread.item())
+    assert (landscape.values.item(), landscape.counts.item(), landscape.lost.item()) == (0.25, 1, 3) and np.isnan(
+        landscape.spread.item()
+    )
 
 
 def test_what_was_stopped_early_has_no_score():
@@ -75,7 +88,10 @@ def test_what_was_stopped_early_has_no_score():
 
 def test_holes_say_why():
     places = {(1.0, 1.0): "completed", (1.0, 2.0): "diverged", (2.0, 2.0): "failed"}
-    trials = table(row(i, status, 0.5, params={"Lambda_p": p, "Lambda_e": e, "batch_size": 64}) for i, ((p, e), status) in enumerate(places.items()))
+    trials = table(
+        row(i, status, 0.5, params={"Lambda_p": p, "Lambda_e": e, "batch_size": 64})
+        for i, ((p, e), status) in enumerate(places.items())
+    )
     holes = grid(trials).holes
     assert holes.to_dict("records") == [
         {"Lambda_p": 1.0, "Lambda_e": 2.0, "batch_size": 64, "reason": "not completed"},
@@ -133,9 +149,15 @@ def test_the_users_own_parameters_are_axes_in_alphabetical_order():
 
 
 def test_a_batch_size_that_is_not_known_is_a_place_of_its_own():
-    rows = [row(0, val=0.2, params={"Lambda_p": 1.0, "Lambda_e": 1.0}), row(1, val=0.4, params={"Lambda_p": 1.0, "Lambda_e": 1.0, "batch_size": 64})]
+    rows = [
+        row(0, val=0.2, params={"Lambda_p": 1.0, "Lambda_e": 1.0}),
+        row(1, val=0.4, params={"Lambda_p": 1.0, "Lambda_e": 1.0, "batch_size": 64}),
+    ]
     both, unknown = grid(table(rows)), grid(table(rows[:1]))
-    assert both.ticks[2].tolist() == pytest.approx([64, math.nan], nan_ok=True) and both.values.ravel().tolist() == [0.4, 0.2]
+    assert both.ticks[2].tolist() == pytest.approx([64, math.nan], nan_ok=True) and both.values.ravel().tolist() == [
+        0.4,
+        0.2,
+    ]
     assert unknown.at().iloc[0, 0] == 0.2 and both.at(64).iloc[0, 0] == 0.4
 
 
@@ -159,23 +181,42 @@ def test_slices_and_the_best_are_labelled():
     assert np.array_equal(slice_.to_numpy(), landscape.values[:, :, 1], equal_nan=True)
     cells = by_hand(GRID)
     best = max((cell for cell in cells if cells[cell][0]), key=lambda cell: np.mean(cells[cell][0]))
-    assert tuple(landscape.best[list(NAMES)]) == best and landscape.best["value"] == pytest.approx(np.mean(cells[best][0]))
+    assert tuple(landscape.best[list(NAMES)]) == best and landscape.best["value"] == pytest.approx(
+        np.mean(cells[best][0])
+    )
     assert landscape.steps == (1, 1, 1)
 
 
 @pytest.mark.parametrize("batch_size", [None, 16, 64])
 @pytest.mark.parametrize("k", [1, 8, 1000])
 def test_the_top_is_that_of_sorting_by_hand(batch_size, k):
-    cells = {cell: np.mean(scores) for cell, (scores, _) in by_hand(GRID).items() if scores and batch_size in (None, cell[2])}
+    cells = {
+        cell: np.mean(scores) for cell, (scores, _) in by_hand(GRID).items() if scores and batch_size in (None, cell[2])
+    }
     expected = sorted(cells, key=lambda cell: (-cells[cell], cell))[:k]
     top = grid(GRID).top(k, batch_size)
-    assert [tuple(cell) for cell in top[list(NAMES)].to_numpy()] == expected and top["value"].tolist() == pytest.approx([cells[cell] for cell in expected])
-    assert top.index.tolist() == list(range(len(expected))) and list(top.columns) == [*NAMES, "value", "count", "spread", "lost"]
+    assert [tuple(cell) for cell in top[list(NAMES)].to_numpy()] == expected and top["value"].tolist() == pytest.approx(
+        [cells[cell] for cell in expected]
+    )
+    assert top.index.tolist() == list(range(len(expected))) and list(top.columns) == [
+        *NAMES,
+        "value",
+        "count",
+        "spread",
+        "lost",
+    ]
 
 
 def test_of_equal_cells_the_smaller_parameters_come_first():
     landscape = grid(measured(lambda x: -abs(x[0] - 1), lattice(range(3), range(4)), ["Lambda_p", "Lambda_e"]))
-    assert landscape.top(6)[["Lambda_p", "Lambda_e"]].to_numpy().tolist() == [[2, 1], [2, 2], [2, 4], [2, 8], [1, 1], [1, 2]]
+    assert landscape.top(6)[["Lambda_p", "Lambda_e"]].to_numpy().tolist() == [
+        [2, 1],
+        [2, 2],
+        [2, 4],
+        [2, 8],
+        [1, 1],
+        [1, 2],
+    ]
 
 
 def test_several_studies_are_averaged():
@@ -183,7 +224,9 @@ def test_several_studies_are_averaged():
     assert (grid(trials).values.item(), grid(trials).counts.item()) == (pytest.approx(0.4), 2)
 
 
-@pytest.mark.parametrize("field, other", [("dataset", "omniglot"), ("task", "ssl"), ("loss", "infonce"), ("metric_name", "map")])
+@pytest.mark.parametrize(
+    "field, other", [("dataset", "omniglot"), ("task", "ssl"), ("loss", "infonce"), ("metric_name", "map")]
+)
 def test_a_mixture_is_refused_by_name(field, other):
     with pytest.raises(ValueError, match=f"more than one {field}: .*{other}.*select one"):
         grid(table([row(0), row(1, **{field: other})]))
@@ -206,7 +249,13 @@ def test_other_refusals():
         grid(own, axes=["Lambda_p", "Lambda_e"])
     with pytest.raises(ValueError, match="parameter 'wd' = 0: log-scaled"):
         grid(table([row(0, params={"lr": 0.1, "wd": 0.0})]))
-    for call in (lambda: grid(GRID).top(0), lambda: grid(GRID).top(3, 17), lambda: grid(GRID).at(17), lambda: grid(GRID).at(), lambda: grid(empty()).at()):
+    for call in (
+        lambda: grid(GRID).top(0),
+        lambda: grid(GRID).top(3, 17),
+        lambda: grid(GRID).at(17),
+        lambda: grid(GRID).at(),
+        lambda: grid(empty()).at(),
+    ):
         with pytest.raises(ValueError, match=r"at least 1|one of \["):
             call()
 
@@ -215,13 +264,23 @@ def test_other_refusals():
 @pytest.mark.parametrize("cell", [None, 1.0])
 def test_without_a_score_a_grid_has_holes_alone(trials, cell):
     landscape = grid(trials, cell=cell)
-    assert landscape.best is None and landscape.top(3).empty and not landscape.counts.any() and np.isnan(landscape.values).all()
+    assert (
+        landscape.best is None
+        and landscape.top(3).empty
+        and not landscape.counts.any()
+        and np.isnan(landscape.values).all()
+    )
     assert landscape.lost.sum() == len(trials) and len(landscape.holes) == landscape.values.size
 
 
 def test_one_trial_is_a_grid_of_one_cell():
     landscape = grid(table([row(val=0.7)]))
-    assert landscape.values.tolist() == [[[0.7]]] and np.isnan(landscape.steps).all() and landscape.holes.empty and np.isnan(landscape.spread).all()
+    assert (
+        landscape.values.tolist() == [[[0.7]]]
+        and np.isnan(landscape.steps).all()
+        and landscape.holes.empty
+        and np.isnan(landscape.spread).all()
+    )
 
 
 # Set-ups ------------------------------------------------------------------------------------------------------
@@ -239,17 +298,25 @@ def set_up_of(memory: str) -> str:
 
 def with_memory(**fields):
     """One setting and seed in three set-ups, with a value each."""
-    return [row(0, val=0.1 + 0.1 * i, study=f"xbm-{mode}", config={"memory": mode, "learning_rate": 0.01, "k": 2}, **fields) for i, mode in enumerate(MEMORY)]
+    return [
+        row(0, val=0.1 + 0.1 * i, study=f"xbm-{mode}", config={"memory": mode, "learning_rate": 0.01, "k": 2}, **fields)
+        for i, mode in enumerate(MEMORY)
+    ]
 
 
 def test_set_ups_are_refused_together_and_have_a_grid_each():
     trials = table(with_memory())
     for refused in (grid, cells_of, require_one):
-        with pytest.raises(ValueError, match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; select one, as `parts_of` does$"):
+        with pytest.raises(
+            ValueError,
+            match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; select one, as `parts_of` does$",
+        ):
             refused(trials)
     parts = list(parts_of(trials.sample(frac=1, random_state=0)))
     assert [words for words, _ in parts] == [f"memory={mode}" for mode in MEMORY]
-    assert [grid(rows).values.item() for _, rows in parts] == pytest.approx([0.1, 0.2, 0.3]) and [grid(rows).counts.item() for _, rows in parts] == [1, 1, 1]
+    assert [grid(rows).values.item() for _, rows in parts] == pytest.approx([0.1, 0.2, 0.3]) and [
+        grid(rows).counts.item() for _, rows in parts
+    ] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("field", SET_UP)
@@ -258,7 +325,12 @@ def test_each_field_of_a_set_up_tells_landscapes_apart_and_no_other_does(field):
     with pytest.raises(ValueError, match=rf"set-up: {field} \['3', '5'\]"):
         require_one(several)
     assert [words for words, _ in parts_of(several)] == [f"{field}=3", f"{field}=5"]
-    same_but = table([row(i, config={field: 3, "Lambda_p": 0.1 * i, "batch_size": 2**i, "seed": i, "data": str(i)}) for i in range(3)])
+    same_but = table(
+        [
+            row(i, config={field: 3, "Lambda_p": 0.1 * i, "batch_size": 2**i, "seed": i, "data": str(i)})
+            for i in range(3)
+        ]
+    )
     require_one(same_but)
     ((words, rows),) = parts_of(same_but)
     assert words == "" and rows.equals(same_but)
@@ -341,7 +413,9 @@ def test_every_field_of_a_built_in_training_has_been_thought_of():
 def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
     """Of their search, as a lost training of S1 is one of S1's, and where no row of that search says it, of the
     problem."""
-    said = [row(i, val=0.5, config={"memory": "none"}) for i in range(3)] + [row(i, val=0.5, study="t", config={"memory": "fixed"}) for i in range(2)]
+    said = [row(i, val=0.5, config={"memory": "none"}) for i in range(3)] + [
+        row(i, val=0.5, study="t", config={"memory": "fixed"}) for i in range(2)
+    ]
     trials = table(
         [
             *said,
@@ -390,7 +464,12 @@ def test_what_has_no_effect_tells_nothing_apart(field):
     ]
     trained = Setup(
         "glyphs",
-        **{"task": "dml", "loss": "margin", "network": "n", "image_size": 28, "images_seen": 640, "evaluations": 1},
+        task="dml",
+        loss="margin",
+        network="n",
+        image_size=28,
+        images_seen=640,
+        evaluations=1,
     )
     assert hasattr(trained, field) and hasattr(trained, other), "a field of the built-in set-ups"
 
@@ -399,7 +478,12 @@ def test_what_later_versions_added_is_what_set_ups_have_by_default():
     trained = asdict(
         Setup(
             "glyphs",
-            **{"task": "dml", "loss": "margin", "network": "n", "image_size": 28, "images_seen": 640, "evaluations": 1},
+            task="dml",
+            loss="margin",
+            network="n",
+            image_size=28,
+            images_seen=640,
+            evaluations=1,
         )
     )
     assert {name: trained[name] for name in BEFORE} == BEFORE
@@ -468,7 +552,10 @@ def test_studies_that_name_no_dataset_are_not_of_one():
 
 def test_what_is_most_frequent_is_asked_of_each_problem():
     """A lost training on a small data set is not counted with the set-up of a large one."""
-    rows = [row(i, config={"memory": "none"}) for i in range(5)] + [row(0, dataset="small", config={"memory": "fixed"}), row(1, "failed", dataset="small")]
+    rows = [row(i, config={"memory": "none"}) for i in range(5)] + [
+        row(0, dataset="small", config={"memory": "fixed"}),
+        row(1, "failed", dataset="small"),
+    ]
     assert {words: len(part) for words, part in parts_of(table(rows))} == {"glyphs": 5, "small": 2}
 
 
@@ -476,10 +563,15 @@ def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
     rng, rows = np.random.default_rng(0), []
     for i in range(80):
         dataset, loss, memory = (str(rng.choice(names)) for names in (["x", "y"], ["margin", "infonce"], MEMORY))
-        rows.append(row(i, val=0.1, dataset=dataset, loss=loss, config={"memory": memory, "k": 2} if rng.random() < 0.9 else {}))
+        rows.append(
+            row(i, val=0.1, dataset=dataset, loss=loss, config={"memory": memory, "k": 2} if rng.random() < 0.9 else {})
+        )
     trials = pd.concat([table(rows[:40]), table(rows[40:])])  # labels repeat
     parts = list(parts_of(trials))
-    assert sorted(index for _, part in parts for index in part["trial_index"]) == list(range(80)) and len(parts) == 2 * 2 * 3
+    assert (
+        sorted(index for _, part in parts for index in part["trial_index"]) == list(range(80))
+        and len(parts) == 2 * 2 * 3
+    )
     assert len({words for words, _ in parts}) == len(parts)
     for words, part in parts:
         require_one(part)
@@ -491,16 +583,34 @@ def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
 
 
 def test_a_users_own_configuration_may_differ_in_every_trial():
-    own = table(row(i, val=0.1 * i, params={"lr": 2.0**i}, config={"lr": 2.0**i, "layers": i, "model": {"memory": i}, "name": f"run {i}"}) for i in range(3))
+    own = table(
+        row(
+            i,
+            val=0.1 * i,
+            params={"lr": 2.0**i},
+            config={"lr": 2.0**i, "layers": i, "model": {"memory": i}, "name": f"run {i}"},
+        )
+        for i in range(3)
+    )
     assert grid(own).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [words for words, _ in parts_of(own)] == [""]
 
 
-@pytest.mark.parametrize("name, config", [("learning_rate", lambda value: {"learning_rate": value}), ("optimizer/lr", lambda value: {"optimizer": {"lr": value}})])
+@pytest.mark.parametrize(
+    "name, config",
+    [
+        ("learning_rate", lambda value: {"learning_rate": value}),
+        ("optimizer/lr", lambda value: {"optimizer": {"lr": value}}),
+    ],
+)
 def test_what_was_searched_is_no_set_up(name, config):
     """A user's own search may have a parameter of a name that a built-in training has for a part of its set-up."""
-    trials = table(row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3))
+    trials = table(
+        row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3)
+    )
     for some in (trials, plain(trials)):
-        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [len(rows) for _, rows in parts_of(some)] == [3]
+        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [
+            len(rows) for _, rows in parts_of(some)
+        ] == [3]
     with pytest.raises(ValueError, match=r"set-up: memory \['none', 'own'\]"):
         require_one(pd.concat([trials, table([row(3, params={name: 9.0}, config=config(9.0) | {"memory": "own"})])]))
 
@@ -508,26 +618,41 @@ def test_what_was_searched_is_no_set_up(name, config):
 # Cells --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("score, axes, cell", [("val_score", None, None), ("test_score", None, 1.5), ("test_precision_at_1", ["Lambda_p", "Lambda_e"], None)])
+@pytest.mark.parametrize(
+    "score, axes, cell",
+    [("val_score", None, None), ("test_score", None, 1.5), ("test_precision_at_1", ["Lambda_p", "Lambda_e"], None)],
+)
 def test_cells_are_those_of_the_grid_that_were_tried(score, axes, cell):
-    trials = pd.concat([GRID, GRID.iloc[::3].assign(study="t", seed=7)], ignore_index=True).sample(frac=1, random_state=0)
+    trials = pd.concat([GRID, GRID.iloc[::3].assign(study="t", seed=7)], ignore_index=True).sample(
+        frac=1, random_state=0
+    )
     dense, sparse = grid(trials, score, axes, cell), cells_of(trials, score, axes, cell)
     expected = dense.frame()
     expected = expected[expected["count"] + expected["lost"] > 0].reset_index(drop=True)
     pd.testing.assert_frame_equal(sparse.drop(columns="trials"), expected, check_dtype=False, check_exact=True)
-    assert list(sparse.columns) == [*dense.names, "value", "count", "spread", "lost", "trials"] and sparse.index.equals(expected.index)
-    assert len(sparse) == (dense.counts + dense.lost > 0).sum() < (dense.values.size if axes is None and cell is None else math.inf)
+    assert list(sparse.columns) == [*dense.names, "value", "count", "spread", "lost", "trials"] and sparse.index.equals(
+        expected.index
+    )
+    assert (
+        len(sparse)
+        == (dense.counts + dense.lost > 0).sum()
+        < (dense.values.size if axes is None and cell is None else math.inf)
+    )
 
 
 def test_members_are_the_rows_of_a_cell():
-    again = GRID.iloc[:30].assign(study="t")  # the same trainings, asked for once more: they count once, and are members all the same
+    again = GRID.iloc[:30].assign(
+        study="t"
+    )  # the same trainings, asked for once more: they count once, and are members all the same
     trials = pd.concat([GRID, again], ignore_index=True).sample(frac=1, random_state=0)
     sparse = cells_of(trials)
     assert sorted(label for members in sparse["trials"] for label in members) == sorted(trials.index)
     for cell in sparse.to_dict("records"):
         members = trials.loc[list(cell["trials"])]
         assert all((members[name] == cell[name]).all() for name in NAMES)
-        assert set(cell["trials"]) == set(trials.index[(trials[list(NAMES)] == [cell[name] for name in NAMES]).all(axis=1)])
+        assert set(cell["trials"]) == set(
+            trials.index[(trials[list(NAMES)] == [cell[name] for name in NAMES]).all(axis=1)]
+        )
         assert cell["count"] + cell["lost"] == members["seed"].nunique()
     wide = cells_of(trials, cell=2.0)
     for cell in wide.to_dict("records"):
@@ -539,19 +664,34 @@ def test_thousands_of_scattered_trials_have_cells_and_no_dense_grid():
     x = np.random.default_rng(0).uniform(-15, 15, (5000, 2))
     trials = measured(lambda place: -float(place @ place), x, ["Lambda_p", "Lambda_e"])
     assert len(trials) ** 2 > LARGEST
-    with pytest.raises(ValueError, match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`, or wider ones with cell=octaves$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`, or wider ones with cell=octaves$",
+    ):
         grid(trials)
     found = cells_of(trials)
-    assert len(found) == 5000 and (found["count"] == 1).all() and (found["lost"] == 0).all() and found["Lambda_p"].is_monotonic_increasing
+    assert (
+        len(found) == 5000
+        and (found["count"] == 1).all()
+        and (found["lost"] == 0).all()
+        and found["Lambda_p"].is_monotonic_increasing
+    )
     order = np.argsort(x[:, 0])
-    assert found["value"].to_numpy() == pytest.approx(trials["val_score"].to_numpy()[order]) and found["trials"].tolist() == [(label,) for label in order.tolist()]
+    assert found["value"].to_numpy() == pytest.approx(trials["val_score"].to_numpy()[order]) and found[
+        "trials"
+    ].tolist() == [(label,) for label in order.tolist()]
     assert grid(trials, cell=1.0).counts.sum() == cells_of(trials, cell=1.0)["count"].sum() == 5000
 
 
 @pytest.mark.parametrize("trials", [empty(), lost()], ids=["empty", "lost"])
 def test_cells_without_a_score(trials):
     found = cells_of(trials)
-    assert len(found) == len(trials) and found["value"].isna().all() and (found["count"] == 0).all() and found["lost"].sum() == len(trials)
+    assert (
+        len(found) == len(trials)
+        and found["value"].isna().all()
+        and (found["count"] == 0).all()
+        and found["lost"].sum() == len(trials)
+    )
     assert list(found.columns) == [*NAMES, "value", "count", "spread", "lost", "trials"]
     with pytest.raises(ValueError, match="cell = 0"):
         cells_of(trials, cell=0)

@@ -160,8 +160,9 @@ def test_beside_sop_stands_what_the_paper_printed():
 
 
 def test_lost_trainings_and_rows_of_earlier_tables_stay_with_their_experiment():
-    rows = study(RECALLS) + [
-        row(9, "failed", search="S1", study="x", metric_name="recall_at_1", params={"Lambda_p": 1.0, "Lambda_e": 1.0})
+    rows = [
+        *study(RECALLS),
+        row(9, "failed", search="S1", study="x", metric_name="recall_at_1", params={"Lambda_p": 1.0, "Lambda_e": 1.0}),
     ]
     assert "experiment" not in memory(table(rows))
     old = study({"without": 0.5, "S1": 0.6}, config={"network": "small_conv", "task": "dml", "images_seen": 640})

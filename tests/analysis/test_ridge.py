@@ -36,7 +36,11 @@ def octaves_to_drop(hessian):
         low, high = 0.0, 1e3
         for _ in range(100):
             middle = (low + high) / 2
-            low, high = (middle, high) if PEAK + middle**2 * direction @ hessian @ direction / 2 > 0.95 * PEAK else (low, middle)
+            low, high = (
+                (middle, high)
+                if PEAK + middle**2 * direction @ hessian @ direction / 2 > 0.95 * PEAK
+                else (low, middle)
+            )
         found.append(low)
     return found
 
@@ -53,7 +57,9 @@ def test_a_quadratic_is_found_exactly(places, degrees, share):
     assert abs(fit.directions @ fit.directions.T) == pytest.approx(np.eye(2), abs=1e-9)
     assert fit.directions @ hessian @ fit.directions.T == pytest.approx(np.diag([-0.05, -0.01]), abs=1e-7)
     assert fit.residual < 1e-9 and fit.widths_low == pytest.approx(fit.widths, rel=1e-6) == fit.widths_high
-    assert 8 <= fit.trials <= len(places) and all(2.0**-10 <= low < high <= 2.0**10 for low, high in zip(fit.low, fit.high))
+    assert 8 <= fit.trials <= len(places) and all(
+        2.0**-10 <= low < high <= 2.0**10 for low, high in zip(fit.low, fit.high)
+    )
     angles = alignment(fit, balance.A_O).set_index(["direction", "row"])["degrees"]
     assert angles[0, "balance"] == pytest.approx(min(degrees, 180 - degrees), abs=1e-3) == angles[1, "joint"]
     assert angles[0, "joint"] == pytest.approx(90 - degrees, abs=1e-3)
@@ -63,7 +69,10 @@ def test_a_quadratic_is_found_exactly(places, degrees, share):
 def test_other_dimensions(names, places):
     rng = np.random.default_rng(2)
     root = rng.standard_normal((len(names), len(names)))
-    hessian, centre = -0.01 * (root @ root.T + np.eye(len(names))), np.array([0.4, -0.8, 6.3])[-len(names) :] if len(names) > 1 else np.array([0.4])
+    hessian, centre = (
+        -0.01 * (root @ root.T + np.eye(len(names))),
+        np.array([0.4, -0.8, 6.3])[-len(names) :] if len(names) > 1 else np.array([0.4]),
+    )
     fit = ridge(measured(quadratic(hessian, centre), places, names))
     assert fit.hessian == pytest.approx(hessian, rel=1e-6) and np.log2(fit.optimum) == pytest.approx(centre, abs=1e-6)
     assert fit.widths == pytest.approx(octaves_to_drop(hessian)) and fit.draws.shape[1:] == hessian.shape
@@ -78,14 +87,23 @@ def test_an_axis_of_one_value_is_left_out():
 def test_settings_without_a_batch_size_beside_others_are_left_out():
     trials = measured(lambda x: quadratic(np.diag([-0.02, -0.03, -0.01]), np.array([0.3, 0.6, 6.0]))(x), SOLID, NAMES)
     trials.loc[::7, "batch_size"] = None
-    trials["params"] = [{name: h[name] for name in NAMES[:2]} if i % 7 == 0 else h for i, h in enumerate(trials["params"])]
+    trials["params"] = [
+        {name: h[name] for name in NAMES[:2]} if i % 7 == 0 else h for i, h in enumerate(trials["params"])
+    ]
     assert ridge(trials).hessian == pytest.approx(np.diag([-0.02, -0.03, -0.01]), abs=1e-8)
 
 
 @pytest.mark.parametrize("share, low, high", [(0.25, 1.03, 1.075), (0.5, 1.10, 1.18)])
 def test_a_gaussian_is_found_as_much_too_wide_as_is_said(share, low, high):
     across, along = 7.35, 14.7
-    fit = ridge(measured(lambda x: 0.85 * np.exp(-(((x[0] - x[1]) / across) ** 2 + ((x[0] + x[1]) / along) ** 2) / 2), PLANE, NAMES[:2]), share=share)
+    fit = ridge(
+        measured(
+            lambda x: 0.85 * np.exp(-(((x[0] - x[1]) / across) ** 2 + ((x[0] + x[1]) / along) ** 2) / 2),
+            PLANE,
+            NAMES[:2],
+        ),
+        share=share,
+    )
     truth = np.array([across, along]) * (-log(0.95)) ** 0.5
     assert ((low * truth < fit.widths) & (fit.widths < high * truth)).all(), fit.widths / truth
     assert np.log2(fit.optimum) == pytest.approx([0, 0], abs=1e-6) and fit.value == pytest.approx(0.85, rel=0.03)
@@ -102,13 +120,22 @@ def test_intervals_hold_the_truth():
     couplings = {("u", "v"): 0.0, ("u", "w"): abs(u @ HESSIAN @ w) / (u @ HESSIAN @ u * (w @ HESSIAN @ w)) ** 0.5}
     hits, repetitions = np.zeros(10), 120
     for repetition in range(repetitions):
-        fit = ridge(trials.assign(val_score=trials["val_score"] + 0.005 * rng.standard_normal(len(trials))), share=0.5, seed=repetition)
+        fit = ridge(
+            trials.assign(val_score=trials["val_score"] + 0.005 * rng.standard_normal(len(trials))),
+            share=0.5,
+            seed=repetition,
+        )
         found = list((fit.widths_low <= octaves_to_drop(HESSIAN)) & (octaves_to_drop(HESSIAN) <= fit.widths_high))
         matrix = {name: (*row, 0.0) for name, row in {"u": u, "v": v, "w": w}.items()}
         table = alignment(fit, matrix).set_index(["direction", "row"])
-        found += [table.loc[at, "low"] <= angle + 1e-9 and angle - 1e-9 <= table.loc[at, "high"] for at, angle in angles.items()]
+        found += [
+            table.loc[at, "low"] <= angle + 1e-9 and angle - 1e-9 <= table.loc[at, "high"]
+            for at, angle in angles.items()
+        ]
         table = coupling(fit, matrix).set_index(["first", "second"])
-        found += [table.loc[at, "low"] <= value + 1e-9 and value <= table.loc[at, "high"] for at, value in couplings.items()]
+        found += [
+            table.loc[at, "low"] <= value + 1e-9 and value <= table.loc[at, "high"] for at, value in couplings.items()
+        ]
         hits += found
     assert (hits >= 0.9 * repetitions).all() and (hits <= 0.99 * repetitions).all(), hits
 
@@ -119,22 +146,39 @@ def test_an_optimum_outside_the_box_is_not_given():
     edge = ridge(measured(quadratic(centre=np.array([4.0, 0.0])), lattice(range(-4, 5), range(-4, 5)), NAMES[:2]))
     assert np.isnan(edge.optimum).all() or np.log2(edge.optimum) == pytest.approx([4, 0])
     saddle = ridge(measured(quadratic(np.diag([-0.02, 0.01])), PLANE, NAMES[:2]))
-    assert np.isnan(saddle.optimum).all() and saddle.widths[1] == inf and not saddle.peaked and saddle.curvatures == pytest.approx([-0.02, 0.01])
+    assert (
+        np.isnan(saddle.optimum).all()
+        and saddle.widths[1] == inf
+        and not saddle.peaked
+        and saddle.curvatures == pytest.approx([-0.02, 0.01])
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.005])
 def test_a_direction_without_curvature_has_no_width(noise):
     trials = measured(lambda x: 0.9 - 0.01 * (x[1] - x[0]) ** 2, PLANE, NAMES[:2])
-    fit = ridge(trials.assign(val_score=trials["val_score"] + noise * np.random.default_rng(1).standard_normal(len(trials))))
-    assert not fit.peaked and fit.widths_high[1] == inf and fit.widths[1] > 20 and fit.widths[0] == pytest.approx((2 * 0.05 * 0.9 / 0.04) ** 0.5, rel=0.1)
+    fit = ridge(
+        trials.assign(val_score=trials["val_score"] + noise * np.random.default_rng(1).standard_normal(len(trials)))
+    )
+    assert (
+        not fit.peaked
+        and fit.widths_high[1] == inf
+        and fit.widths[1] > 20
+        and fit.widths[0] == pytest.approx((2 * 0.05 * 0.9 / 0.04) ** 0.5, rel=0.1)
+    )
     flat = ridge(trials.assign(val_score=0.5))
     assert not flat.peaked and (flat.widths_high == inf).all()
 
 
 def test_couplings_by_hand():
     fit = ridge(measured(quadratic(), PLANE, NAMES[:2]))
-    table = coupling(fit, {"p": (1, 0, 0), "e": (0, 2, 0), "conjugate": (3, 1.2, 0), "b": (0, 0, 1)}).set_index(["first", "second"])["coupling"]
-    expected = {("p", "e"): 0.012 / (0.02 * 0.03) ** 0.5, ("p", "conjugate"): (0.06 - 0.0144) / (0.02 * (0.18 - 0.0864 + 0.0432)) ** 0.5}
+    table = coupling(fit, {"p": (1, 0, 0), "e": (0, 2, 0), "conjugate": (3, 1.2, 0), "b": (0, 0, 1)}).set_index(
+        ["first", "second"]
+    )["coupling"]
+    expected = {
+        ("p", "e"): 0.012 / (0.02 * 0.03) ** 0.5,
+        ("p", "conjugate"): (0.06 - 0.0144) / (0.02 * (0.18 - 0.0864 + 0.0432)) ** 0.5,
+    }
     assert table.to_dict() == pytest.approx(expected | {("e", "conjugate"): 0.0}, abs=1e-6)
     turned_ = ridge(measured(quadratic(turned(0, 0.05, 0.01)), PLANE, NAMES[:2]))
     assert coupling(turned_, balance.A_O)["coupling"].tolist() == pytest.approx([0], abs=1e-6)
@@ -143,14 +187,18 @@ def test_couplings_by_hand():
 
 
 def test_three_axes_are_compared_with_all_rows_and_two_with_those_that_move_along_them():
-    hessian = -0.01 * (np.array(list(balance.A_TH.values())).T @ np.array(list(balance.A_TH.values())))  # A_TH's inverse columns are conjugate
+    hessian = -0.01 * (
+        np.array(list(balance.A_TH.values())).T @ np.array(list(balance.A_TH.values()))
+    )  # A_TH's inverse columns are conjugate
     fit = ridge(measured(quadratic(hessian, np.array([0.4, -0.8, 6.3])), SOLID, NAMES))
     columns = dict(zip("xyz", np.linalg.inv(np.array(list(balance.A_TH.values()))).T.tolist()))
     assert coupling(fit, columns)["coupling"].tolist() == pytest.approx([0, 0, 0], abs=1e-5)
     rows = {name: np.array(row) for name, row in balance.A_TH.items()}
     for pair in coupling(fit, balance.A_TH).itertuples():
         a, b = rows[pair.first], rows[pair.second]
-        assert pair.coupling == pytest.approx(abs(a @ hessian @ b) / (a @ hessian @ a * (b @ hessian @ b)) ** 0.5, abs=1e-6)
+        assert pair.coupling == pytest.approx(
+            abs(a @ hessian @ b) / (a @ hessian @ a * (b @ hessian @ b)) ** 0.5, abs=1e-6
+        )
     assert len(alignment(fit, balance.A_TH)) == 9
     flat = ridge(measured(quadratic(), PLANE, NAMES[:2]))
     assert set(alignment(flat, balance.A_TH)["row"]) == {"C_eq"} and coupling(flat, balance.A_TH).empty

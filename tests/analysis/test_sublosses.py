@@ -18,7 +18,10 @@ def terms(points, scores=None, **fields):
 
 
 def dominated(points, i):
-    return any(all(other[k] <= points[i][k] for k in (0, 1)) and any(other[k] < points[i][k] for k in (0, 1)) for other in points)
+    return any(
+        all(other[k] <= points[i][k] for k in (0, 1)) and any(other[k] < points[i][k] for k in (0, 1))
+        for other in points
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -37,8 +40,21 @@ def test_the_front_by_hand():
 def test_the_columns_and_which_score():
     trials = terms([(1.0, 2.0), (2.0, 1.0)], scores=[0.3, 0.6]).assign(test_score=[0.5, 0.4])
     found = sublosses(trials, "test_score")
-    assert list(found.columns) == ["positive_term", "entropy_term", "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id", "front"]
-    assert found["score"].tolist() == [0.5, 0.4] and found["trial_id"].tolist() == trials["trial_id"].tolist() and found["Lambda_p"].tolist() == [1, 2]
+    assert list(found.columns) == [
+        "positive_term",
+        "entropy_term",
+        "score",
+        "Lambda_p",
+        "Lambda_e",
+        "batch_size",
+        "trial_id",
+        "front",
+    ]
+    assert (
+        found["score"].tolist() == [0.5, 0.4]
+        and found["trial_id"].tolist() == trials["trial_id"].tolist()
+        and found["Lambda_p"].tolist() == [1, 2]
+    )
     own = table([row(0, positive_term=1.0, entropy_term=2.0, scores={"recall": 0.25})])
     assert sublosses(own, "recall")["score"].tolist() == sublosses(plain(own), "recall")["score"].tolist() == [0.25]
 
@@ -49,7 +65,11 @@ def test_trials_without_both_terms_or_a_score_are_left_out():
             row(4, positive_term=0.0, entropy_term=0.0, test_score=float("nan")), row(5, "stopped", 0.9, positive_term=0.0, entropy_term=0.0, test_score=0.5),
             row(6, "diverged", positive_term=0.0, entropy_term=0.0)]  # fmt: skip
     found = sublosses(table(rows), "test_score")
-    assert found["trial_id"].tolist() == ["grid-0-0-0"] and found["front"].tolist() == [True] and found.index.tolist() == [0]
+    assert (
+        found["trial_id"].tolist() == ["grid-0-0-0"]
+        and found["front"].tolist() == [True]
+        and found.index.tolist() == [0]
+    )
 
 
 def test_seeds_of_a_setting_are_one_point_with_their_means():
@@ -64,14 +84,21 @@ def test_seeds_of_a_setting_are_one_point_with_their_means():
     usable = [one for one in rows if one["status"] == "completed" and np.isfinite(one["positive_term"])]
     counted = {i: [one for one in usable if one["trial_index"] == i] for i in range(3)}
     assert [len(trainings) for trainings in counted.values()] == [2, 2, 3]
-    expected = [[np.mean([one[name] for one in trainings]) for name in ("positive_term", "entropy_term", "val_score")] for trainings in counted.values()]
+    expected = [
+        [np.mean([one[name] for one in trainings]) for name in ("positive_term", "entropy_term", "val_score")]
+        for trainings in counted.values()
+    ]
     points = [point[:2] for point in expected]
     apart = pd.concat([table([one]) for one in rows])  # every row has the label 0
     for trials in (table(rows), plain(table(rows)), apart):
         found = sublosses(trials)
-        assert found[["positive_term", "entropy_term", "score"]].to_numpy() == pytest.approx(np.array(expected)) and found.index.tolist() == [0, 1, 2]
+        assert found[["positive_term", "entropy_term", "score"]].to_numpy() == pytest.approx(
+            np.array(expected)
+        ) and found.index.tolist() == [0, 1, 2]
         assert found["trial_id"].tolist() == [trainings[0]["trial_id"] for trainings in counted.values()]
-        assert found["front"].tolist() == [not dominated(points, i) for i in range(3)] and found["Lambda_p"].tolist() == [1, 2, 4]
+        assert found["front"].tolist() == [not dominated(points, i) for i in range(3)] and found[
+            "Lambda_p"
+        ].tolist() == [1, 2, 4]
 
 
 @pytest.mark.parametrize("levels", [4, 1000])
@@ -107,14 +134,21 @@ def test_of_less_than_three_trials_nothing_is_said(count):
 
 def test_constant_terms_and_scores_have_no_correlation():
     found = subloss_statistics(sublosses(terms([(1.0, i) for i in range(5)])))
-    assert np.isnan(found.loc["positive_term", "correlation"]) and found.loc["entropy_term", "correlation"] == pytest.approx(1)
+    assert np.isnan(found.loc["positive_term", "correlation"]) and found.loc[
+        "entropy_term", "correlation"
+    ] == pytest.approx(1)
     assert subloss_statistics(sublosses(terms([(i, i) for i in range(5)], [0.5] * 5)))["correlation"].isna().all()
 
 
 @pytest.mark.parametrize("trials", [empty(), lost(), table([row()])], ids=["empty", "lost", "no terms"])
 def test_nothing_measured_is_an_empty_table_of_the_same_columns(trials):
     found, some = sublosses(trials), sublosses(terms([(1.0, 2.0)]))
-    assert found.empty and list(found.columns) == list(some.columns) and found["front"].dtype == bool and found[found["front"]].columns.equals(some.columns)
+    assert (
+        found.empty
+        and list(found.columns) == list(some.columns)
+        and found["front"].dtype == bool
+        and found[found["front"]].columns.equals(some.columns)
+    )
 
 
 def test_refusals():

@@ -9,15 +9,10 @@ import pytest
 from studies import empty, full_grid, lattice, lost, measured, plain, row, search_study, table
 
 from tune_cd import analysis, balance, results
-from tune_cd.analysis import Curve, comparable, curves_of, summary
-from tune_cd.search.registry import OPTIMISERS
-from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.replay import replay_all
-from tune_cd.replay.__main__ import store
+from tune_cd.analysis import Curve, curves_of, summary
 from tune_cd.analysis.tables import (
     BASE_NUMBERS,
     CELLS,
-    MEMORY_FIELDS,
     base_numbers,
     best_values,
     compared,
@@ -26,14 +21,24 @@ from tune_cd.analysis.tables import (
     memory,
     memory_modes,
 )
+from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.replay import replay_all
+from tune_cd.replay.__main__ import store
+from tune_cd.search.registry import OPTIMISERS
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 def parsed(text):
     """The rows of one Markdown table, and that it is one."""
-    lines = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()]
-    assert len({len(line) for line in lines}) == 1 and all(set(cell) == {"-"} for cell in lines[1]) and len({len(line) for line in text.splitlines()}) == 1
+    lines = [
+        [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()
+    ]
+    assert (
+        len({len(line) for line in lines}) == 1
+        and all(set(cell) == {"-"} for cell in lines[1])
+        and len({len(line) for line in text.splitlines()}) == 1
+    )
     return [lines[0], *lines[2:]]
 
 
@@ -68,8 +73,14 @@ def read_latex(text):
         spans = [int(span) for cell in line for span in re.findall(r"\\multicolumn\{(\d+)\}", cell)]
         assert len(line) - len(spans) + sum(spans) == columns
     pattern = re.compile("|".join(map(re.escape, UNESCAPED)))
-    assert not any(set("_#%&^~±ΔΛ") & set(re.sub(pattern, "", cell)) for line in cells for cell in line), "nothing special is left as it is"
-    return [[pattern.sub(lambda found: UNESCAPED[found[0]], cell).strip() for cell in line] for line in cells if r"\multicolumn" not in " ".join(line)]
+    assert not any(set("_#%&^~±ΔΛ") & set(re.sub(pattern, "", cell)) for line in cells for cell in line), (
+        "nothing special is left as it is"
+    )
+    return [
+        [pattern.sub(lambda found: UNESCAPED[found[0]], cell).strip() for cell in line]
+        for line in cells
+        if r"\multicolumn" not in " ".join(line)
+    ]
 
 
 def same(printed):
@@ -102,7 +113,9 @@ def test_methods_compared_in_both_forms(across):
     assert joined[0][1:] == [" ".join(name) for name in printed.columns]
     body = read_latex(latex(printed, caption="100 % of a_b", label="tab:hp_res"))
     assert body[1:] == joined[1:] and body[0][1:] == [name[1] for name in printed.columns]
-    assert r"\caption{100 \% of a\_b}" in latex(printed, "100 % of a_b") and r"\label{tab:hp_res}" in latex(printed, label="tab:hp_res")
+    assert r"\caption{100 \% of a\_b}" in latex(printed, "100 % of a_b") and r"\label{tab:hp_res}" in latex(
+        printed, label="tab:hp_res"
+    )
 
 
 def test_the_cells_are_the_summarys_numbers():
@@ -111,8 +124,14 @@ def test_the_cells_are_the_summarys_numbers():
     row = by_name.loc["one", "b_2"]
     assert printed.loc["b_2", ("one", "AUC@10")] == "-" and row.trials < 10
     assert printed.loc["b_2", ("one", "n-95")] == ">3" and printed.loc["b_2", ("one", "stuck")] == "50.0%"
-    assert printed.loc["a", ("one", "ΔAUC@10")] == "-" and printed.loc["b_2", ("one", "ΔAUC@10")] == f"+0.050 ±{row.d10_ci:.3f}"
-    assert printed.loc["b_2", ("one", "p@10")] == f"{row.d10_p:.2g}" and printed.loc["a", ("one", "t-95")] == "never" == printed.loc["a", ("one", "GPU time")]
+    assert (
+        printed.loc["a", ("one", "ΔAUC@10")] == "-"
+        and printed.loc["b_2", ("one", "ΔAUC@10")] == f"+0.050 ±{row.d10_ci:.3f}"
+    )
+    assert (
+        printed.loc["b_2", ("one", "p@10")] == f"{row.d10_p:.2g}"
+        and printed.loc["a", ("one", "t-95")] == "never" == printed.loc["a", ("one", "GPU time")]
+    )
     assert (printed.loc["b_2", "two & more"] == "").all(), "it was not run there"
     eight = summary([curve("one", "a", seed, [0.1 * seed, 0.2 * seed]) for seed in range(8)])
     low, high = (f"{count:.0f}" if np.isfinite(count) else ">2" for count in eight.loc[0, ["n95_low", "n95_high"]])
@@ -125,39 +144,71 @@ def test_the_cells_are_the_summarys_numbers():
 
 def test_the_table_of_replays_is_the_same_from_rows_that_were_stored(tmp_path):
     """Failures included; without noise, by one worker, whose trials end in the order of asking."""
-    landscapes = {name: replace(LANDSCAPES[name], failures=0.2 if name == "sop" else 0.0) for name in ("omniglot", "sop", "batch")}
-    trajectories = replay_all({name: OPTIMISERS[name] for name in ("random", "cd")}, list(landscapes.values()), range(3), trials=12, processes=1)
+    landscapes = {
+        name: replace(LANDSCAPES[name], failures=0.2 if name == "sop" else 0.0) for name in ("omniglot", "sop", "batch")
+    }
+    trajectories = replay_all(
+        {name: OPTIMISERS[name] for name in ("random", "cd")},
+        list(landscapes.values()),
+        range(3),
+        trials=12,
+        processes=1,
+    )
     store(str(tmp_path), trajectories, landscapes, {"trials": 12})
     curves = curves_of(results.read(tmp_path))
     found = {(t.landscape, t.method, t.seed): t for t in trajectories}
     direct = {key: trajectory.as_curve() for key, trajectory in found.items()}
-    lows = {name: min(trial.test for t in trajectories if t.landscape == name for trial in t.trials if trial.test is not None) for name in landscapes}
+    lows = {
+        name: min(
+            trial.test for t in trajectories if t.landscape == name for trial in t.trials if trial.test is not None
+        )
+        for name in landscapes
+    }
     for read in curves:
         reached = direct[read.landscape, read.method, read.seed].reached
-        had = np.maximum.accumulate([trial.value is not None for trial in found[read.landscape, read.method, read.seed].trials])
+        had = np.maximum.accumulate(
+            [trial.value is not None for trial in found[read.landscape, read.method, read.seed].trials]
+        )
         assert read.reached == pytest.approx(np.where(had, reached, lows[read.landscape]))
     assert len(curves) == len(direct) == 18
     columns = [name for name in CELLS if name not in ("t-95", "GPU time")]
-    ours, theirs = (summary(sorted(some, key=lambda c: (c.landscape, c.method, c.seed)), "cd") for some in (curves, direct.values()))
+    ours, theirs = (
+        summary(sorted(some, key=lambda c: (c.landscape, c.method, c.seed)), "cd") for some in (curves, direct.values())
+    )
     exact = ours["landscape"] != "sop"  # there the landscape's lowest is not known from a table
-    assert compared(ours[exact], columns).equals(compared(theirs[exact], columns)) and compared(ours, ["n-95"]).equals(compared(theirs, ["n-95"]))
+    assert compared(ours[exact], columns).equals(compared(theirs[exact], columns)) and compared(ours, ["n-95"]).equals(
+        compared(theirs, ["n-95"])
+    )
 
 
 # Trainings ----------------------------------------------------------------------------------------------------
 
 
 def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
-    settings = [(0.1, 1.0, 64, [0.5, 0.9], [0.1, 0.2]), (0.2, 2.0, 64, [0.8, 0.8], [0.3, 0.5]), (0.4, 2.0, 32, [0.795, 0.795], [0.9, 0.9])]
+    settings = [
+        (0.1, 1.0, 64, [0.5, 0.9], [0.1, 0.2]),
+        (0.2, 2.0, 64, [0.8, 0.8], [0.3, 0.5]),
+        (0.4, 2.0, 32, [0.795, 0.795], [0.9, 0.9]),
+    ]
     rows = [row(i, "completed", v, seed=seed, test_score=t, params={"Lambda_p": p, "Lambda_e": e, "batch_size": b})
             for i, (p, e, b, val, test) in enumerate(settings) for seed, (v, t) in enumerate(zip(val, test))]  # fmt: skip
     best = best_values(table(rows)).iloc[0]
-    assert (best.Lambda_p, best.Lambda_e, best.batch_size) == (0.2, 2.0, 64) and (best.val_score, best.test_score) == (pytest.approx(0.8), pytest.approx(0.4))
+    assert (best.Lambda_p, best.Lambda_e, best.batch_size) == (0.2, 2.0, 64) and (best.val_score, best.test_score) == (
+        pytest.approx(0.8),
+        pytest.approx(0.4),
+    )
     assert best.seeds == 2 and best.test_ci == pytest.approx(12.7062047 * 0.1), (
         "Student's t at 0.975 of one degree of freedom, times the standard error"
     )
-    assert best.alike == 2 and best.alike_Lambda_p == (0.2, 0.4) and best.alike_Lambda_e == (2, 2), "0.795 is less than 1 % below 0.8, 0.7 is not"
+    assert best.alike == 2 and best.alike_Lambda_p == (0.2, 0.4) and best.alike_Lambda_e == (2, 2), (
+        "0.795 is less than 1 % below 0.8, 0.7 is not"
+    )
     assert best_values(table(rows), 32)["Lambda_p"].tolist() == [0.4] and best_values(table(rows), 16).empty
-    more = [row(0, val=0.3, loss="infonce"), row(1, "failed", dataset="sop"), row(2, val=0.9, dataset="own", params={"lr": 0.1})]
+    more = [
+        row(0, val=0.3, loss="infonce"),
+        row(1, "failed", dataset="sop"),
+        row(2, val=0.9, dataset="own", params={"lr": 0.1}),
+    ]
     other = pd.concat([table(rows), table(more)])
     assert best_values(other)[["dataset", "loss"]].values.tolist() == [["glyphs", "infonce"], ["glyphs", "margin"]]
     assert best_values(plain(other)).equals(best_values(other))
@@ -188,7 +239,11 @@ def test_scores_by_different_metrics_are_never_compared(function):
             row(0, val=0.9, params={"Lambda_p": 8.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.7}, study="t", metric_name="recall")]  # fmt: skip
     found = function(table(rows))
     if function is best_values:
-        assert found[["metric_name", "Lambda_p", "val_score"]].values.tolist() == [["r_map", 2.0, 0.4], ["recall", 8.0, 0.9]] and (found["alike"] == 1).all()
+        assert (
+            found[["metric_name", "Lambda_p", "val_score"]].values.tolist()
+            == [["r_map", 2.0, 0.4], ["recall", 8.0, 0.9]]
+            and (found["alike"] == 1).all()
+        )
     else:
         assert found.loc[found["source"] == "this table", "P@1"].tolist() == [0.5, 0.7]
 
@@ -250,7 +305,7 @@ def test_studies_have_rows_of_their_own_where_asked():
         pd.concat([trials, search_study([0.7], study="again", dataset="sop", config={"network": "resnet18_gem"})]),
         each=["study"],
     )
-    assert set(best["study"]) == {"again", "other", "own", "resnet18_gem", "resnet50"} and list(best)[0] == "study"
+    assert set(best["study"]) == {"again", "other", "own", "resnet18_gem", "resnet50"} and next(iter(best)) == "study"
     assert best.set_index("study")["set_up"].to_dict() == {
         "again": "network=resnet18_gem images_seen=default",
         "other": "",
@@ -277,14 +332,16 @@ def test_a_setting_that_two_studies_trained_has_one_mean():
 
 
 def test_a_negative_score_has_settings_alike_too():
-    trials = table(row(i, val=val, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}) for i, val in enumerate([-1.0, -1.009, -1.011]))
+    trials = table(
+        row(i, val=val, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}) for i, val in enumerate([-1.0, -1.009, -1.011])
+    )
     assert best_values(trials)["alike"].tolist() == [2]
 
 
 def test_base_numbers_stand_beside_the_papers():
     scores = {"test_precision_at_1": 0.7, "test_map_at_r": 0.4, "test_r_map": 0.5}
     rows = [row(0, val=0.2, dataset="sop", params={"Lambda_p": 2.0, "Lambda_e": 1.0},
-                scores={name: 0.9 for name in scores}), row(1, val=0.6, dataset="sop", scores=scores),
+                scores=dict.fromkeys(scores, 0.9)), row(1, val=0.6, dataset="sop", scores=scores),
             row(1, val=0.6, dataset="sop", seed=1, scores={name: score + 0.1 for name, score in scores.items()}),
             row(2, val=0.3, dataset="tinyimagenet-20", loss="infonce", task="ssl", scores={"test_probe_accuracy": 0.31}),
             row(3, "failed", dataset="omniglot")]  # fmt: skip
@@ -295,7 +352,9 @@ def test_base_numbers_stand_beside_the_papers():
             "those of landmarks have nothing to stand beside"
         )
         own = numbers[numbers["source"] == "this table"].set_index("dataset")
-        assert own.loc["sop", ["P@1", "R-mAP", "MAP@R"]].tolist() == pytest.approx([0.75, 0.55, 0.45]) and np.isnan(own.loc["sop", "accuracy"])
+        assert own.loc["sop", ["P@1", "R-mAP", "MAP@R"]].tolist() == pytest.approx([0.75, 0.55, 0.45]) and np.isnan(
+            own.loc["sop", "accuracy"]
+        )
         assert own.loc["tinyimagenet-20", "accuracy"] == 0.31
         printed = numbers[numbers["source"] == "Musgrave et al. 2020"].iloc[0]
         assert (printed["dataset"], printed["P@1"], printed["MAP@R"]) == ("sop", 0.73, 0.44)
@@ -313,7 +372,11 @@ def test_tables_without_much_in_them(trials):
     assert memory_modes(trials).isna().all(axis=None) and len(same(memory_modes(trials))) == 7
     for across in ("landscape", "method"):
         printed = compared(summary(curves_of(trials)), across=across)
-        assert len(printed) == (len(trials) > 0) and len(read_latex(latex(printed))) == 1 + len(printed) and (len(trials) or markdown(printed) == "")
+        assert (
+            len(printed) == (len(trials) > 0)
+            and len(read_latex(latex(printed))) == 1 + len(printed)
+            and (len(trials) or markdown(printed) == "")
+        )
 
 
 # As text ------------------------------------------------------------------------------------------------------

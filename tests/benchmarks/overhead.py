@@ -23,9 +23,10 @@ warnings.simplefilter("ignore")
 import ray
 from ray import tune
 
-from tune_cd import CoordinateDescentSearch, Space
 from trainables.training.setups import find_setup
 from trainables.trial import TrainTrial
+from tune_cd import CoordinateDescentSearch, Space
+import itertools
 
 TRIALS = {True: 12, False: 4}  # with and without reuse
 ROUNDS = 2
@@ -68,24 +69,43 @@ class Empty(tune.Trainable):
 def gaps(trainable, reuse: bool, notes: Path, **parameters) -> list[float]:
     """Seconds between a trial's last step and the next one's first, of one run, one trial at a time."""
     notes.unlink(missing_ok=True)
-    searcher = CoordinateDescentSearch(Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0)), "val_score", "max", start={"Lambda_p": 0.1, "Lambda_e": 0.1})
+    searcher = CoordinateDescentSearch(
+        Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0)),
+        "val_score",
+        "max",
+        start={"Lambda_p": 0.1, "Lambda_e": 0.1},
+    )
     with tempfile.TemporaryDirectory() as folder:
         tune.Tuner(
             tune.with_resources(tune.with_parameters(trainable, notes=str(notes), **parameters), {"cpu": 1}),
             param_space={"batch_size": 32, "seed": 0},
-            tune_config=tune.TuneConfig(metric="val_score", mode="max", num_samples=TRIALS[reuse], search_alg=searcher, max_concurrent_trials=1, reuse_actors=reuse),
-            run_config=tune.RunConfig(storage_path=folder, verbose=0, checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)),
+            tune_config=tune.TuneConfig(
+                metric="val_score",
+                mode="max",
+                num_samples=TRIALS[reuse],
+                search_alg=searcher,
+                max_concurrent_trials=1,
+                reuse_actors=reuse,
+            ),
+            run_config=tune.RunConfig(
+                storage_path=folder, verbose=0, checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
+            ),
         ).fit()
     lines = [line.split() for line in notes.read_text(encoding="utf-8").splitlines()]
     times = [(float(at), what) for at, what in lines]
-    return [begin - end for (end, _), (begin, what) in zip(times, times[1:]) if what == "begin"]
+    return [begin - end for (end, _), (begin, what) in itertools.pairwise(times) if what == "begin"]
 
 
 def main() -> None:
     logging.disable(logging.WARNING)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     setup = replace(find_setup("glyphs", "small"), images_seen=32, evaluations=1)
-    parameters = {"setup_fields": asdict(setup), "data_root": None, "threads": 1, "record": lambda config, outcome, where: None}
+    parameters = {
+        "setup_fields": asdict(setup),
+        "data_root": None,
+        "threads": 1,
+        "record": lambda config, outcome, where: None,
+    }
     cases = {
         "TrainTrial, process reused": (Timed, True, parameters),
         "TrainTrial, new process": (Timed, False, parameters),
@@ -97,7 +117,9 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, (trainable, reuse, arguments) in cases.items():
                 measured[name] += gaps(trainable, reuse, Path(folder) / "notes", **arguments)
-    print(f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or {TRIALS[False]} (new) trials")
+    print(
+        f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or {TRIALS[False]} (new) trials"
+    )
     for name, values in measured.items():
         print(f"{name:<34} median {statistics.median(values):6.3f}   {min(values):6.3f} .. {max(values):6.3f}")
 

@@ -38,7 +38,17 @@ LOG_EVERY = 50  # iterations
 class ReferenceTrainer:
     """One training of a set-up in the usual style; `step()` is one iteration."""
 
-    def __init__(self, setup: Setup, images: Tensor, labels: Tensor, h: dict, *, seed: int, device: torch.device, workers: int | None = None):
+    def __init__(
+        self,
+        setup: Setup,
+        images: Tensor,
+        labels: Tensor,
+        h: dict,
+        *,
+        seed: int,
+        device: torch.device,
+        workers: int | None = None,
+    ):
         """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a core."""
         torch.manual_seed(seed)
         self.device = device
@@ -87,11 +97,17 @@ class Images(Dataset):
         return torch.stack([self.transform(image) for _ in range(self.views)]), torch.full((self.views,), index)
 
 
-def build_loader(setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool) -> DataLoader:
+def build_loader(
+    setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool
+) -> DataLoader:
     """Batches of images [b, c, h, w], or of views [b/k, k, c, h, w], in [-1, 1], and labels of the leading shape."""
     ssl, channels = setup.task == "ssl", images.shape[1]
     dataset = Images(images, labels, build_transform(setup, channels), setup.k if ssl else 1)
-    sampler = None if ssl else MPerClassSampler(dataset.labels, m=setup.k, batch_size=batch_size, length_before_new_iter=len(dataset))
+    sampler = (
+        None
+        if ssl
+        else MPerClassSampler(dataset.labels, m=setup.k, batch_size=batch_size, length_before_new_iter=len(dataset))
+    )
     return DataLoader(
         dataset, batch_size=batch_size // setup.k if ssl else batch_size, sampler=sampler, shuffle=ssl, drop_last=True,
         num_workers=workers, persistent_workers=workers > 0, pin_memory=pin_memory,
@@ -177,7 +193,9 @@ def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
     if kind == ("infonce", "cosine", 1, 2):
         return WeightedInfoNCE(Lambda_p, Lambda_e, setup.temperature)
     if kind[:3] != ("margin", "euclidean", 1):
-        raise ValueError(f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 and 2")
+        raise ValueError(
+            f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 and 2"
+        )
     reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
     euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
     return losses.ContrastiveLoss(pos_margin=0, neg_margin=setup.margin, distance=euclidean, reducer=reducer)

@@ -25,6 +25,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # they are commands, not a package
 
 from results import START
+
 from tune_cd import results
 from tune_cd.analysis import best_so_far, grid
 from tune_cd.landscapes.formulas import LANDSCAPES
@@ -56,14 +57,22 @@ def rows(steps: int) -> list[dict]:
 
 def store(folder: Path, made: list[dict]) -> None:
     """One compacted file."""
-    listed = [{name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()} for row in made]
+    listed = [
+        {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()} for row in made
+    ]
     data = files.serialise_many(pa.Table.from_pylist(listed, results.TRIALS))
     results.publish(folder / files.compacted_name("trials", "big", data), data)
 
 
 def pivoted(trials: pd.DataFrame) -> None:
     """The grid and the curve as one would write them down."""
-    trials.pivot_table(index="Lambda_p", columns=["batch_size", "Lambda_e"], values="test_score", aggfunc=["mean", "count", "std"], dropna=False)
+    trials.pivot_table(
+        index="Lambda_p",
+        columns=["batch_size", "Lambda_e"],
+        values="test_score",
+        aggfunc=["mean", "count", "std"],
+        dropna=False,
+    )
     best, curve = -np.inf, []
     for value in trials.sort_values("trial_index")["val_score"]:
         best = max(best, value) if value == value else best
@@ -82,7 +91,11 @@ def optunas(trials: pd.DataFrame) -> str:
             value=row.val_score if done else None, params={"Lambda_p": row.Lambda_p, "Lambda_e": row.Lambda_e, "batch_size": int(row.batch_size)}, distributions=spans,
             user_attrs={}, system_attrs={}, intermediate_values={}, datetime_start=row.started_at.to_pydatetime(), datetime_complete=row.ended_at.to_pydatetime(),
         ))  # fmt: skip
-    drawn = [optuna.visualization.plot_contour(study, params=["Lambda_p", "Lambda_e"]), optuna.visualization.plot_optimization_history(study), optuna.visualization.plot_timeline(study)]
+    drawn = [
+        optuna.visualization.plot_contour(study, params=["Lambda_p", "Lambda_e"]),
+        optuna.visualization.plot_optimization_history(study),
+        optuna.visualization.plot_timeline(study),
+    ]
     return "".join(figure.to_html(full_html=False, include_plotlyjs=number == 0) for number, figure in enumerate(drawn))
 
 
@@ -91,7 +104,10 @@ def opened(page: Path) -> float:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            args=["--no-sandbox", "--disable-gpu"],
+        )
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         begun = time.perf_counter()
         tab.goto(page.as_uri())
@@ -125,13 +141,17 @@ def main(argv: list[str] | None = None) -> None:
         trials = results.read(folder)
         ours = seconds(lambda: (grid(trials, "test_score"), best_so_far(trials)), options.turns)
         theirs = seconds(lambda: pivoted(trials), options.turns)
-        print(f"{len(trials)} trials\ngrid and curve: {ours:.3f} s; pivot_table and a loop {theirs:.3f} s, ratio {theirs / ours:.2f}")
+        print(
+            f"{len(trials)} trials\ngrid and curve: {ours:.3f} s; pivot_table and a loop {theirs:.3f} s, ratio {theirs / ours:.2f}"
+        )
         ours = seconds(lambda: page.write_text(render(content(folder)), encoding="utf-8"), options.turns)
         sizes = [page.stat().st_size / 1e6]
         other = Path(place) / "optuna.html"
         theirs = seconds(lambda: other.write_text(optunas(trials), encoding="utf-8"), options.turns)
         sizes.append(other.stat().st_size / 1e6)
-        print(f"report: {ours:.2f} s, {sizes[0]:.1f} MB; Optuna's three plots {theirs:.2f} s, {sizes[1]:.1f} MB, ratio {theirs / ours:.2f}")
+        print(
+            f"report: {ours:.2f} s, {sizes[0]:.1f} MB; Optuna's three plots {theirs:.2f} s, {sizes[1]:.1f} MB, ratio {theirs / ours:.2f}"
+        )
         if options.browser:
             print(f"opened and drawn: {seconds(lambda: opened(page), options.turns):.2f} s")
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
@@ -25,7 +25,7 @@ from tune_cd import results
 from tune_cd.results import files
 
 WRITES = 100
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def trial(index: int, pick: random.Random, study: str = "big") -> dict:
@@ -112,7 +112,9 @@ def measure(folder: Path, trials: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100_000, help="compacted rows that are read (default: 100000)")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="an empty folder to measure in (default: a temporary one)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="an empty folder to measure in (default: a temporary one)"
+    )
     parser.add_argument("--read", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:

@@ -35,8 +35,16 @@ def measure(side: str, images: int, dimensions: int) -> None:
         from pytorch_metric_learning.utils.inference import CustomKNN
 
         names = ("mean_average_precision_at_r", "precision_at_1", "r_precision")
-        calculator = AccuracyCalculator(include=names, k="max_bin_count", device=torch.device("cpu"), knn_func=CustomKNN(CosineSimilarity(), batch_size=256))
-        score = lambda: {"map_at_r" if name.startswith("mean") else name: value for name, value in calculator.get_accuracy(embeddings, labels).items()}  # noqa: E731
+        calculator = AccuracyCalculator(
+            include=names,
+            k="max_bin_count",
+            device=torch.device("cpu"),
+            knn_func=CustomKNN(CosineSimilarity(), batch_size=256),
+        )
+        score = lambda: {
+            "map_at_r" if name.startswith("mean") else name: value
+            for name, value in calculator.get_accuracy(embeddings, labels).items()
+        }
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before, begun = _megabytes("VmRSS"), time.perf_counter()
     scores = score()
@@ -59,8 +67,19 @@ def main() -> None:
         return measure(options.side, options.images, options.dimensions)
     measured = {}
     for side in ("ours",) if options.without_rival else ("ours", "rival"):
-        command = [sys.executable, __file__, "--side", side, "--images", str(options.images), "--dimensions", str(options.dimensions)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.getcwd()}).stdout.split()
+        command = [
+            sys.executable,
+            __file__,
+            "--side",
+            side,
+            "--images",
+            str(options.images),
+            "--dimensions",
+            str(options.dimensions),
+        ]
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
+        ).stdout.split()
         measured[side] = float(said[0]), float(said[1])
         print(f"{side:<6} {float(said[0]):8.1f} s {float(said[1]):10,.0f} MB   {' '.join(said[2:])}", flush=True)
     if "rival" in measured:

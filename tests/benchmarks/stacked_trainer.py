@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from trainables.training.assembly import build_model, build_sampler, loss_terms
+from trainables.data.augmentation import normalise, simclr_views
 from trainables.data.resident import DeviceData, take
+from trainables.training.assembly import build_model, build_sampler, loss_terms
 from trainables.training.cuda_graphs import Replayed
 from trainables.training.setups import Setup
-from trainables.data.augmentation import normalise, simclr_views
 
 
 class StackedTrainer:
@@ -21,7 +21,15 @@ class StackedTrainer:
     Batches and views are drawn for all members at once, from one generator, different for each. dtype is the weights'.
     """
 
-    def __init__(self, setup: Setup, data: DeviceData, hs: list[dict], *, device: torch.device, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self,
+        setup: Setup,
+        data: DeviceData,
+        hs: list[dict],
+        *,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ):
         """hs: {"Lambda_p", "Lambda_e", "batch_size"} of each member, the batch size being one. Member i starts from seed i."""
         self.setup, self.data, self.device, self.dtype = setup, data, device, dtype
         self.generator = torch.Generator(device).manual_seed(0)
@@ -69,7 +77,9 @@ class StackedTrainer:
     def _step(self) -> tuple[Tensor]:
         return (self.update(*self.batch()),)
 
-    def _loss(self, parameters: dict, buffers: dict, weights: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, tuple]:
+    def _loss(
+        self, parameters: dict, buffers: dict, weights: Tensor, images: Tensor, labels: Tensor
+    ) -> tuple[Tensor, tuple]:
         """One member's loss, its terms [2], and its buffers after the batch."""
         buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):

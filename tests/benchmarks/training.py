@@ -35,11 +35,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-
 from stacked_trainer import StackedTrainer
+
 from trainables.data.resident import DeviceData
-from trainables.training.setups import Setup, find_setup
 from trainables.training.loop import DIVERGENCE_CHECK, Training
+from trainables.training.setups import Setup, find_setup
 
 VARIANTS = ("reference", "eager", "graph", "packed-4", "packed-16", "packed-64", "vmap-4", "vmap-16", "vmap-64")
 FIRST_ITERATIONS = 5
@@ -97,7 +97,9 @@ def reference(case: Case, data: DeviceData, batch_size: int, device: torch.devic
 def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int, step: str) -> Variant:
     """step: "graph", or "eager". In turn as `trainables.training.loop.advance` runs them, looks at the loss included."""
     setup = replace(case.setup, step=step)
-    trainings = [Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)]
+    trainings = [
+        Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)
+    ]
     for training in trainings:
         training.depart()
 
@@ -114,7 +116,9 @@ def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, me
 
 def stacked(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int) -> Variant:
     """Looks at the loss as often as the others do."""
-    trainer = StackedTrainer(case.setup, data, [balance(member, batch_size) for member in range(members)], device=device)
+    trainer = StackedTrainer(
+        case.setup, data, [balance(member, batch_size) for member in range(members)], device=device
+    )
 
     def run(iterations: int) -> None:
         for _ in range(iterations):
@@ -159,7 +163,9 @@ def seconds(run: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - begun
 
 
-def start(case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device) -> dict[str, tuple[Variant, float]]:
+def start(
+    case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device
+) -> dict[str, tuple[Variant, float]]:
     """Every variant that can be here, and its start-up in seconds; prints why another cannot."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)  # trainings read the data on streams of their own
@@ -182,7 +188,9 @@ def measure(variants: dict[str, Variant], options: argparse.Namespace, device: t
     iterations = {}
     for turn in range(options.repeats + 1):
         for name, variant in variants.items():
-            seconds(lambda: variant.run(variant.queue), device)  # what was prepared while others were measured does not count
+            seconds(
+                lambda: variant.run(variant.queue), device
+            )  # what was prepared while others were measured does not count
             count = options.iterations or iterations.get(name, FIRST_ITERATIONS)
             took = seconds(lambda: variant.run(count), device)
             if turn == 0:  # not counted: it tells how many iterations a turn is, and everything is warm after it
@@ -194,9 +202,13 @@ def measure(variants: dict[str, Variant], options: argparse.Namespace, device: t
     return rates
 
 
-def table(case: Case, started: dict[str, tuple[Variant, float]], rates: dict[str, list[float]], roof: float | None) -> list[str]:
+def table(
+    case: Case, started: dict[str, tuple[Variant, float]], rates: dict[str, list[float]], roof: float | None
+) -> list[str]:
     """The lines of a case's table."""
-    lines = [f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} {'of roof':>8}"]
+    lines = [
+        f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} {'of roof':>8}"
+    ]
     for name, (variant, start_up) in started.items():
         rate = statistics.median(rates[name])
         trials = 3600 * variant.members / (start_up + variant.members * case.setup.images_seen / rate)
@@ -205,14 +217,18 @@ def table(case: Case, started: dict[str, tuple[Variant, float]], rates: dict[str
             ratio = f"{statistics.median(one / other for one, other in zip(rates[name], rates['reference'], strict=True)):.2f}"
         spread = f"{min(rates[name]):,.0f}..{max(rates[name]):,.0f}"
         fraction = f"{rate / roof:.1%}" if roof else "-"
-        lines.append(f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}")
+        lines.append(
+            f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}"
+        )
     return lines
 
 
 def compare(name: str, case: Case, options: argparse.Namespace, device: torch.device, machine: str) -> list[str]:
     """A case's table. All that was built is gone when this returns, workers and recordings included."""
     data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
-    print(f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, {case.setup.images_seen:,} images a trial, {data.name} data; {machine}")
+    print(
+        f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, {case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
+    )
     started = start(case, data, options, device)
     rates = measure({variant: one for variant, (one, _) in started.items()}, options, device)
     return table(case, started, rates, case.roof if "H200" in machine else None)
@@ -226,14 +242,25 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="of a turn, about")
     parser.add_argument("--iterations", type=int, help="of a turn, instead of --seconds")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="of torch on the CPU, the reference's workers not counted; by default torch's choice")
-    parser.add_argument("--workers", type=int, help="of the reference's DataLoader, 0: none; by default one a core, 8 at most")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        help="of torch on the CPU, the reference's workers not counted; by default torch's choice",
+    )
+    parser.add_argument(
+        "--workers", type=int, help="of the reference's DataLoader, 0: none; by default one a core, 8 at most"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data-root", help="where the cases' own datasets are, omniglot and tinyimagenet; by default images are made up")
+    parser.add_argument(
+        "--data-root",
+        help="where the cases' own datasets are, omniglot and tinyimagenet; by default images are made up",
+    )
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
-        if name not in ("reference", "eager", "graph") and not (kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0):
+        if name not in ("reference", "eager", "graph") and not (
+            kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0
+        ):
             parser.error(f"--variants {name}: reference, eager, graph, packed-T or vmap-T")
     for name in ("batch_size", "seconds", "iterations", "repeats", "threads"):
         if getattr(options, name) is not None and getattr(options, name) <= 0:
@@ -246,7 +273,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device(options.device)
-    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
+    machine = (
+        torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
+    )
     torch.zeros(1, device=device)  # its first use
     for name in options.cases:
         print("\n".join(compare(name, CASES[name], options, device, machine)), flush=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tune_cd.cluster import capacity, growth, nodes
 from tune_cd.cluster.demand import Asked, OnDemand, Seen, Shortage, decide, on_demand_of, say
@@ -38,7 +39,9 @@ def test_a_cluster_file_as_ray_up_leaves_it():
     assert from_description(described, "here") == GPU_YAML
 
 
-@pytest.mark.parametrize("described", [None, [], {"max_workers": "many"}, {"available_node_types": {"a": 3}}, {"available_node_types": []}])
+@pytest.mark.parametrize(
+    "described", [None, [], {"max_workers": "many"}, {"available_node_types": {"a": 3}}, {"available_node_types": []}]
+)
 def test_what_describes_no_cluster_is_named(described):
     with pytest.raises(ValueError, match="the file does not describe a cluster"):
         from_description(described, "the file")
@@ -54,7 +57,12 @@ def test_a_bootstrap_file_that_is_no_yaml_is_named(tmp_path, monkeypatch):
 def test_rays_own_record_comes_first(tmp_path, monkeypatch):
     from ray.core.generated.autoscaler_pb2 import ClusterConfig, NodeGroupConfig
 
-    record = ClusterConfig(node_group_configs=[NodeGroupConfig(name="a", resources={"CPU": 4}, max_count=-1), NodeGroupConfig(name="b", max_count=0)])
+    record = ClusterConfig(
+        node_group_configs=[
+            NodeGroupConfig(name="a", resources={"CPU": 4}, max_count=-1),
+            NodeGroupConfig(name="b", max_count=0),
+        ]
+    )
     (tmp_path / "b.yaml").write_text(yaml.safe_dump({"available_node_types": {"c": {"resources": {"CPU": 2}}}}))
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: record)
     assert growth.cluster_growth(tmp_path / "b.yaml") == Growth((NodeType("a", {"CPU": 4}, math.inf),))
@@ -66,9 +74,18 @@ def test_rays_own_record_comes_first(tmp_path, monkeypatch):
 def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatch):
     def group(name, most, **limits):
         container = {"resources": {"limits": {"cpu": "4", "memory": "8Gi", **limits}}}
-        return {"groupName": name, "minReplicas": 0, "maxReplicas": most, "rayStartParams": {}, "template": {"spec": {"containers": [container]}}}
+        return {
+            "groupName": name,
+            "minReplicas": 0,
+            "maxReplicas": most,
+            "rayStartParams": {},
+            "template": {"spec": {"containers": [container]}},
+        }
 
-    spec = {"headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}}, "workerGroupSpecs": [group("spot", 6, **{"nvidia.com/gpu": "1"})]}
+    spec = {
+        "headGroupSpec": group("", 1) | {"rayStartParams": {"num-cpus": "0"}},
+        "workerGroupSpecs": [group("spot", 6, **{"nvidia.com/gpu": "1"})],
+    }
     asked = []
 
     class Client:
@@ -104,7 +121,13 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
         ([HEAD], GPU_YAML, 1, 0.1, 64),  # 10 by GPU, 8 by CPU
         ([HEAD], GPU_YAML, 4, 0, 16),
         ([HEAD | {"CPU": 2.0}], GPU_YAML, 1, 0, 66),
-        ([HEAD], Growth((NodeType("big", {"CPU": 8, "GPU": 4}, 2.0), NodeType("small", SPOT, 9.0)), 4.0), 1, 1, 10),  # the big ones first
+        (
+            [HEAD],
+            Growth((NodeType("big", {"CPU": 8, "GPU": 4}, 2.0), NodeType("small", SPOT, 9.0)), 4.0),
+            1,
+            1,
+            10,
+        ),  # the big ones first
         ([HEAD], Growth((NodeType("cpu", {"CPU": 9}, 9.0), NodeType("small", SPOT, 2.0)), 4.0), 1, 1, 2),
         ([HEAD], Growth((NodeType("any", SPOT, math.inf),)), 1, 1, math.inf),
     ],
@@ -128,7 +151,16 @@ def test_growth_only_adds_and_is_bounded_by_the_clusters_most(alive, most, spot,
 
 
 def test_a_share_of_a_gpu_fits_as_often_as_it_should():
-    assert [processes_on([{"CPU": 99, "GPU": 1}], 1, share) for share in (0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 1, 2)] == [10, 5, 4, 3, 2, 1, 1, 0]
+    assert [processes_on([{"CPU": 99, "GPU": 1}], 1, share) for share in (0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 1, 2)] == [
+        10,
+        5,
+        4,
+        3,
+        2,
+        1,
+        1,
+        0,
+    ]
 
 
 # when on-demand nodes are asked for
@@ -158,7 +190,9 @@ def test_the_type_with_the_resource_is_the_one_asked_for():
 def test_nothing_is_asked_for_before_the_time_is_up_nor_for_what_spot_gives():
     assert played([(t, 8, 6) for t in (0, 30, 59)]) == [0, 0, 0]
     assert played([(0, 8, 6), (60, 8, 6)]) == [0, 2], "the missing number"
-    assert played([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)]) == [0, 0, 0, 0, 2], "spot came in between"
+    assert played([(0, 8, 6), (50, 8, 8), (55, 8, 6), (110, 8, 6), (115, 8, 6)]) == [0, 0, 0, 0, 2], (
+        "spot came in between"
+    )
     assert played([(0, 8, 6), (60, 8, 6)], after=math.inf) == [0, 0]
     assert played([(0, 8, 0), (0, 8, 0)], after=0.0) == [8, 8]
 
@@ -172,7 +206,13 @@ def test_a_shortage_is_asked_for_once():
 def test_it_is_given_back_when_spot_nodes_have_been_there_for_a_while():
     begun = [(0, 8, 6), (60, 8, 6), (200, 8, 8, 2)]
     assert played([*begun, (300, 8, 9, 2), (329, 8, 9, 2), (330, 8, 9, 2)])[3:] == [2, 2, 1]
-    assert played([*begun, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2), (360, 8, 9, 2)])[3:] == [2, 2, 2, 2, 1], "it came and went"
+    assert played([*begun, (300, 8, 9, 2), (320, 8, 8, 2), (330, 8, 9, 2), (359, 8, 9, 2), (360, 8, 9, 2)])[3:] == [
+        2,
+        2,
+        2,
+        2,
+        1,
+    ], "it came and went"
     assert played([*begun, (300, 2, 8, 2), (330, 2, 8, 2)])[3:] == [2, 0], "the study wants less than spot has"
 
 
@@ -208,14 +248,31 @@ def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool 
 
     def instance(name, kind, resources):
         node_kind = NodeKind.HEAD if kind == "head" else NodeKind.WORKER
-        managed = Instance(node_kind=node_kind, instance_id=name, instance_type=kind, status=Instance.RAY_RUNNING, node_id=name, cloud_instance_id=name)
+        managed = Instance(
+            node_kind=node_kind,
+            instance_id=name,
+            instance_type=kind,
+            status=Instance.RAY_RUNNING,
+            node_id=name,
+            cloud_instance_id=name,
+        )
         status, since = (NodeStatus.IDLE, 10**7) if idle else (NodeStatus.RUNNING, 0)
         free = {unit: 0 if unit == "GPU" and not idle else amount for unit, amount in resources.items()}
-        state = NodeState(ray_node_type_name=kind, node_id=name.encode(), instance_id=name, total_resources=resources, available_resources=free, status=status, idle_duration_ms=since)
+        state = NodeState(
+            ray_node_type_name=kind,
+            node_id=name.encode(),
+            instance_id=name,
+            total_resources=resources,
+            available_resources=free,
+            status=status,
+            idle_duration_ms=since,
+        )
         return AutoscalerInstance(cloud_instance_id=name, im_instance=managed, ray_node=state)
 
     types = {"head": ({"CPU": 0}, 0, 1), "gpu-spot": (SPOT, 8, spot), "gpu-ondemand": (ONDEMAND, 8, on_demand)}
-    constraint = ClusterResourceConstraint(resource_requests=Util.group_by_count([Util.make({"GPU": 1, "ondemand": 1})] * ask))
+    constraint = ClusterResourceConstraint(
+        resource_requests=Util.group_by_count([Util.make({"GPU": 1, "ondemand": 1})] * ask)
+    )
     reply = ResourceDemandScheduler(event_logger=None).schedule(SchedulingRequest(
         disable_launch_config_check=True, max_num_nodes=8 + 1, idle_timeout_s=60,
         node_type_configs={name: NodeTypeConfig(name, 0, most, resources=resources) for name, (resources, most, _) in types.items()},
@@ -229,9 +286,14 @@ def test_rays_autoscaler_does_what_is_relied_on():
     assert scheduled(6, 0, 2) == ({"gpu-spot": 2}, 0), "trials alone never get an on-demand node"
     assert scheduled(6, 2, 2) == ({"gpu-ondemand": 2}, 0) and scheduled(0, 8, 8) == ({"gpu-ondemand": 8}, 0)
     assert scheduled(6, 2, 0, on_demand=2) == ({}, 0), "what is there counts, at work or not"
-    assert scheduled(0, 2, 0, on_demand=2, idle=True) == ({}, 0) and scheduled(0, 1, 0, on_demand=2, idle=True) == ({}, 1)
+    assert scheduled(0, 2, 0, on_demand=2, idle=True) == ({}, 0) and scheduled(0, 1, 0, on_demand=2, idle=True) == (
+        {},
+        1,
+    )
     assert scheduled(0, 0, 0, on_demand=2, idle=True) == ({}, 2), "given back, they end"
-    assert scheduled(6, 3, 2) == ({"gpu-spot": 2}, 0), "one more than fits, and all of it is ignored: this must not be asked for"
+    assert scheduled(6, 3, 2) == ({"gpu-spot": 2}, 0), (
+        "one more than fits, and all of it is ignored: this must not be asked for"
+    )
 
 
 def test_spot_nodes_that_are_being_set_up_are_no_shortage():
@@ -252,7 +314,11 @@ def test_spot_nodes_that_are_being_set_up_are_no_shortage():
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 12)), max_size=40), st.integers(0, 90), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 12)), max_size=40),
+    st.integers(0, 90),
+    st.integers(1, 4),
+)
 def test_laws_of_asking(steps, after, per_node):
     """Never more than missing at some look, never more before the shortage has lasted, and nothing for ever."""
     kind = OnDemand({"GPU": per_node, "ondemand": 1}, per_node, 8)
@@ -299,12 +365,35 @@ def test_why_is_said():
     scaling = Scaling({"gpu-spot": 2, "gpu-ondemand": 1}, "InsufficientInstanceCapacity gpu-spot (us-west-2a)")
     line = "waiting for a GPU: 0 of 8 there; 1 gpu-ondemand, 2 gpu-spot starting; last refusal: InsufficientInstanceCapacity gpu-spot (us-west-2a)"
     assert said([(0, 8, 0, 0)], scaling) == [line]
-    assert say(Shortage(), Seen(0, 4, 0), 0, NOTHING, "GPU", 1.0, 8)[1] == "waiting for a GPU: 0 of 4 there; other studies want 8"
+    assert (
+        say(Shortage(), Seen(0, 4, 0), 0, NOTHING, "GPU", 1.0, 8)[1]
+        == "waiting for a GPU: 0 of 4 there; other studies want 8"
+    )
 
 
 def test_some_missing_is_said_when_it_changes_and_not_too_often():
-    lines = said([(0, 8, 8, 8), (5, 8, 6, 6), (10, 8, 6, 6), (40, 8, 6, 6), (45, 8, 5, 5), (50, 8, 6, 6), (60, 8, 5, 5), (90, 8, 8, 5)])
-    assert lines == [None, "6 of 8 GPUs there", None, None, "5 of 8 GPUs there", None, None, "8 of 8 GPUs after 1 min 25 s"]
+    lines = said(
+        [
+            (0, 8, 8, 8),
+            (5, 8, 6, 6),
+            (10, 8, 6, 6),
+            (40, 8, 6, 6),
+            (45, 8, 5, 5),
+            (50, 8, 6, 6),
+            (60, 8, 5, 5),
+            (90, 8, 8, 5),
+        ]
+    )
+    assert lines == [
+        None,
+        "6 of 8 GPUs there",
+        None,
+        None,
+        "5 of 8 GPUs there",
+        None,
+        None,
+        "8 of 8 GPUs after 1 min 25 s",
+    ]
 
 
 def test_the_end_of_a_search_is_not_said_to_be_the_end_of_a_shortage():
@@ -335,7 +424,9 @@ REFUSAL = "InsufficientInstanceCapacity gpu-spot (us-west-2a)"
 
 
 def test_version_1_of_the_autoscaler():
-    assert from_v1(json.dumps(V1).encode(), 1000.0) == Scaling({"gpu-spot": 3, "gpu-ondemand": 1}, REFUSAL, {"gpu-spot": 1, "gpu-ondemand": 1})
+    assert from_v1(json.dumps(V1).encode(), 1000.0) == Scaling(
+        {"gpu-spot": 3, "gpu-ondemand": 1}, REFUSAL, {"gpu-spot": 1, "gpu-ondemand": 1}
+    )
     assert from_v1(json.dumps(V1).encode(), 2000.0).refusal is None, "that was long ago"
     for nothing in (None, b"{}", b'{"autoscaler_report": null}'):
         assert from_v1(nothing, 0.0) == Scaling()
@@ -355,7 +446,10 @@ def test_version_2_of_the_autoscaler(log, refusal):
         failed_launches=[LaunchRequest("g6", "gpu-spot", 1, failed, 0, at, "launch failed with Failed to launch 1 nodes of type gpu-spot with request id a-b: quota") for at in (900, 990)],
     )  # fmt: skip
     assert from_v2(told, log, 1000.0) == Scaling({"gpu-spot": 3}, refusal, {"gpu-spot": 1})
-    assert from_v2(told, log, 9000.0) == Scaling({"gpu-spot": 3}, None, {"gpu-spot": 1}) and from_v2(ClusterStatus(), "", 0.0) == Scaling()
+    assert (
+        from_v2(told, log, 9000.0) == Scaling({"gpu-spot": 3}, None, {"gpu-spot": 1})
+        and from_v2(ClusterStatus(), "", 0.0) == Scaling()
+    )
 
 
 # all studies' wishes
@@ -364,7 +458,9 @@ def test_version_2_of_the_autoscaler(log, refusal):
 def test_wishes_of_all_studies_add_up_and_are_sent_when_they_change():
     sent = []
     wishes, two = Wishes(sent.append), [{"GPU": 1, "ondemand": 1}] * 2
-    assert wishes.renew("a", {"GPU": 8}, [], 0)["others"] == {"GPU": 0} and sent == [], "nothing asked for, nobody else's wish replaced"
+    assert wishes.renew("a", {"GPU": 8}, [], 0)["others"] == {"GPU": 0} and sent == [], (
+        "nothing asked for, nobody else's wish replaced"
+    )
     wishes.renew("a", {"GPU": 8}, two, 5)
     assert wishes.renew("b", {"GPU": 4}, two[:1], 6) == {"others": {"GPU": 8}, "error": None}
     wishes.renew("a", {"GPU": 8}, two, 10)
@@ -437,7 +533,15 @@ def question(tmp_path):
     """Of a glyphs study whose driver sees tmp_path/shared, its token there."""
     folder = Folder(tmp_path / "shared")
     folder.write(".preflight-1", b".preflight-1")
-    return {"results": str(folder.root), "token": ".preflight-1", "dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
+    return {
+        "results": str(folder.root),
+        "token": ".preflight-1",
+        "dataset": "glyphs",
+        "task": None,
+        "data_root": None,
+        "download": False,
+        "weights": "none",
+    }
 
 
 def test_a_node_in_order(question, tmp_path):
@@ -454,8 +558,11 @@ def test_a_folder_of_the_same_name_that_is_another_is_found_out_and_left_alone(q
         elsewhere.mkdir()
     found = nodes.look(question, "own", False, store=lambda results: Folder(elsewhere))
     (said,) = nodes.problems(found, question["results"], 0, nodes.software_here())
-    assert said == f"results {question['results']} is not the folder the driver sees; give a folder all nodes mount, or s3://…"
-    assert not exists and not elsewhere.exists() or exists and not list(elsewhere.iterdir())
+    assert (
+        said
+        == f"results {question['results']} is not the folder the driver sees; give a folder all nodes mount, or s3://…"
+    )
+    assert (not exists and not elsewhere.exists()) or (exists and not list(elsewhere.iterdir()))
 
 
 def test_a_folder_that_can_be_read_and_not_written(question):
@@ -469,7 +576,9 @@ def test_a_folder_that_can_be_read_and_not_written(question):
 
 @pytest.mark.parametrize("download, expected", [(False, "omniglot"), (True, None)])
 def test_data_are_there_or_can_be_fetched(question, own_cache, tmp_path, download, expected):
-    found = nodes.look(question | {"dataset": "omniglot", "data_root": str(tmp_path / "none"), "download": download}, "own", False)
+    found = nodes.look(
+        question | {"dataset": "omniglot", "data_root": str(tmp_path / "none"), "download": download}, "own", False
+    )
     assert found["data"] is None if expected is None else expected in found["data"]
 
 
@@ -479,17 +588,27 @@ def test_data_behind_a_uri_are_asked_for_and_not_fetched(question, own_cache, tm
     place = question | {"dataset": "omniglot", "data_root": "s3://bucket/omniglot.zip"}
     assert nodes.look(place, "own", False)["data"] is None and asked == ["s3://bucket/omniglot.zip"]
     assert not (tmp_path / "cache").exists()
-    monkeypatch.setattr("trainables.datasets.servers.survey", lambda address: (_ for _ in ()).throw(ConnectionError("no way there")))
+    monkeypatch.setattr(
+        "trainables.datasets.servers.survey", lambda address: (_ for _ in ()).throw(ConnectionError("no way there"))
+    )
     assert nodes.look(place, "own", False)["data"] == "no way there"
 
 
 def test_weights_that_only_the_driver_has(question):
-    assert nodes.look(question | {"weights": "/absent/w.pt"}, "own", False)["data"] == "there are no weights /absent/w.pt"
+    assert (
+        nodes.look(question | {"weights": "/absent/w.pt"}, "own", False)["data"] == "there are no weights /absent/w.pt"
+    )
 
 
 def test_what_is_wrong_is_said_with_both_sides():
     own = {"ray": "2.60.0", "torch": "2.15.0", "source of tune_cd": "a" * 16}
-    found = {"software": own | {"torch": "2.14.0"}, "results": None, "data": "no data", "gpus": [], "gpu_error": "no driver"}
+    found = {
+        "software": own | {"torch": "2.14.0"},
+        "results": None,
+        "data": "no data",
+        "gpus": [],
+        "gpu_error": "no driver",
+    }
     assert nodes.problems(found, "r", 2.0, own) == [
         "other software than the driver's: torch 2.14.0, here 2.15.0", "data: no data", "torch sees 0 of its 2 GPUs: no driver",
     ]  # fmt: skip
@@ -504,7 +623,11 @@ def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
 
     monkeypatch.syspath_prepend(tmp_path)
     same = [digest("one", __init__="", a="x = 1"), digest("two", __init__="", a="x = 1")]
-    others = [digest("three", __init__="", a="x = 2"), digest("four", __init__="", b="x = 1"), digest("five", __init__="x = 1", a="")]
+    others = [
+        digest("three", __init__="", a="x = 2"),
+        digest("four", __init__="", b="x = 1"),
+        digest("five", __init__="x = 1", a=""),
+    ]
     assert len(set(same)) == 1 and len({*same, *others}) == 4
 
 
@@ -512,7 +635,10 @@ def test_gpus_are_described_as_they_are_sold():
     l4 = ["NVIDIA L4", 23_600_000_000, 23_700_000_000]
     busy = ["NVIDIA L4", 3_000_000_000, 23_700_000_000]
     assert nodes.described({"gpus": [l4]}, {"CPU": 8.0, "GPU": 1.0}) == "1 x NVIDIA L4 24 GB, 8 CPUs"
-    assert nodes.described({"gpus": [l4, busy, l4]}, {"CPU": 1.0, "GPU": 2.0}) == "1 x NVIDIA L4 24 GB, 1 x NVIDIA L4 24 GB (3 GB free), 1 CPU"
+    assert (
+        nodes.described({"gpus": [l4, busy, l4]}, {"CPU": 1.0, "GPU": 2.0})
+        == "1 x NVIDIA L4 24 GB, 1 x NVIDIA L4 24 GB (3 GB free), 1 CPU"
+    )
     assert nodes.described({"gpus": []}, {"CPU": 2.0}) == "2 CPUs"
 
 
@@ -526,7 +652,14 @@ s3fs /mnt/bucket fuse.s3fs rw 0 0
 
 @pytest.mark.parametrize(
     ("folder", "kind"),
-    [("/results", "overlay"), ("/home/me/results", "ext4"), ("/home/me/shared/results", None), ("/home/me/shared2/r", "ext4"), ("/tmp/r", "tmpfs"), ("/mnt/bucket/r", None)],
+    [
+        ("/results", "overlay"),
+        ("/home/me/results", "ext4"),
+        ("/home/me/shared/results", None),
+        ("/home/me/shared2/r", "ext4"),
+        ("/tmp/r", "tmpfs"),
+        ("/mnt/bucket/r", None),
+    ],
 )
 def test_a_disk_of_this_machine_s_own_is_known(tmp_path, folder, kind):
     """Nodes that come later would write their rows where nobody reads them."""

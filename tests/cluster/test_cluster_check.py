@@ -31,7 +31,10 @@ def described(value) -> dict:
 
 
 def union(one: dict, other: dict) -> dict:
-    return {key: union(one[key], other[key]) if isinstance(one.get(key), dict) and key in other else (one | other)[key] for key in one | other}
+    return {
+        key: union(one[key], other[key]) if isinstance(one.get(key), dict) and key in other else (one | other)[key]
+        for key in one | other
+    }
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +119,9 @@ def test_what_is_to_be_edited_is_found_where_it_is_written_and_nothing_else(chec
     assert status == 1 and all(found), lines
     reported = [int(match.group(1)) for match in found]
     assert len(reported) == len(set(reported)) == len(written)
-    assert all(0 <= there - said <= 4 for said, there in zip(reported, written, strict=True)), "a long text begins some lines above"
+    assert all(0 <= there - said <= 4 for said, there in zip(reported, written, strict=True)), (
+        "a long text begins some lines above"
+    )
 
 
 def test_all_shipped_files_want_the_same_ray(check):
@@ -125,23 +130,88 @@ def test_all_shipped_files_want_the_same_ray(check):
 
 
 COMMON = [
-    ("cluster_name: tune-cd\n", "cluster_name: tune-cd\nmax_wokers: 8\n", "max_wokers", "Ray does not know it; did you mean max_workers?"),
+    (
+        "cluster_name: tune-cd\n",
+        "cluster_name: tune-cd\nmax_wokers: 8\n",
+        "max_wokers",
+        "Ray does not know it; did you mean max_workers?",
+    ),
     ("cluster_name: tune-cd\n", "cluster_name: Tune_CD\n", "cluster_name", "small letters"),
     ("cluster_name: tune-cd\n", "cluster_name: tune-cd\ncluster_name: tune-cd\n", "cluster_name", "given twice"),
-    ("~/checkout/README.md: README.md", "~/checkout/README.md: REDME.md", "file_mounts.~/checkout/README.md", "REDME.md does not exist"),
-    ("~/checkout/README.md: README.md", "~/checkout/README.md: README.md\n  5: README.md", "file_mounts", "the key 5 is no text here"),
-    ("\nauth:", "\ndocker: {image: 'rayproject/ray:latest', container_name: ray}\nauth:", "docker.image", "another image from day to day"),
+    (
+        "~/checkout/README.md: README.md",
+        "~/checkout/README.md: REDME.md",
+        "file_mounts.~/checkout/README.md",
+        "REDME.md does not exist",
+    ),
+    (
+        "~/checkout/README.md: README.md",
+        "~/checkout/README.md: README.md\n  5: README.md",
+        "file_mounts",
+        "the key 5 is no text here",
+    ),
+    (
+        "\nauth:",
+        "\ndocker: {image: 'rayproject/ray:latest', container_name: ray}\nauth:",
+        "docker.image",
+        "another image from day to day",
+    ),
     ("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0", "head_start_ray_commands[1]", "open on every interface"),
-    ("RAY_AUTH_MODE=token ray start --address", "ray start --address", "worker_start_ray_commands[1]", "RAY_AUTH_MODE=token is missing"),
-    ("RAY_AUTH_MODE=token ray start --head", "ray start --head", "head_start_ray_commands[1]", "RAY_AUTH_MODE=token is missing"),
-    ("cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]", "cluster_synced_files: []", "cluster_synced_files", "would lack the head's token"),
-    ("  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null", "  - 'true'", "head_setup_commands", "nothing makes the token"),
+    (
+        "RAY_AUTH_MODE=token ray start --address",
+        "ray start --address",
+        "worker_start_ray_commands[1]",
+        "RAY_AUTH_MODE=token is missing",
+    ),
+    (
+        "RAY_AUTH_MODE=token ray start --head",
+        "ray start --head",
+        "head_start_ray_commands[1]",
+        "RAY_AUTH_MODE=token is missing",
+    ),
+    (
+        "cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]",
+        "cluster_synced_files: []",
+        "cluster_synced_files",
+        "would lack the head's token",
+    ),
+    (
+        "  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null",
+        "  - 'true'",
+        "head_setup_commands",
+        "nothing makes the token",
+    ),
     ("  - umask 077 &&", "  - umask 077 && 'a", "head_setup_commands", "no valid shell"),
-    ("  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null", "  - (umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null)", "head_setup_commands", "arithmetic"),
-    ("--autoscaling-config=~/ray_bootstrap_config.yaml", "", "head_start_ray_commands[1]", "no worker would ever be started"),
-    ("--dashboard-host=127.0.0.1", "--dashbord-host=127.0.0.1", "head_start_ray_commands[1]", "did you mean --dashboard-host?"),
-    (f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'", "-q -c ~/constraints.txt 'ray[default,tune]'", "setup_commands", "no version of Ray is named"),
-    (f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'", "-q -c ~/constraints.txt 'ray[default,tune]==2.41.0'", "setup_commands", f"Ray 2.41.0 here, {RAY} in"),
+    (
+        "  - umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null",
+        "  - (umask 077 && ~/venv/bin/ray get-auth-token --generate > /dev/null)",
+        "head_setup_commands",
+        "arithmetic",
+    ),
+    (
+        "--autoscaling-config=~/ray_bootstrap_config.yaml",
+        "",
+        "head_start_ray_commands[1]",
+        "no worker would ever be started",
+    ),
+    (
+        "--dashboard-host=127.0.0.1",
+        "--dashbord-host=127.0.0.1",
+        "head_start_ray_commands[1]",
+        "did you mean --dashboard-host?",
+    ),
+    (
+        f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'",
+        "-q -c ~/constraints.txt 'ray[default,tune]'",
+        "setup_commands",
+        "no version of Ray is named",
+    ),
+    (
+        f"-q -c ~/constraints.txt 'ray[default,tune]=={RAY}'",
+        "-q -c ~/constraints.txt 'ray[default,tune]==2.41.0'",
+        "setup_commands",
+        f"Ray 2.41.0 here, {RAY} in",
+    ),
     ("\nauth:", "\n# AKIAABCDEFGHIJKLMNOP\nauth:", "", "looks like an AWS access key"),
     ("\nauth:", "\n# token: 0123456789abcdef0123456789abcdef\nauth:", "", "looks like a token"),
 ]
@@ -192,7 +262,12 @@ GCP = [
 ]  # fmt: skip
 LOCAL = [
     ("RAY_enable_autoscaler_v2=0 ", "", "head_start_ray_commands[1]", "the second autoscaler starts no worker here"),
-    ("  worker_ips: [EDIT-ME]", "  worker_ips: [10.0.0.2, 10.0.0.2]", "provider.worker_ips[1]", "10.0.0.2 is in the file already"),
+    (
+        "  worker_ips: [EDIT-ME]",
+        "  worker_ips: [10.0.0.2, 10.0.0.2]",
+        "provider.worker_ips[1]",
+        "10.0.0.2 is in the file already",
+    ),
     ("  worker_ips:", "  worker_ip:", "provider.worker_ip", "did you mean worker_ips?"),
 ]
 KUBERAY = [
@@ -238,7 +313,11 @@ PLANTED = (
 )
 
 
-@pytest.mark.parametrize(("name", "old", "new", "place", "says"), PLANTED, ids=[f"{name}-{new.strip()[:50]!r}" for name, _, new, _, _ in PLANTED])
+@pytest.mark.parametrize(
+    ("name", "old", "new", "place", "says"),
+    PLANTED,
+    ids=[f"{name}-{new.strip()[:50]!r}" for name, _, new, _, _ in PLANTED],
+)
 def test_a_planted_mistake_is_the_only_finding(check, tmp_path, name, old, new, place, says):
     path = edited(tmp_path, name, (old, new))
     status, lines, errors = check(path)

@@ -99,7 +99,10 @@ def test_a_file_that_cannot_be_read_does_not_hide_what_is_wrong_with_the_others(
     binary.write_bytes(b"\xff\xfe\x00")
     status, lines, errors = check(tmp_path / "absent.yaml", binary, broken, "--template")
     assert status == 2
-    assert errors == [f"{tmp_path}/absent.yaml: cannot be read: No such file or directory", f"{binary}: cannot be read: not UTF-8, byte 0"]
+    assert errors == [
+        f"{tmp_path}/absent.yaml: cannot be read: No such file or directory",
+        f"{binary}: cannot be read: not UTF-8, byte 0",
+    ]
     assert len(lines) == 1 and "us-west1-a is no zone of us-central1" in lines[0]
 
 
@@ -128,7 +131,9 @@ def test_ray_up_needs_the_ray_of_the_nodes(check, monkeypatch):
     monkeypatch.setattr("tune_cd.cluster.check.versions.version", lambda name: "2.41.1")
     status, lines, _ = check(CLUSTERS / "gcp.yaml", CLUSTERS / "kuberay.yaml", "--template")
     wrong = [line for line in lines if "2.41.1 installed here" in line]
-    assert status == 1 and len(wrong) == 1 and wrong[0].startswith(f"{CLUSTERS / 'gcp.yaml'}:"), "a RayJob asks nothing of this machine"
+    assert status == 1 and len(wrong) == 1 and wrong[0].startswith(f"{CLUSTERS / 'gcp.yaml'}:"), (
+        "a RayJob asks nothing of this machine"
+    )
 
 
 def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it():
@@ -146,7 +151,9 @@ sys.exit(main(["check", {file!r}, "--template"]))
         command = [sys.executable, "-c", code.format(absent=absent, file=f"clusters/{name}")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2 and done.stdout == "", done.stderr
-        assert absent in done.stderr and "pip install 'tune_cd[cluster]'" in done.stderr and "Traceback" not in done.stderr
+        assert (
+            absent in done.stderr and "pip install 'tune_cd[cluster]'" in done.stderr and "Traceback" not in done.stderr
+        )
 
 
 def test_help_needs_none_of_the_packages():
@@ -167,14 +174,19 @@ main(["check", "--help"])
 def test_a_provider_that_is_not_known_here_is_checked_by_rays_schema_and_that_is_said(check, tmp_path):
     data = shipped("gcp.yaml") | {"provider": {"type": "azure", "location": "westus2", "resource_group": "mine"}}
     status, lines, _ = check(dumped(tmp_path, data), "--template")
-    assert status == 3 and "note: not checked: provider 'azure'" in lines[0] and "ok as far as it was checked" in lines[1]
+    assert (
+        status == 3 and "note: not checked: provider 'azure'" in lines[0] and "ok as far as it was checked" in lines[1]
+    )
     status, lines, _ = check(dumped(tmp_path, data | {"max_wokers": 3}), "--template")
     assert status == 1 and "did you mean max_workers?" in lines[0]
 
 
 def test_tpu_nodes_are_passed_over_and_that_is_said(check, tmp_path):
     data = shipped("gcp.yaml")
-    data["available_node_types"]["tpu"] = {"resources": {"TPU": 1}, "node_config": {"acceleratorType": "v2-8", "runtimeVersion": "v2-alpha"}}
+    data["available_node_types"]["tpu"] = {
+        "resources": {"TPU": 1},
+        "node_config": {"acceleratorType": "v2-8", "runtimeVersion": "v2-alpha"},
+    }
     status, lines, _ = check(dumped(tmp_path, data), "--template")
     assert status == 3 and "note: not checked: node_config of TPU nodes" in lines[0]
 
@@ -184,8 +196,14 @@ def test_a_spot_type_alone_needs_a_twin_and_on_demand_types_alone_need_none(chec
     ondemand = data["available_node_types"].pop("gpu-ondemand")
     status, lines, _ = check(dumped(tmp_path, data), "--template")
     assert status == 1 and len(lines) == 1
-    assert ": available_node_types.gpu-spot: no on-demand twin: " in lines[0] and "resources: {CPU: 8, GPU: 1, ondemand: 1}" in lines[0]
-    data["available_node_types"] = {"head": data["available_node_types"]["head"], "gpu": ondemand | {"resources": {"CPU": 8, "GPU": 1}}}
+    assert (
+        ": available_node_types.gpu-spot: no on-demand twin: " in lines[0]
+        and "resources: {CPU: 8, GPU: 1, ondemand: 1}" in lines[0]
+    )
+    data["available_node_types"] = {
+        "head": data["available_node_types"]["head"],
+        "gpu": ondemand | {"resources": {"CPU": 8, "GPU": 1}},
+    }
     assert check(dumped(tmp_path, data), "--template")[0] == 0
 
 
@@ -218,7 +236,10 @@ def test_merged_and_shared_values_have_the_lines_that_they_are_written_on(tmp_pa
     text = "cluster_name: a\nmetadata:\n  one: &one\n    x: 1\n    y: {z: 2}\n  two:\n    <<: *one\n    x: 3\n"
     text += "  three: *one\n  four: &four 5\n  five: *four\n"
     (document,) = documents.load(str(written(tmp_path, text)))
-    lines = {place: document.line(("metadata", *place)) for place in [("two", "x"), ("two", "y", "z"), ("three",), ("three", "x"), ("five",)]}
+    lines = {
+        place: document.line(("metadata", *place))
+        for place in [("two", "x"), ("two", "y", "z"), ("three",), ("three", "x"), ("five",)]
+    }
     assert lines == {("two", "x"): 8, ("two", "y", "z"): 5, ("three",): 3, ("three", "x"): 4, ("five",): 10}
     assert document.line(("metadata", "two", "y", "missing")) == 5, "the nearest thing around it"
 
@@ -245,9 +266,16 @@ def test_a_token_written_out_is_found_and_one_from_a_secret_is_as_good_as_kubera
     for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
         group["template"]["spec"]["containers"][0]["env"] = [{"name": "RAY_AUTH_MODE", "value": "token"}, secret]
     assert check(dumped(tmp_path, data), "--template")[0] == 3
-    spec["headGroupSpec"]["template"]["spec"]["containers"][0]["env"][1] = {"name": "RAY_AUTH_TOKEN", "value": "tea-for-two"}
+    spec["headGroupSpec"]["template"]["spec"]["containers"][0]["env"][1] = {
+        "name": "RAY_AUTH_TOKEN",
+        "value": "tea-for-two",
+    }
     status, lines, _ = check(dumped(tmp_path, data), "--template")
-    assert status == 1 and "the cluster's token, for all who read the file" in lines[0] and "tea-for-two" not in "".join(lines)
+    assert (
+        status == 1
+        and "the cluster's token, for all who read the file" in lines[0]
+        and "tea-for-two" not in "".join(lines)
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +301,11 @@ def test_secrets_are_told_from_what_only_looks_long(tmp_path, line, name):
         ({"kind": "Rayjob"}, ("kind",), "does not know 'Rayjob' here; did you mean RayJob?"),
         ({"count": 1}, (), "needs kind here"),
         ({"kind": "RayJob", "labels": {"a": "b", "c": 1}}, ("labels", "c"), "wants a string here, not 1"),
-        ({"kind": "RayJob", "items": [{"name": "a"}, {"nam": "b"}]}, ("items", 1, "nam"), "does not know it; did you mean name?"),
+        (
+            {"kind": "RayJob", "items": [{"name": "a"}, {"nam": "b"}]},
+            ("items", 1, "nam"),
+            "does not know it; did you mean name?",
+        ),
         ({"kind": "RayJob", "items": {"name": "a"}}, ("items",), "wants a list here, not a mapping"),
         ({"kind": "RayJob", "memory": "8Gi"}, None, ""),
         ({"kind": "RayJob", "memory": [8]}, ("memory",), "not a list"),
@@ -324,7 +356,11 @@ def test_ec2_s_fields_are_those_that_botocore_itself_would_refuse():
         if not all(isinstance(key, str | int) for found in places(config) for key in found):
             continue
         foreign = validate.ParamValidator().validate(config | {"MinCount": 1, "MaxCount": 1}, shape).has_errors()
-        ours = [found for found in fields.compare(config, aws.run_instances(), "EC2", ()) if not re.search(r"does not know '", found.message)]
+        ours = [
+            found
+            for found in fields.compare(config, aws.run_instances(), "EC2", ())
+            if not re.search(r"does not know '", found.message)
+        ]
         assert bool(ours) == foreign, (place, config)
         refused += foreign
     assert 50 < refused < 200
@@ -362,7 +398,9 @@ def test_a_crd_is_needed_only_for_what_it_describes(check, tmp_path):
     text = "kind: CustomResourceDefinition\nspec: {group: ray.io, names: {kind: RayService}, versions: [{name: v1}]}\n"
     other = written(tmp_path, text, "crd.yaml")
     status, lines, _ = check(CLUSTERS / "kuberay.yaml", "--template", "--crd", other)
-    assert status == 3 and "note: not checked: the fields of RayJob" in lines[0], "nor is the cache asked when files are given"
+    assert status == 3 and "note: not checked: the fields of RayJob" in lines[0], (
+        "nor is the cache asked when files are given"
+    )
     status, _, errors = check(CLUSTERS / "kuberay.yaml", "--template", "--crd", CLUSTERS / "gcp.yaml")
     assert status == 2 and "no CRD" in errors[0]
     assert check(CLUSTERS / "kuberay.yaml", "--template", "--crd", tmp_path / "absent")[0] == 2
@@ -396,7 +434,9 @@ def test_the_shipped_job_by_kuberays_own_description(check, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("tune_cd.cluster.check.versions.version", lambda name: RAY)
     if not crds.cached("RayJob").exists():
-        pytest.skip(f"KubeRay {crds.VERSION}'s CRD is not in the cache: `check clusters/kuberay.yaml --download` fetches it")
+        pytest.skip(
+            f"KubeRay {crds.VERSION}'s CRD is not in the cache: `check clusters/kuberay.yaml --download` fetches it"
+        )
     status, lines, _ = check("clusters/kuberay.yaml", "--template")
     assert status == 0, lines
 

@@ -92,7 +92,9 @@ def test_four_trials_share_a_gpu(node, tmp_path):
     node(num_cpus=8, num_gpus=1)
     sleep(tmp_path, "s", workers=8, trials=12, seconds=2, cpu=1, gpu=0.25)
     slept = diary(tmp_path, "s")
-    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 4, "no fewer, no more, though eight were allowed"
+    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 4, (
+        "no fewer, no more, though eight were allowed"
+    )
     assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 12
 
 
@@ -166,8 +168,12 @@ def test_a_folder_that_only_the_head_has_is_found_out_on_every_node(node, tmp_pa
     ready, wrong = nodes_of(tmp_path).check(alive_nodes())
     assert len(ready) == 1 and ready[0].endswith(": 2 CPUs, ready") and "head" not in ready[0]
     (line,) = wrong
-    assert "(cpu-far): results " in line and line.endswith(f"{tmp_path}/results is not the folder the driver sees; give a folder all nodes mount, or s3://…")
-    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), "nothing is left behind"
+    assert "(cpu-far): results " in line and line.endswith(
+        f"{tmp_path}/results is not the folder the driver sees; give a folder all nodes mount, or s3://…"
+    )
+    assert not (tmp_path / "elsewhere").exists() and not list((tmp_path / "results").iterdir()), (
+        "nothing is left behind"
+    )
 
 
 def test_gpus_in_name_only_are_found_out(node, tmp_path):
@@ -216,7 +222,9 @@ def test_one_that_joins_is_looked_at_then_and_one_that_does_not_answer_is_named(
         said += watched.joined(alive_nodes())
         took.append(time.monotonic() - began)
         time.sleep(0.2)
-    assert sorted("no answer within 15 s" in line for line in said) == [False, True] and any("is not the folder" in line for line in said)
+    assert sorted("no answer within 15 s" in line for line in said) == [False, True] and any(
+        "is not the folder" in line for line in said
+    )
     assert max(took) < 5, "it does not wait"
     assert watched.joined(alive_nodes()) == []
 
@@ -234,14 +242,18 @@ def requested() -> list[dict]:
         from ray.autoscaler.v2.sdk import get_cluster_status
 
         demands = get_cluster_status(ray.get_runtime_context().gcs_address).resource_demands.cluster_constraint_demand
-        return [by_count.bundle for demand in demands for by_count in demand.bundles_by_count for _ in range(by_count.count)]
+        return [
+            by_count.bundle for demand in demands for by_count in demand.bundles_by_count for _ in range(by_count.count)
+        ]
     from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
 
     return json.loads(_internal_kv_get(AUTOSCALER_RESOURCE_REQUEST_CHANNEL) or b"[]")
 
 
 BUNDLE = {"GPU": 1, "ondemand": 1}
-TYPES = Growth((NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)), 2.0)
+TYPES = Growth(
+    (NodeType("gpu-spot", {"CPU": 1, "GPU": 1}, 2.0), NodeType("gpu-ondemand", {"CPU": 1, **BUNDLE}, 2.0)), 2.0
+)
 
 
 def is_gone():
@@ -266,7 +278,10 @@ def test_spot_stays_short_and_on_demand_nodes_come_and_are_given_back(node, quic
     said = []
     with Capacity(TYPES, 1, 1.0, 2, 1.0, say=said.append, pace=0.2) as capacity:
         until(lambda: requested() == [BUNDLE] * 2)
-        assert said[0] == "waiting for a GPU: 0 of 2 there" and "on-demand nodes asked for: 2; spot has been short for 1 s" in said
+        assert (
+            said[0] == "waiting for a GPU: 0 of 2 there"
+            and "on-demand nodes asked for: 2; spot has been short for 1 s" in said
+        )
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
         node(num_cpus=1, num_gpus=1, resources={"ondemand": 1})
         until(lambda: said[-1].startswith("2 of 2 GPUs after "))
@@ -290,10 +305,9 @@ def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_d
         until(lambda: requested() == [], 30)
         return
     error = {"raise": OSError("disk"), "KeyboardInterrupt": KeyboardInterrupt()}[how]
-    with pytest.raises(type(error)):
-        with Capacity(TYPES, 1, 1.0, 1, 0.0, say=lambda line: None, pace=0.2):
-            until(lambda: requested() == [BUNDLE])
-            raise error
+    with pytest.raises(type(error)), Capacity(TYPES, 1, 1.0, 1, 0.0, say=lambda line: None, pace=0.2):
+        until(lambda: requested() == [BUNDLE])
+        raise error
     assert requested() == []
 
 
@@ -318,4 +332,6 @@ def test_what_goes_wrong_is_said_once_and_the_watch_goes_on(cluster):
 
     with Capacity(Growth(), 1, 0, 1, None, joined=joined, say=said.append, pace=0.05):
         until(lambda: len(looks) >= 3)
-    assert [line for line in said if "goes on" in line] == ["nodes that join cannot be looked at: RuntimeError: broken; the study goes on"]
+    assert [line for line in said if "goes on" in line] == [
+        "nodes that join cannot be looked at: RuntimeError: broken; the study goes on"
+    ]

@@ -13,7 +13,13 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "clusters" / "gpu.yaml"
-COMMANDS = ["setup_commands", "head_setup_commands", "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands"]
+COMMANDS = [
+    "setup_commands",
+    "head_setup_commands",
+    "worker_setup_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,9 @@ def test_the_head_drives_and_does_not_train(cluster):
 
 
 def test_each_spot_type_has_an_on_demand_twin(cluster):
-    workers = {name: kind for name, kind in cluster["available_node_types"].items() if name != cluster["head_node_type"]}
+    workers = {
+        name: kind for name, kind in cluster["available_node_types"].items() if name != cluster["head_node_type"]
+    }
     spot, on_demand = workers["gpu-spot"], workers["gpu-ondemand"]
     assert set(workers) == {"gpu-spot", "gpu-ondemand"}
     assert spot["node_config"] == on_demand["node_config"] | {"InstanceMarketOptions": {"MarketType": "spot"}}
@@ -74,7 +82,9 @@ def test_ray_asks_for_a_token_that_the_file_does_not_hold(cluster):
 
 def test_nothing_floats_but_the_image_that_ec2_looks_up(cluster):
     floating = {text for text in strings(cluster) if "latest" in text or "nightly" in text}
-    assert floating == {cluster["metadata"]["image"]} and cluster["metadata"]["image"].startswith("resolve:ssm:/aws/service/")
+    assert floating == {cluster["metadata"]["image"]} and cluster["metadata"]["image"].startswith(
+        "resolve:ssm:/aws/service/"
+    )
 
 
 def test_nothing_must_be_edited_where_the_account_is_prepared(cluster):
@@ -111,7 +121,9 @@ def test_every_node_gets_one_version_of_ray_that_the_package_allows(cluster):
     words = [word for command in commands(cluster) if "pip install" in command for word in shlex.split(command)]
     asked = [word for word in words if re.fullmatch(r"ray\W?.*", word)]
     pins = re.findall(r"ray\[[\w,]+\]==(\d+\.\d+\.\d+)'", FILE.read_text())  # the commands' and the head comment's
-    assert len(asked) == len(pins) - 1 == 1 and len(set(pins)) == 1, "nodes of two patch releases do not talk to each other"
+    assert len(asked) == len(pins) - 1 == 1 and len(set(pins)) == 1, (
+        "nodes of two patch releases do not talk to each other"
+    )
     assert asked[0].endswith(f"=={pins[0]}")
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (allowed,) = [r for r in map(requirements.Requirement, declared) if r.name == "ray"]
@@ -145,7 +157,9 @@ def test_no_source_file_is_excluded_and_litter_is(cluster):
 
 
 def test_workers_wait_for_their_gpu_and_give_up(cluster):
-    assert any("nvidia-smi" in command and command.startswith("timeout ") for command in cluster["worker_setup_commands"])
+    assert any(
+        "nvidia-smi" in command and command.startswith("timeout ") for command in cluster["worker_setup_commands"]
+    )
     assert not any("nvidia-smi" in command for command in cluster["setup_commands"] + cluster["head_setup_commands"])
 
 
@@ -156,14 +170,20 @@ def test_the_shell_is_prepared_once_however_often_it_is_set_up(cluster, tmp_path
     for _ in range(2):
         subprocess.run(["bash", "-c", prepare], env=home, check=True)
     assert len((tmp_path / ".bashrc").read_text().splitlines()) == 2
-    shown = subprocess.run(["bash", "-c", ". ~/.bashrc 2> /dev/null; env"], env=home, check=True, capture_output=True, text=True).stdout
+    shown = subprocess.run(
+        ["bash", "-c", ". ~/.bashrc 2> /dev/null; env"], env=home, check=True, capture_output=True, text=True
+    ).stdout
     assert f"PATH={tmp_path}/venv/bin:/usr/bin:/bin\n" in shown and "RAY_AUTH_MODE=token\n" in shown
 
 
 def test_the_head_comment_says_how_to_use_it():
     comment = FILE.read_text().partition("\ncluster_name:")[0]
     assert all(line.startswith("#") for line in comment.splitlines() if line)
-    for command in ("ray up clusters/gpu.yaml", "ray exec clusters/gpu.yaml --tmux 'python -m tune_cd.run", "ray down clusters/gpu.yaml"):
+    for command in (
+        "ray up clusters/gpu.yaml",
+        "ray exec clusters/gpu.yaml --tmux 'python -m tune_cd.run",
+        "ray down clusters/gpu.yaml",
+    ):
         assert command in comment
     (main,) = re.findall(r"python -m tune_cd\.run (.*)'", comment)
     assert "--address auto --dataset tinyimagenet" in main and "--results s3://BUCKET/" in main
@@ -176,7 +196,9 @@ def test_the_account_s_stack_is_what_cloudformation_takes():
 
     text = (ROOT / "clusters/aws.yaml").read_text()
     assert not lint.lint(text, config=ManualArgs(regions=["us-west-2"]))
-    assert not re.search(r"[:\[{,] *[&*]\w", "\n".join(line.split("#")[0] for line in text.splitlines())), "no anchors, no aliases"
+    assert not re.search(r"[:\[{,] *[&*]\w", "\n".join(line.split("#")[0] for line in text.splitlines())), (
+        "no anchors, no aliases"
+    )
     assert lint.lint(text.replace("GroupDescription", "GroupDescripton"), config=ManualArgs(regions=["us-west-2"]))
 
 
@@ -196,10 +218,20 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
         rules = {(rule["IpProtocol"], rule.get("FromPort")): rule for rule in group["IpPermissions"]}
         assert [net["CidrIp"] for net in rules.pop(("tcp", 22))["IpRanges"]] == ["203.0.113.7/32"]
         (((protocol, _), between),) = rules.items()
-        assert protocol == "-1" and not between["IpRanges"] and [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
-        head = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-head-us-west-2")["InstanceProfile"]["Roles"][0]
-        worker = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-worker-us-west-2")["InstanceProfile"]["Roles"][0]
-        policy = str(client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"])
+        assert (
+            protocol == "-1"
+            and not between["IpRanges"]
+            and [pair["GroupId"] for pair in between["UserIdGroupPairs"]] == [group["GroupId"]]
+        )
+        head = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-head-us-west-2")["InstanceProfile"][
+            "Roles"
+        ][0]
+        worker = client["iam"].get_instance_profile(InstanceProfileName="tune-cd-worker-us-west-2")["InstanceProfile"][
+            "Roles"
+        ][0]
+        policy = str(
+            client["iam"].get_role_policy(RoleName=head["RoleName"], PolicyName="start-workers")["PolicyDocument"]
+        )
         assert "iam:PassRole" in policy and worker["Arn"] in policy
         assert not client["iam"].list_role_policies(RoleName=worker["RoleName"])["PolicyNames"], "workers start nothing"
 
@@ -249,8 +281,13 @@ def test_the_job_scales_from_nothing_and_ends(job):
     spec = job["spec"]
     assert spec["shutdownAfterJobFinishes"] is True and spec["ttlSecondsAfterFinished"] <= 3600
     assert spec["activeDeadlineSeconds"] <= 7 * 86400 and spec["backoffLimit"] == 0
-    assert all(group["minReplicas"] == group["replicas"] == 0 and group["maxReplicas"] >= 1 for group in groups(job).values())
-    assert spec["rayClusterSpec"]["enableInTreeAutoscaling"] is True and spec["rayClusterSpec"]["autoscalerOptions"]["version"] == "v2"
+    assert all(
+        group["minReplicas"] == group["replicas"] == 0 and group["maxReplicas"] >= 1 for group in groups(job).values()
+    )
+    assert (
+        spec["rayClusterSpec"]["enableInTreeAutoscaling"] is True
+        and spec["rayClusterSpec"]["autoscalerOptions"]["version"] == "v2"
+    )
     assert spec["rayClusterSpec"]["autoscalerOptions"]["idleTimeoutSeconds"] <= 15 * 60
 
 
@@ -261,7 +298,10 @@ def test_ray_s_autoscaler_reads_from_the_job_what_its_groups_have(job):
     (head,) = set(kinds) - set(groups(job))
     gpu = {name: {key: kinds[name]["resources"].get(key) for key in ("CPU", "GPU", "ondemand")} for name in groups(job)}
     assert kinds[head]["resources"]["CPU"] == 0 and not kinds[head]["resources"].get("GPU")
-    assert gpu == {"gpu-spot": {"CPU": 7, "GPU": 1, "ondemand": None}, "gpu-ondemand": {"CPU": 7, "GPU": 1, "ondemand": 1}}
+    assert gpu == {
+        "gpu-spot": {"CPU": 7, "GPU": 1, "ondemand": None},
+        "gpu-ondemand": {"CPU": 7, "GPU": 1, "ondemand": 1},
+    }
 
 
 def test_only_the_spot_group_goes_to_spot_nodes(job):
@@ -297,7 +337,9 @@ def test_a_pod_that_is_taken_away_says_so_as_the_watch_of_the_clouds_does(job, t
 
 def test_the_job_s_code_is_installed_with_what_it_needs(job):
     environment = yaml.safe_load(job["spec"]["runtimeEnvYAML"])
-    assert environment["pip"] == ["${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"], "the archive itself, as pip installs a folder"
+    assert environment["pip"] == ["${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"], (
+        "the archive itself, as pip installs a folder"
+    )
     assert environment["working_dir"].endswith(".zip") and "EDIT-ME" in environment["working_dir"]
     runtime_env = pytest.importorskip("ray.runtime_env")
     runtime_env.RuntimeEnv(**environment)
@@ -308,18 +350,34 @@ def test_the_search_of_the_cluster_files_is_one_that_tune_cd_run_takes(name, gcp
     from tune_cd.run import options
 
     text = (ROOT / "clusters" / name).read_text()
-    line = job["spec"]["entrypoint"] if name == "kuberay.yaml" else re.search(r"'(python -m tune_cd\.run .*)'", text).group(1)
+    line = (
+        job["spec"]["entrypoint"]
+        if name == "kuberay.yaml"
+        else re.search(r"'(python -m tune_cd\.run .*)'", text).group(1)
+    )
     words = shlex.split(line)
     assert words[:3] == ["python", "-m", "tune_cd.run"]
     args, _ = options.parse(words[3:])
-    assert args.address == "auto" and re.match(r"(gs|s3)://", str(args.results)) and args.study == "mine" and args.download
+    assert (
+        args.address == "auto" and re.match(r"(gs|s3)://", str(args.results)) and args.study == "mine" and args.download
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
-        ("gcp.yaml", ["ray up clusters/gcp.yaml", "ray exec clusters/gcp.yaml --tmux 'python -m tune_cd.run", "ray down clusters/gcp.yaml"]),
-        ("kuberay.yaml", ["kubectl create -f clusters/kuberay.yaml", "kubectl logs -f job/tune-cd-mine", "git archive --format=zip"]),
+        (
+            "gcp.yaml",
+            [
+                "ray up clusters/gcp.yaml",
+                "ray exec clusters/gcp.yaml --tmux 'python -m tune_cd.run",
+                "ray down clusters/gcp.yaml",
+            ],
+        ),
+        (
+            "kuberay.yaml",
+            ["kubectl create -f clusters/kuberay.yaml", "kubectl logs -f job/tune-cd-mine", "git archive --format=zip"],
+        ),
     ],
 )
 def test_each_head_comment_says_how_to_use_the_file(name, commands):

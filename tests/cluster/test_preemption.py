@@ -27,7 +27,9 @@ class Service(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.server.asked.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
+        self.server.asked.append(
+            (self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
+        )
         text = self.server.answers.get(self.path)
         self.send_response(200 if text is not None else 404)
         self.send_header("Content-Length", str(len(text or "")))
@@ -57,7 +59,9 @@ def test_ec2_gives_notice(service):
     service.answers["/latest/api/token"] = "secret"
     assert preemption.cloud_of(patience=0) == "ec2"
     assert preemption.ec2_notice(preemption.ask_metadata) is None
-    service.answers["/latest/meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": in_two_minutes()})
+    service.answers["/latest/meta-data/spot/instance-action"] = json.dumps(
+        {"action": "terminate", "time": in_two_minutes()}
+    )
     found = preemption.wait_for_notice("ec2")
     assert "terminate" in found.reason and 115 <= found.seconds <= 120
     method, _, headers = service.asked[0]
@@ -67,7 +71,10 @@ def test_ec2_gives_notice(service):
 
 
 def test_a_notice_that_is_over_leaves_no_time(service):
-    service.answers |= {"/latest/api/token": "t", "/latest/meta-data/spot/instance-action": '{"action": "stop", "time": "2020-01-01T00:00:00Z"}'}
+    service.answers |= {
+        "/latest/api/token": "t",
+        "/latest/meta-data/spot/instance-action": '{"action": "stop", "time": "2020-01-01T00:00:00Z"}',
+    }
     assert preemption.ec2_notice(preemption.ask_metadata).seconds == 0
 
 
@@ -90,7 +97,16 @@ def test_a_machine_of_no_cloud_is_left_alone(service, caplog):
 
 
 def test_a_service_that_fails_for_a_while_is_asked_again():
-    answers = iter([ConnectionError("away"), None, "token", None, "token", json.dumps({"action": "terminate", "time": in_two_minutes()})])
+    answers = iter(
+        [
+            ConnectionError("away"),
+            None,
+            "token",
+            None,
+            "token",
+            json.dumps({"action": "terminate", "time": in_two_minutes()}),
+        ]
+    )
 
     def ask(path, **_):
         answer = next(answers)
@@ -102,7 +118,10 @@ def test_a_service_that_fails_for_a_while_is_asked_again():
 
 
 def test_the_watch_drains_and_leaves_a_notice_for_trainings(service, monkeypatch, tmp_path):
-    service.answers |= {"/latest/api/token": "t", "/latest/meta-data/spot/instance-action": json.dumps({"action": "terminate", "time": in_two_minutes()})}
+    service.answers |= {
+        "/latest/api/token": "t",
+        "/latest/meta-data/spot/instance-action": json.dumps({"action": "terminate", "time": in_two_minutes()}),
+    }
     monkeypatch.setattr(notice.tempfile, "gettempdir", lambda: str(tmp_path))
     drained = []
     monkeypatch.setattr(preemption, "drain", lambda address, found: drained.append((address, found, notice.noticed())))
@@ -112,8 +131,12 @@ def test_the_watch_drains_and_leaves_a_notice_for_trainings(service, monkeypatch
     assert not notice.noticed()
     assert preemption.run(argparse.Namespace(address="10.0.0.1:6379", cloud=None)) == 0
     ((address, found, before),) = drained
-    assert address == "10.0.0.1:6379" and 100 < found.seconds <= 110 and before, "states are saved while the node is drained"
-    assert ended[-1] == 1 and found.seconds < ended[-2] <= found.seconds + 1, "after the drain's deadline, before the machine goes"
+    assert address == "10.0.0.1:6379" and 100 < found.seconds <= 110 and before, (
+        "states are saved while the node is drained"
+    )
+    assert ended[-1] == 1 and found.seconds < ended[-2] <= found.seconds + 1, (
+        "after the drain's deadline, before the machine goes"
+    )
 
 
 def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
@@ -129,7 +152,7 @@ def test_a_notice_of_an_earlier_start_says_nothing(monkeypatch, tmp_path):
 
 def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
     ray = tmp_path / "ray"
-    ray.write_text(f"#!/bin/sh\necho \"$RAY_ADDRESS $@\" >> {tmp_path}/calls\n[ $(wc -l < {tmp_path}/calls) -ge 3 ]\n")
+    ray.write_text(f'#!/bin/sh\necho "$RAY_ADDRESS $@" >> {tmp_path}/calls\n[ $(wc -l < {tmp_path}/calls) -ge 3 ]\n')
     ray.chmod(0o755)
     monkeypatch.setattr(preemption, "PAUSE", 0.0)
     monkeypatch.setattr(preemption, "RAY", str(ray))
@@ -153,11 +176,13 @@ def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch,
         (tmp_path / "999999999").mkdir()
         asked = tmp_path / "asked"
         ray = tmp_path / "ray"
-        ray.write_text(f"#!/bin/sh\necho \"$@\" > {asked}\n")
+        ray.write_text(f'#!/bin/sh\necho "$@" > {asked}\n')
         ray.chmod(0o755)
         monkeypatch.setattr(preemption, "RAY", str(ray))
         preemption.end_ray(tmp_path)
-        states = [Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in (agent, other)]
+        states = [
+            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in (agent, other)
+        ]
         assert states[0] == "T" and states[1] != "T" and asked.read_text() == "stop --force\n"
     finally:
         agent.kill()

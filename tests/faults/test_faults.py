@@ -17,15 +17,27 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from drivers import Driver, cluster  # noqa: F401
 from s3 import place, proxy, server  # noqa: F401
+
 from tune_cd import results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 SIX = ["--num-samples", "6", "--workers", "1"]
-TOLD = ["trial_id", "trial_index", "direction", "Lambda_p", "Lambda_e", "batch_size", "seed", "val_score", "test_score", "images_seen", "status"]
+TOLD = [
+    "trial_id",
+    "trial_index",
+    "direction",
+    "Lambda_p",
+    "Lambda_e",
+    "batch_size",
+    "seed",
+    "val_score",
+    "test_score",
+    "images_seen",
+    "status",
+]
 
 
 def whole(folder, address, *argv, **parameters) -> Driver:
@@ -104,7 +116,9 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     pick = random.Random(kills)
     driver = Driver(tmp_path, cluster.address, *SIX, "--max-failures", "20")
     for kill in range(kills):
-        driver.until(lambda: (tmp_path / "s.diary").exists() and sum(word == "begin" for word, *_ in diary(tmp_path)) > kill)
+        driver.until(
+            lambda: (tmp_path / "s.diary").exists() and sum(word == "begin" for word, *_ in diary(tmp_path)) > kill
+        )
         time.sleep(pick.uniform(0, 1.5))
         os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL if kill % 2 else signal.SIGTERM)
     assert driver.wait() == 0, driver.said
@@ -120,7 +134,9 @@ def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
     driver = Driver(tmp_path, cluster.address, *argv)
     driver.until(lambda: driver.rows() >= 3 and diary(tmp_path)[-1][0] == "begin")
     driver.kill()
-    unfinished = {trial for word, trial, *_ in diary(tmp_path) if word == "begin"} - {path.stem for path in tmp_path.glob("trials/s/*.parquet")}
+    unfinished = {trial for word, trial, *_ in diary(tmp_path) if word == "begin"} - {
+        path.stem for path in tmp_path.glob("trials/s/*.parquet")
+    }
     before = len(diary(tmp_path))
     whole(tmp_path, cluster.address, "--resume")
     rows = results.read(tmp_path)
@@ -155,13 +171,17 @@ def test_the_head_dies_with_the_driver(undisturbed, tmp_path):
     assert_none_twice(tmp_path)
 
 
-@pytest.mark.parametrize("how, status", [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(
+    "how, status", [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.faults)]
+)
 def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, tmp_path, how, status):
     """Before that a second one is refused, and told who holds the study."""
     driver = Driver(tmp_path, cluster.address, "--num-samples", "10", "--workers", "1")
     driver.until(lambda: (tmp_path / "studies/s/study.json").exists())
     second = Driver(tmp_path, cluster.address, "--resume")
-    assert second.wait() == 2 and f"process {driver.process.pid} of " in second.said and "holds the study" in second.said
+    assert (
+        second.wait() == 2 and f"process {driver.process.pid} of " in second.said and "holds the study" in second.said
+    )
     driver.until(lambda: driver.rows() >= 2)
     assert driver.kill(how) == status, driver.said
     assert "interrupted: every finished trial is in the table" in driver.said and "--study s --resume" in driver.said
@@ -173,7 +193,16 @@ def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, t
 
 # Trainings
 
-KINDS = {"exception": "failed", "exit": "failed", "_exit": "failed", "hang": "failed", "memory": "failed", "disk": "failed", "NaN": "diverged", "inf": "diverged"}
+KINDS = {
+    "exception": "failed",
+    "exit": "failed",
+    "_exit": "failed",
+    "hang": "failed",
+    "memory": "failed",
+    "disk": "failed",
+    "NaN": "diverged",
+    "inf": "diverged",
+}
 SAID = {
     "exception": "RuntimeError: too hot", "exit": "SystemExit: 1", "_exit": "lost: ", "hang": "timeout: not done after 20 s",
     "memory": "out of memory: batch_size=64 on cpu", "disk": "lost: ",
@@ -183,14 +212,32 @@ SAID = {
 def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path):
     """Every fault is a row that says what it was; what is the machine's fault is tried again, also by the next driver."""
     faults = json.dumps(dict(zip(range(1, 9), KINDS)))
-    argv = ["--search", "random", "--num-samples", "10", "--workers", "2", "--max-failures", "1", "--trial-timeout", "20"]
+    argv = [
+        "--search",
+        "random",
+        "--num-samples",
+        "10",
+        "--workers",
+        "2",
+        "--max-failures",
+        "1",
+        "--trial-timeout",
+        "20",
+    ]
     driver = whole(tmp_path, cluster.address, *argv, faults=faults)
-    rows = results.read(tmp_path).set_index("trial_index").astype({"error": object}).replace({"error": {math.nan: None}})
-    assert rows["status"].to_dict() == {0: "completed", **dict(zip(range(1, 9), KINDS.values())), 9: "completed"}, driver.said
+    rows = (
+        results.read(tmp_path).set_index("trial_index").astype({"error": object}).replace({"error": {math.nan: None}})
+    )
+    assert rows["status"].to_dict() == {0: "completed", **dict(zip(range(1, 9), KINDS.values())), 9: "completed"}, (
+        driver.said
+    )
     for index, kind in enumerate(KINDS, 1):
         assert str(rows["error"][index]).startswith(SAID.get(kind, "None")), (kind, rows["error"][index])
     begun = Counter(trial for word, trial, *_ in diary(tmp_path) if word == "begin")
-    assert {kind: begun[f"random-{index:05d}"] for index, kind in enumerate(KINDS, 1)} == dict.fromkeys(KINDS, 1) | {"_exit": 2, "disk": 2}
+    assert {kind: begun[f"random-{index:05d}"] for index, kind in enumerate(KINDS, 1)} == dict.fromkeys(KINDS, 1) | {
+        "_exit": 2,
+        "disk": 2,
+    }
     whole(tmp_path, cluster.address, "--resume")
     again = results.read(tmp_path).set_index("trial_index")
     lost = [index for index, kind in enumerate(KINDS, 1) if SAID.get(kind) == "lost: "]
@@ -232,7 +279,10 @@ def small_disk(tmp_path):
     """A file system of 3 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", disk], capture_output=True).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", disk], capture_output=True).returncode
+    ):
         pytest.skip("mounting a small file system needs root")
     yield disk
     subprocess.run(["umount", "-l", disk], check=True)
@@ -259,13 +309,15 @@ def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
     assert_none_twice(tmp_path)
 
 
-def test_an_object_store_with_errors_and_a_killed_driver(cluster, undisturbed, tmp_path, proxy, place):  # noqa: F811
+def test_an_object_store_with_errors_and_a_killed_driver(cluster, undisturbed, tmp_path, proxy, place):
     """Every seventh request fails, for a while all do, and the driver is killed and begun again."""
     environ = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     calls = itertools.count()
     proxy.fault = lambda *_: 500 if next(calls) % 7 == 6 else None
     driver = Driver(tmp_path, cluster.address, *SIX, where=place, **environ)
-    driver.until(lambda: (tmp_path / "s.diary").exists() and len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 2)
+    driver.until(
+        lambda: (tmp_path / "s.diary").exists() and len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 2
+    )
     driver.kill()
     proxy.fault = lambda *_: None
     again = Driver(tmp_path, cluster.address, "--resume", where=place, **environ)

@@ -58,7 +58,9 @@ class Cloud:
         )  # fmt: skip
         until(_answers, 60)
         self._servers = [_serve(self, GATEWAY, 5556, Proxy), _serve(self, METADATA, 80, Metadata)]
-        self.ec2 = boto3.client("ec2", endpoint_url=MOTO, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing")
+        self.ec2 = boto3.client(
+            "ec2", endpoint_url=MOTO, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing"
+        )
         self._following = threading.Thread(target=self._follow, daemon=True)
         self._following.start()
 
@@ -78,11 +80,15 @@ class Cloud:
         """Instances in one of the states ("pending", "running", ...; all that are not terminated by default)."""
         states = states or ("pending", "running", "shutting-down", "stopping", "stopped")
         found = [instance for group in self.ec2.describe_instances()["Reservations"] for instance in group["Instances"]]
-        return [one for one in found if one["State"]["Name"] in states and role in (None, tags(one).get("ray-node-type"))]
+        return [
+            one for one in found if one["State"]["Name"] in states and role in (None, tags(one).get("ray-node-type"))
+        ]
 
     def interrupt(self, instance: dict, seconds: float) -> None:
         """Take a spot instance away, with notice."""
-        self.notices[instance["PrivateIpAddress"]] = f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+        self.notices[instance["PrivateIpAddress"]] = (
+            f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+        )
         time.sleep(seconds)
         self.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
 
@@ -102,7 +108,17 @@ class Cloud:
         key = sh("ssh-keygen", "-y", "-f", str(self.home / ".ssh" / f"{instance['KeyName']}.pem"))
         commands = {"nvidia-smi": NVIDIA_SMI}
         variables = {**SEEN, "TUNE_CD_SIMULATED_GPUS": "1"}
-        return Machine(name, self.network, self.folder / name, addresses, key, "ubuntu", Path("/home/ubuntu"), variables=variables, commands=commands)
+        return Machine(
+            name,
+            self.network,
+            self.folder / name,
+            addresses,
+            key,
+            "ubuntu",
+            Path("/home/ubuntu"),
+            variables=variables,
+            commands=commands,
+        )
 
 
 def tags(instance: dict) -> dict[str, str]:

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 
 TINY = ["--setup", "small", "--set", "images_seen=1280", "evaluations=2"]
-SMALL = ["--setup", "small", "--set", "images_seen=512", "evaluations=4", "--no-baseline", "--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
+SMALL = [
+    "--setup",
+    "small",
+    "--set",
+    "images_seen=512",
+    "evaluations=4",
+    "--no-baseline",
+    "--cpus-per-trial",
+    "1",
+    "--checkpoint-seconds",
+    "0",
+]
 COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
 
 
@@ -22,7 +33,14 @@ def cluster():
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
-        made.add_node(num_cpus=1, env_vars={"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"})
+        made.add_node(
+            num_cpus=1,
+            env_vars={
+                "AWS_ACCESS_KEY_ID": "key",
+                "AWS_SECRET_ACCESS_KEY": "SECRET",
+                "AWS_EC2_METADATA_DISABLED": "true",
+            },
+        )
     made.wait_for_nodes()
     yield made
     made.shutdown()
@@ -46,12 +64,26 @@ class Driver:
 
     def __init__(self, folder: Path, address: str, *argv: str, study="s", where=None, faults="{}", **environ):
         self.folder, self.study, self.where = folder, study, str(where or folder)
-        command = [sys.executable, "-m", "faulty", *SMALL, "--results", self.where, "--study", study, "--address", address, *argv]
+        command = [
+            sys.executable,
+            "-m",
+            "faulty",
+            *SMALL,
+            "--results",
+            self.where,
+            "--study",
+            study,
+            "--address",
+            address,
+            *argv,
+        ]
         self._diary = folder / f"{study}.diary"
         self._written = self._diary.stat().st_size if self._diary.exists() else 0
         self._said = open(folder / f"{study}.log", "ab")
         environ = {**os.environ, "DIARY": str(self._diary), "FAULTS": faults, **environ}
-        self.process = subprocess.Popen(command, stdout=self._said, stderr=subprocess.STDOUT, env=environ, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdout=self._said, stderr=subprocess.STDOUT, env=environ, start_new_session=True
+        )
 
     def wait(self, seconds=400) -> int:
         try:
@@ -78,7 +110,9 @@ class Driver:
     def holds(self) -> bool:
         """Whether its imports are over and the study is its own."""
         try:
-            return json.loads((self.folder / f"studies/{self.study}/driver.json").read_bytes())["pid"] == self.process.pid
+            return (
+                json.loads((self.folder / f"studies/{self.study}/driver.json").read_bytes())["pid"] == self.process.pid
+            )
         except FileNotFoundError:
             return False
 

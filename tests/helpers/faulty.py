@@ -84,6 +84,7 @@ class FaultyTrial(TrainTrial):
 
 if __name__ == "__main__":
     import faulty  # as its name is in the trials' processes
+
     from tune_cd.run import trials
     from tune_cd.run.__main__ import WORKERS, main
 

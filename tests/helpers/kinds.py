@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from studies import full_grid, lattice, row, table
 
+from trainables.training.setups import SETUPS, Setup
 from tune_cd import CoordinateDescent, Space, balance, results
-from tune_cd.search.registry import OPTIMISERS
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.replay import replay_all
 from tune_cd.replay.__main__ import store
 from tune_cd.replay.simulation import simulate
-from trainables.training.setups import SETUPS, Setup
+from tune_cd.search.registry import OPTIMISERS
 
 GLYPHS = SETUPS["glyphs"]["dml"]["small"]
 VERSIONS = json.dumps({"python": "3.11.7", "torch": "2.15.0"})

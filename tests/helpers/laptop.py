@@ -52,7 +52,12 @@ class Laptop:
         return self._run([sys.executable, *arguments], timeout)
 
     def _run(self, command: list[str], timeout: float) -> str:
-        environment = os.environ | {"HOME": str(self.home), "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1", **self.variables}
+        environment = os.environ | {
+            "HOME": str(self.home),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONUNBUFFERED": "1",
+            **self.variables,
+        }
         done = subprocess.run(
             command, env=environment, cwd=ROOT, text=True, timeout=timeout,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -40,7 +40,11 @@ def missing() -> str | None:
     if os.geteuid() != 0:
         return "machines within this one need root"
     absent = [tool for tool in TOOLS if shutil.which(tool) is None]
-    return f"machines within this one need {', '.join(absent)} (Debian: iproute2 openssh-server rsync tmux)" if absent else None
+    return (
+        f"machines within this one need {', '.join(absent)} (Debian: iproute2 openssh-server rsync tmux)"
+        if absent
+        else None
+    )
 
 
 def sh(*command: str, check: bool = True) -> str:
@@ -114,7 +118,16 @@ class Machine:
             sh("ip", "-n", self.name, "link", "set", device, "up")
         sh("ip", "-n", self.name, "route", "add", "default", "via", self.network.gateway)
         for address in self.addresses[1:]:
-            sh("ip", "route", "replace", address.partition("/")[0], "dev", self.network.name, "src", self.network.gateway)
+            sh(
+                "ip",
+                "route",
+                "replace",
+                address.partition("/")[0],
+                "dev",
+                self.network.name,
+                "src",
+                self.network.gateway,
+            )
         apart = ["unshare", "--pid", "--mount", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
         with open(self.folder / "console.log", "ab") as console:
             self._init = subprocess.Popen(
@@ -150,8 +163,16 @@ class Machine:
             (root / "bin" / name).chmod(0o755)
         if not (root / "home/venv").is_symlink():
             (root / "home/venv").symlink_to(ENVIRONMENT)
-            variables = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "RAY_USAGE_STATS_ENABLED": "0", **self.variables}
-            lines = [f"export PATH={root}/bin:{PYTHON}:$PATH", *(f"export {name}='{value}'" for name, value in variables.items())]
+            variables = {
+                "PIP_NO_INDEX": "1",
+                "PIP_NO_BUILD_ISOLATION": "0",
+                "RAY_USAGE_STATS_ENABLED": "0",
+                **self.variables,
+            }
+            lines = [
+                f"export PATH={root}/bin:{PYTHON}:$PATH",
+                *(f"export {name}='{value}'" for name, value in variables.items()),
+            ]
             (root / "home/.bashrc").write_text("\n".join(lines) + "\n")
         if not (root / "hostkey").exists():
             sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / "hostkey"))
@@ -167,7 +188,12 @@ class Machine:
         """(folder, where it goes so that it is seen below what is put over /tmp and the home)."""
         over = {Path("/tmp"): self.folder / "tmp", self.home: self.folder / "home"}
         wanted = {PYTHON.parent, ENVIRONMENT, *self.keep}
-        return [(path, below / path.relative_to(hidden)) for path in sorted(wanted) for hidden, below in over.items() if path.is_relative_to(hidden)]
+        return [
+            (path, below / path.relative_to(hidden))
+            for path in sorted(wanted)
+            for hidden, below in over.items()
+            if path.is_relative_to(hidden)
+        ]
 
 
 def until(what, seconds: float, wait: float = 0.5):

@@ -15,11 +15,20 @@ GAINS = {
     "rows": [[32, "0.911", "0.874 ± 0.004", 0.037], [64, "0.937", None, 0.042]], "note": "Validation, means over seeds.",
 }  # fmt: skip
 BEGIN = 1_795_000_000  # s since 1970
-TRACE = 'Traceback (most recent call last):\n  File "train.py", line 12, in <module>\n    train(a < b && c > d)\n' + "torch.OutOfMemoryError: out of memory " * 8
+TRACE = (
+    'Traceback (most recent call last):\n  File "train.py", line 12, in <module>\n    train(a < b && c > d)\n'
+    + "torch.OutOfMemoryError: out of memory " * 8
+)
 
 
 def payload(*studies: dict, refresh: float | None = None, notes: tuple[str, ...] = ()) -> dict:
-    return {"title": "Trials of results", "created": "2026-11-21T14:03:10Z", "refresh": refresh, "notes": list(notes), "studies": list(studies)}
+    return {
+        "title": "Trials of results",
+        "created": "2026-11-21T14:03:10Z",
+        "refresh": refresh,
+        "notes": list(notes),
+        "studies": list(studies),
+    }
 
 
 def trial(params: dict, scores: dict, index: int, **fields) -> dict:
@@ -34,7 +43,10 @@ def trial(params: dict, scores: dict, index: int, **fields) -> dict:
 
 def columns(rows: list[dict], axes: list, scores: list) -> dict:
     trials = {name: [row[name] for row in rows] for name in FIELDS}
-    trials["params"] = {name: [row["params"].get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row["params"])}
+    trials["params"] = {
+        name: [row["params"].get(name) for row in rows]
+        for name in dict.fromkeys(name for row in rows for name in row["params"])
+    }
     trials["scores"] = {name: [row["scores"].get(name) for row in rows] for name, _ in scores}
     return trials
 
@@ -49,9 +61,15 @@ def grid(rows: list[dict], axes: list, scores: list, full: bool) -> dict:
     cells = {"at": [list(at) for at in found], "trials": list(found.values()), "lost": [], "values": {}, "spread": {}}
     cells["lost"] = [sum(rows[n]["status"] in ("failed", "diverged") for n in numbers) for numbers in found.values()]
     for name, _ in scores:
-        had = [[rows[n]["scores"][name] for n in numbers if rows[n]["scores"].get(name) is not None] for numbers in found.values()]
+        had = [
+            [rows[n]["scores"][name] for n in numbers if rows[n]["scores"].get(name) is not None]
+            for numbers in found.values()
+        ]
         means = [sum(values) / len(values) if values else None for values in had]
-        spread = [math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)) if len(values) > 1 else None for values, mean in zip(had, means, strict=True)]
+        spread = [
+            math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)) if len(values) > 1 else None
+            for values, mean in zip(had, means, strict=True)
+        ]
         cells["values"][name] = [None if mean is None else round(mean, 5) for mean in means]
         cells["spread"][name] = [None if one is None else round(one, 5) for one in spread]
     return {"full": full, "ticks": ticks, "cells": cells}
@@ -77,7 +95,16 @@ def curves(rows: list[dict]) -> list[dict]:
     return made
 
 
-def study(name: str, rows: list[dict], axes: list = BALANCE, scores: list = SCORES, full: bool = False, top: int = 8, averages: bool = True, **replaced) -> dict:
+def study(
+    name: str,
+    rows: list[dict],
+    axes: list = BALANCE,
+    scores: list = SCORES,
+    full: bool = False,
+    top: int = 8,
+    averages: bool = True,
+    **replaced,
+) -> dict:
     made_grid = grid(rows, axes, scores, full) if rows and axes else None
     batches = made_grid["ticks"][2] if made_grid else []
     diagonals = [
@@ -120,7 +147,11 @@ def ridge(positive: float, entropy: float, b: int) -> float:
 
 def scored(value: float, noise: random.Random) -> dict:
     value += noise.gauss(0, 0.006)
-    return {"val_score": round(value, 4), "test_score": round(value - 0.03 + noise.gauss(0, 0.004), 4), "scores.test_map_at_r": round(value * 0.7, 4)}
+    return {
+        "val_score": round(value, 4),
+        "test_score": round(value - 0.03 + noise.gauss(0, 0.004), 4),
+        "scores.test_map_at_r": round(value * 0.7, 4),
+    }
 
 
 def search_study(name: str = "glyphs-margin") -> dict:
@@ -135,7 +166,11 @@ def search_study(name: str = "glyphs-margin") -> dict:
             ratio = 1.0 if search == "separate" else 62.0
             h = {"Lambda_p": rate, "Lambda_e": rate * ratio, "batch_size": 64}
             if search == "cd":
-                h = dict(point, Lambda_p=round(point["Lambda_p"] * (balance if joint else 1 / balance), 6), Lambda_e=round(point["Lambda_e"] * balance, 6))
+                h = dict(
+                    point,
+                    Lambda_p=round(point["Lambda_p"] * (balance if joint else 1 / balance), 6),
+                    Lambda_e=round(point["Lambda_e"] * balance, 6),
+                )
                 h["batch_size"] = 64 if n < 12 else (32, 64, 128, 64)[n % 4]
             if search == "cd" and n % 4 == 3:
                 best = max((row for row in rows if row["scores"]), key=lambda row: row["scores"]["val_score"])
@@ -143,18 +178,25 @@ def search_study(name: str = "glyphs-margin") -> dict:
             worker = free.index(min(free))
             start, length = free[worker], 9 + 4 * noise.random() + h["batch_size"] / 32
             free[worker] = start + length + 0.2
-            direction = ("start" if n == 0 else ("balance", "joint", "batch_size")[n // 4 % 3]) if search == "cd" else None
+            direction = (
+                ("start" if n == 0 else ("balance", "joint", "batch_size")[n // 4 % 3]) if search == "cd" else None
+            )
             scores = scored(ridge(h["Lambda_p"], h["Lambda_e"], h["batch_size"]), noise)
             rows.append(trial(
                 {name: round(value, 6) for name, value in h.items()}, scores, len(rows), trial_id=f"{search}-{n:05d}", search=search, direction=direction,
                 started=start, ended=round(start + length, 1), train_seconds=round(length - 1, 2),
             ))  # fmt: skip
-    for row, status, error in ((rows[9], "diverged", "the loss is not finite at step 311"), (rows[14], "failed", TRACE)):
+    for row, status, error in (
+        (rows[9], "diverged", "the loss is not finite at step 311"),
+        (rows[14], "failed", TRACE),
+    ):
         row.update(status=status, error=error, scores={}, ended=row["started"] + 4)
     return study(name, rows)
 
 
-def grid_study(name: str = "omniglot-grid", side: int = 25, batches: tuple[int, ...] = (16, 32, 64, 128, 256, 512)) -> dict:
+def grid_study(
+    name: str = "omniglot-grid", side: int = 25, batches: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
+) -> dict:
     """side² settings for each batch size, 3,750 by default, with a corner never run, a corner that diverges and a few failures."""
     noise, rows = random.Random(3), []
     steps = [round(10 ** (-4 + 6 * n / (side - 1)), 8) for n in range(side)]
@@ -169,8 +211,23 @@ def grid_study(name: str = "omniglot-grid", side: int = 25, batches: tuple[int, 
                 elif noise.random() < 0.004:
                     scores, fields = {}, {"status": "failed", "error": "lost: the node died", "hostname": "node-2"}
                 start = BEGIN + (index // 16) * 40.0 + noise.random()
-                fields |= {"trial_id": f"grid-{index:05d}", "search": "grid", "direction": None, "device": "NVIDIA H200", "gpus": 0.25}
-                rows.append(trial({"Lambda_p": positive, "Lambda_e": entropy, "batch_size": b}, scores, index, started=start, ended=start + 38, **fields))
+                fields |= {
+                    "trial_id": f"grid-{index:05d}",
+                    "search": "grid",
+                    "direction": None,
+                    "device": "NVIDIA H200",
+                    "gpus": 0.25,
+                }
+                rows.append(
+                    trial(
+                        {"Lambda_p": positive, "Lambda_e": entropy, "batch_size": b},
+                        scores,
+                        index,
+                        started=start,
+                        ended=start + 38,
+                        **fields,
+                    )
+                )
     for row in rows[::5]:  # a second seed for every fifth
         if row["scores"] and len(rows) < side * side * len(batches):
             scores = {key: round(value + noise.gauss(0, 0.01), 4) for key, value in row["scores"].items()}
@@ -188,36 +245,102 @@ def empty() -> dict:
 
 
 def single() -> dict:
-    return study("single", [trial({"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}, {"val_score": 0.5, "test_score": 0.48}, 0, direction="start")])
+    return study(
+        "single",
+        [
+            trial(
+                {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64},
+                {"val_score": 0.5, "test_score": 0.48},
+                0,
+                direction="start",
+            )
+        ],
+    )
 
 
 def all_failed() -> dict:
-    rows = [trial({"Lambda_p": 0.1 * 2**n, "Lambda_e": 0.1, "batch_size": 64}, {}, n, status="failed", error=f"{HOSTILE} %{{x}} & so on, {n}") for n in range(6)]
+    rows = [
+        trial(
+            {"Lambda_p": 0.1 * 2**n, "Lambda_e": 0.1, "batch_size": 64},
+            {},
+            n,
+            status="failed",
+            error=f"{HOSTILE} %{{x}} & so on, {n}",
+        )
+        for n in range(6)
+    ]
     return study("all-failed", rows)
 
 
 def nan_scores() -> dict:
     """Every second score is NaN, which a payload has as None; times are absent."""
-    rows = [trial({"Lambda_p": 0.1 * 2**n, "Lambda_e": 0.4, "batch_size": 64}, {"val_score": None if n % 2 else 0.1 * n}, n, started=None, ended=None, train_seconds=None) for n in range(8)]
+    rows = [
+        trial(
+            {"Lambda_p": 0.1 * 2**n, "Lambda_e": 0.4, "batch_size": 64},
+            {"val_score": None if n % 2 else 0.1 * n},
+            n,
+            started=None,
+            ended=None,
+            train_seconds=None,
+        )
+        for n in range(8)
+    ]
     return study("nan", rows)
 
 
 def one_batch_size() -> dict:
     """A small full grid over two parameters, the batch size fixed: no slider."""
     noise = random.Random(5)
-    rows = [trial({"Lambda_p": 4.0**i, "Lambda_e": 4.0**j, "batch_size": 64}, scored(ridge(4.0**i, 4.0**j, 64), noise), 7 * i + j + 24, direction=None) for i in range(-3, 4) for j in range(-3, 4)]
+    rows = [
+        trial(
+            {"Lambda_p": 4.0**i, "Lambda_e": 4.0**j, "batch_size": 64},
+            scored(ridge(4.0**i, 4.0**j, 64), noise),
+            7 * i + j + 24,
+            direction=None,
+        )
+        for i in range(-3, 4)
+        for j in range(-3, 4)
+    ]
     return study("one-batch-size", rows, axes=BALANCE[:2], full=True)
 
 
 def other_parameters() -> dict:
     """Somebody's own lr and weight decay: no diagonals, names as they are, no test score."""
-    rows = [trial({"lr": 10.0 ** -(n % 5 + 1), "weight_decay": 10.0 ** -(n // 5 + 2), "epochs": 10}, {"val_score": round(0.5 + 0.02 * n, 3)}, n) for n in range(15)]
-    return study("own-tuner", rows, axes=[("lr", "lr"), ("weight_decay", "weight_decay")], scores=[("val_score", "validation accuracy")], averages=False)
+    rows = [
+        trial(
+            {"lr": 10.0 ** -(n % 5 + 1), "weight_decay": 10.0 ** -(n // 5 + 2), "epochs": 10},
+            {"val_score": round(0.5 + 0.02 * n, 3)},
+            n,
+        )
+        for n in range(15)
+    ]
+    return study(
+        "own-tuner",
+        rows,
+        axes=[("lr", "lr"), ("weight_decay", "weight_decay")],
+        scores=[("val_score", "validation accuracy")],
+        averages=False,
+    )
 
 
 def one_parameter() -> dict:
-    rows = [trial({"temperature": 0.05 * 2**n}, {"val_score": round(0.8 - 0.03 * (n - 3) ** 2 + 0.01 * seed, 3)}, 2 * n + seed, seed=seed) for n in range(7) for seed in (0, 1)]
-    return study("temperature", rows, axes=[("temperature", "temperature τ")], scores=[("val_score", "validation accuracy")], averages=False)
+    rows = [
+        trial(
+            {"temperature": 0.05 * 2**n},
+            {"val_score": round(0.8 - 0.03 * (n - 3) ** 2 + 0.01 * seed, 3)},
+            2 * n + seed,
+            seed=seed,
+        )
+        for n in range(7)
+        for seed in (0, 1)
+    ]
+    return study(
+        "temperature",
+        rows,
+        axes=[("temperature", "temperature τ")],
+        scores=[("val_score", "validation accuracy")],
+        averages=False,
+    )
 
 
 def hostile() -> dict:
@@ -230,11 +353,22 @@ def hostile() -> dict:
         for n in range(4)
     ]  # fmt: skip
     words = [{"head": HOSTILE, "text": "<img src=x onerror=alert(1)> {{css}} {{payload}}", "kind": "result"}]
-    return study(HOSTILE, rows, axes=BALANCE[:2], scores=[("val_score", HOSTILE)], words=words, facts=[[HOSTILE, HOSTILE]], provenance=[[HOSTILE, HOSTILE]], averages=True)
+    return study(
+        HOSTILE,
+        rows,
+        axes=BALANCE[:2],
+        scores=[("val_score", HOSTILE)],
+        words=words,
+        facts=[[HOSTILE, HOSTILE]],
+        provenance=[[HOSTILE, HOSTILE]],
+        averages=True,
+    )
 
 
 EXAMPLES = {
-    "search": lambda: payload(search_study(), notes=("2 files are damaged and were left out: cd-00031.parquet, cd-00032.parquet",)),
+    "search": lambda: payload(
+        search_study(), notes=("2 files are damaged and were left out: cd-00031.parquet, cd-00032.parquet",)
+    ),
     "grid": lambda: payload(grid_study()),
     "no-study": payload,
     "empty": lambda: payload(empty()),

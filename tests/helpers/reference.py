@@ -88,7 +88,11 @@ def revisited_ap(ranking, positives, junk):
 
 def revisited_map(similarities, ground_truth):
     """The three means of `revisited_ap`; similarities: [queries][database] lists, equal ones in order of positions."""
-    levels = {"easy": (["easy"], ["junk", "hard"]), "medium": (["easy", "hard"], ["junk"]), "hard": (["hard"], ["junk", "easy"])}
+    levels = {
+        "easy": (["easy"], ["junk", "hard"]),
+        "medium": (["easy", "hard"], ["junk"]),
+        "hard": (["hard"], ["junk", "easy"]),
+    }
     scores = {}
     for level, (good, bad) in levels.items():
         values = []
@@ -111,6 +115,8 @@ def recall_at(embeddings, labels, k):
             others.sort(key=lambda i, query=query: (-float(z[query] @ z[i]), i))
             found.append(any(labels[i] == labels[query] for i in others[:k]))
     return mean(found)
+
+
 def memory_pairs(labels, slots, memory_labels):
     """(P, E) between a batch and the filled memory: (i, j) of equal labels but for i's own slot; of different labels."""
     pairs = [(i, j) for i in range(len(labels)) for j in range(len(memory_labels))]

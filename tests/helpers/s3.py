@@ -27,11 +27,24 @@ def server(tmp_path_factory):
         pytest.skip("moto is not installed: no S3 server here")
     port, log = free_port(), tmp_path_factory.mktemp("moto") / "log"
     with open(log, "wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
+        )
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}.items():
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "SECRET",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
             patch.setenv(name, value)
-        for name in ("AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        for name in (
+            "AWS_SESSION_TOKEN",
+            "AWS_PROFILE",
+            "AWS_ENDPOINT_URL",
+            "AWS_ENDPOINT_URL_S3",
+            "AWS_REGION",
+            "AWS_DEFAULT_REGION",
+        ):
             patch.delenv(name, raising=False)
         for _ in range(300):
             try:

@@ -35,7 +35,12 @@ class Sleeper(tune.Trainable):
         while Path(self.diary).with_name("hold").exists():
             time.sleep(0.1)
         self.write(began=began, ended=time.time())
-        return {"acc": math.exp(-((math.log(self.config["lr"] / 1e-3) / 6) ** 2) - (math.log(self.config["wd"] / 1e-4) / 6) ** 2), "done": True}
+        return {
+            "acc": math.exp(
+                -((math.log(self.config["lr"] / 1e-3) / 6) ** 2) - (math.log(self.config["wd"] / 1e-4) / 6) ** 2
+            ),
+            "done": True,
+        }
 
     def write(self, **times):
         line = json.dumps({"node": self.node, "gpus": self.gpus, **times})

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import numpy as np
@@ -12,23 +12,46 @@ import pyarrow as pa
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial
 
-BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
-def row(index: int = 0, status: str = "completed", val: float | None = 0.5, *, study: str = "s", search: str = "grid", params: Mapping | None = None,
-        times: tuple[float, float] | None = None, config: Mapping | None = None, **fields) -> dict:
+def row(
+    index: int = 0,
+    status: str = "completed",
+    val: float | None = 0.5,
+    *,
+    study: str = "s",
+    search: str = "grid",
+    params: Mapping | None = None,
+    times: tuple[float, float] | None = None,
+    config: Mapping | None = None,
+    **fields,
+) -> dict:
     """A row of TRIALS. params: what was searched, also put into the balance's columns; times: seconds since BEGIN.
 
     fields: any other of TRIALS; `dataset`, `task`, `loss`, `metric_name` and `seed` have usual values.
     """
     params = {"Lambda_p": 1.0, "Lambda_e": 1.0} if params is None else params
-    balance = {name: int(params[name]) if name == "batch_size" else params[name] for name in ("Lambda_p", "Lambda_e", "batch_size") if name in params}
+    balance = {
+        name: int(params[name]) if name == "batch_size" else params[name]
+        for name in ("Lambda_p", "Lambda_e", "batch_size")
+        if name in params
+    }
     began, ended = (BEGIN + timedelta(seconds=at) for at in times) if times else (None, None)
     usual = {"dataset": "glyphs", "task": "dml", "loss": "margin", "metric_name": "r_map", "seed": 0, "search_seed": 0}
     usual |= {"attempt": 0, "scores": {}, "software": "{}"}
-    own = {"study": study, "search": search, "trial_index": index, "status": status, "val_score": val if status in ("completed", "stopped") else None}
-    own |= {"trial_id": f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}", "params": dict(params)}
+    own = {
+        "study": study,
+        "search": search,
+        "trial_index": index,
+        "status": status,
+        "val_score": val if status in ("completed", "stopped") else None,
+    }
+    own |= {
+        "trial_id": f"{search}-{fields.get('search_seed') or 0}-{index}-{fields.get('seed', 0)}",
+        "params": dict(params),
+    }
     own |= {"config": json.dumps(config or {})}
     return usual | own | balance | {"started_at": began, "ended_at": ended} | fields
 
@@ -36,7 +59,10 @@ def row(index: int = 0, status: str = "completed", val: float | None = 0.5, *, s
 def table(rows: Iterable[dict]) -> pd.DataFrame:
     """Rows as `results.read` gives them, each checked as `results.write_trial` does; in the order given."""
     checked = [check_trial(row) for row in rows]
-    listed = [{name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()} for row in checked]
+    listed = [
+        {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
+        for row in checked
+    ]
     return frame(pa.Table.from_pylist(listed, TRIALS), TRIALS)
 
 
@@ -45,8 +71,13 @@ def plain(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(**{name: [list(entries.items()) for entries in trials[name]] for name in ("params", "scores")})
 
 
-def measured(score: Callable[[np.ndarray], float], places: Sequence[Sequence[float]], names: Sequence[str], seeds: Sequence[int] = (0,),
-             **fields) -> pd.DataFrame:
+def measured(
+    score: Callable[[np.ndarray], float],
+    places: Sequence[Sequence[float]],
+    names: Sequence[str],
+    seeds: Sequence[int] = (0,),
+    **fields,
+) -> pd.DataFrame:
     """A study of a setting a place x [n, d] in octaves and a seed; val_score and test_score are score(x), terms follow from x."""
     rows = []
     for index, place in enumerate(places):
@@ -62,7 +93,9 @@ def lattice(*axes: Sequence[float]) -> np.ndarray:
     return np.array(list(product(*axes)), dtype=float)
 
 
-def full_grid(steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0) -> pd.DataFrame:
+def full_grid(
+    steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0
+) -> pd.DataFrame:
     """A study like `fig:hp_omniglot`'s: steps x steps x batch sizes on octaves from -18, a noisy ridge; 3 % diverged, 1 % failed, 2 %
     not run; validation and test noise differ, the test score is NaN now and then."""
     rng, rows = np.random.default_rng(seed), []
@@ -74,14 +107,24 @@ def full_grid(steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: 
             truth = 0.85 * np.exp(-(((e - p - 8) / 9) ** 2) - ((e + p + 6) / 18) ** 2 - ((b - 6) / 12) ** 2)
             val, test = truth + 0.02 * rng.standard_normal(2)
             test = np.nan if rng.random() < 0.01 else test
-            params = {"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": int(round(2.0**b))}
+            params = {"Lambda_p": 2.0**p, "Lambda_e": 2.0**e, "batch_size": round(2.0**b)}
             reported = {"test_score": test, "scores": {"test_precision_at_1": 1 - test}} if ended == "completed" else {}
             rows.append(row(index, str(ended), float(val), params=params, seed=int(training), **reported))
     return table(rows)
 
 
-def search_study(scores: Sequence[float | None], search: str = "cd", seed: int = 0, *, study: str = "s", test: Sequence[float] | None = None,
-                 seconds: float = 10.0, workers: int = 1, gpus: float | None = 1.0, **fields) -> pd.DataFrame:
+def search_study(
+    scores: Sequence[float | None],
+    search: str = "cd",
+    seed: int = 0,
+    *,
+    study: str = "s",
+    test: Sequence[float] | None = None,
+    seconds: float = 10.0,
+    workers: int = 1,
+    gpus: float | None = 1.0,
+    **fields,
+) -> pd.DataFrame:
     """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 - score."""
     rows = []
     for index, value in enumerate(scores):
@@ -101,4 +144,7 @@ def empty() -> pd.DataFrame:
 def lost(count: int = 3) -> pd.DataFrame:
     """A study in which no trial completed."""
     statuses = ["failed", "diverged", "stopped"]
-    return table(row(index, statuses[index % 3], 0.9, params={"Lambda_p": 2.0**index, "Lambda_e": 1.0}, search="cd") for index in range(count))
+    return table(
+        row(index, statuses[index % 3], 0.9, params={"Lambda_p": 2.0**index, "Lambda_e": 1.0}, search="cd")
+        for index in range(count)
+    )

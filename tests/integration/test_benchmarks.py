@@ -12,9 +12,10 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are comma
 import training as benchmark
 from reference_trainer import ReferenceTrainer, build_loss
 from stacked_trainer import StackedTrainer
+
+from trainables.data.augmentation import normalise
 from trainables.training.assembly import build_model, loss_terms
 from trainables.training.setups import find_setup
-from trainables.data.augmentation import normalise
 
 CPU = torch.device("cpu")
 H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 8}
@@ -22,8 +23,18 @@ HS = [H, {"Lambda_p": 1.0, "Lambda_e": 0.1, "batch_size": 8}, {"Lambda_p": 0.05,
 SMALL_SSL = find_setup("tinyimagenet", "small")
 CASES = {
     "small_conv": replace(benchmark.CASES["small_conv"], classes=12, per_class=5),
-    "resnet18": replace(benchmark.CASES["resnet18"], setup=replace(benchmark.CASES["resnet18"].setup, image_size=32), classes=12, per_class=5),
-    "resnet32": replace(benchmark.CASES["resnet32"], setup=replace(SMALL_SSL, network="resnet32", image_size=16), classes=4, per_class=12),
+    "resnet18": replace(
+        benchmark.CASES["resnet18"],
+        setup=replace(benchmark.CASES["resnet18"].setup, image_size=32),
+        classes=12,
+        per_class=5,
+    ),
+    "resnet32": replace(
+        benchmark.CASES["resnet32"],
+        setup=replace(SMALL_SSL, network="resnet32", image_size=16),
+        classes=4,
+        per_class=12,
+    ),
 }
 COMMAND = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--cases", "small_conv", "--workers", "0"]
 
@@ -53,7 +64,10 @@ def test_the_reference_trains_the_same_network_on_the_same_loss(case):
     ours = build_model(case.setup, data, 3).double().train()
     for _ in range(2):
         images, labels = next(trainer.batches)
-        assert images.shape == (8, case.channels, case.setup.image_size, case.setup.image_size) and len(labels.unique()) == 4
+        assert (
+            images.shape == (8, case.channels, case.setup.image_size, case.setup.image_size)
+            and len(labels.unique()) == 4
+        )
         sgd(ours, images.double(), labels, H, case.setup)
         trainer.update(images.double(), labels)
     theirs = dict(trainer.model.named_parameters())
@@ -105,7 +119,9 @@ def test_stacked_networks_train_as_each_would_alone(setup):
     for member, model in enumerate(alone):
         for name, value in model.state_dict().items():
             stacks = trainer.parameters if name in trainer.parameters else trainer.buffers
-            torch.testing.assert_close(stacks[name][member], value, rtol=1e-9, atol=1e-9, msg=lambda text: f"{member}, {name}: {text}")
+            torch.testing.assert_close(
+                stacks[name][member], value, rtol=1e-9, atol=1e-9, msg=lambda text: f"{member}, {name}: {text}"
+            )
 
 
 def test_members_draw_batches_of_their_own():
@@ -128,7 +144,9 @@ def test_a_table_has_a_row_for_each_variant_that_can_be_here(monkeypatch, capsys
     assert said[2] == "graph: needs a GPU" and said[3].split()[0] == "variant"
     rows = {line.split()[0]: line.split() for line in said[4:]}
     assert list(rows) == ["reference", "eager", "packed-2", "vmap-2"]
-    assert rows["reference"][5] == "1.00" and all(float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values())
+    assert rows["reference"][5] == "1.00" and all(
+        float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values()
+    )
 
 
 def test_without_pytorch_metric_learning_the_reference_is_left_out(monkeypatch, capsys):

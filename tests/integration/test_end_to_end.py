@@ -7,15 +7,14 @@ import importlib
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
-
 from drivers import COMMAND, cluster, run  # noqa: F401
 from reported import check_figures, reported
+
 from tune_cd import results
 from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory_modes
 
@@ -26,7 +25,9 @@ def asked(folder: Path, study: str, search: str = "cd") -> list[tuple]:
     """(index, direction, Lambda_p, Lambda_e, score) of a search's rows."""
     table = results.read(folder, study)
     rows = table[table["search"] == search]
-    return list(rows[["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score"]].itertuples(index=False, name=None))
+    return list(
+        rows[["trial_index", "direction", "Lambda_p", "Lambda_e", "val_score"]].itertuples(index=False, name=None)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +49,19 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     assert len(re.findall(r"^\[(cd|separate|global) +\d+/\d+\]", said, re.MULTILINE)) == len(table), "one line a trial"
     assert len(re.findall(r"^\[(separate|global)\]  exhausted after \d+ trials", said, re.MULTILINE)) == 2
     best = table.loc[table[table["search"] == "cd"]["val_score"].idxmax()]
-    assert re.search(rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} +{best['test_score']:.4f}", said)
+    assert re.search(
+        rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} +{best['test_score']:.4f}",
+        said,
+    )
     assert "best with separate average" in said and "best with global average" in said
     picture = Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1])
     assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
     page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")
-    assert page == (folder / "studies/whole/report.html").read_text(encoding="utf-8") and "Over the separate average" in page and "cd-00000" in page
+    assert (
+        page == (folder / "studies/whole/report.html").read_text(encoding="utf-8")
+        and "Over the separate average" in page
+        and "cd-00000" in page
+    )
 
 
 def test_its_figures_and_tables_are_drawn(uninterrupted, tmp_path):
@@ -68,7 +76,12 @@ def test_rows_say_everything(uninterrupted):
     assert row["direction"] in ("balance", "joint", "Lambda_p", "Lambda_e")
     assert row["params"] == {"Lambda_p": row["Lambda_p"], "Lambda_e": row["Lambda_e"]}
     assert {"test_map_at_r", "positive_similarity", "negative_pairs"} <= set(row["scores"])
-    assert row["positive_term"] > 0 and row["ended_at"] > row["started_at"] and '"torch"' in row["software"] and '"margin": 0.5' in row["config"]
+    assert (
+        row["positive_term"] > 0
+        and row["ended_at"] > row["started_at"]
+        and '"torch"' in row["software"]
+        and '"margin": 0.5' in row["config"]
+    )
     curves = results.read_curves(uninterrupted[0])
     assert curves[curves["trial_id"] == row["trial_id"]]["images_seen"].tolist() == [640, 1280]
     assert row["val_score"] == curves[curves["trial_id"] == row["trial_id"]]["val_score"].max()
@@ -92,7 +105,17 @@ def test_another_search_method_through_the_same_door(run, tmp_path, search):
     assert rows[0][1:4] == ("start", 0.1, 0.1) and {row[1] for row in rows[1:]} == {"sampled"}
 
 
-XBM_STUDY = ["--study", "xbm", "--experiment", "xbm", "--set", "memory_size=96", "memory_start=2", "images_seen=640", "evaluations=1"]
+XBM_STUDY = [
+    "--study",
+    "xbm",
+    "--experiment",
+    "xbm",
+    "--set",
+    "memory_size=96",
+    "memory_start=2",
+    "images_seen=640",
+    "evaluations=1",
+]
 
 
 def test_the_xbm_experiment_ends_in_its_table(run, tmp_path):
@@ -167,12 +190,29 @@ def test_ones_own_network_and_weights_from_the_directory_one_is_in(tmp_path, mon
     monkeypatch.syspath_prepend(tmp_path)
     trunk = importlib.import_module("mynets").flat(1, 28)
     torch.save(torch.nn.ModuleDict({"trunk": trunk}).state_dict(), tmp_path / "mine.pt")
-    command = [*COMMAND, "network=mynets:flat", "--weights", "mine.pt", "--results", "r", "--study", "own", "--num-samples", "2", "--no-baseline", "--address", "local"]
+    command = [
+        *COMMAND,
+        "network=mynets:flat",
+        "--weights",
+        "mine.pt",
+        "--results",
+        "r",
+        "--study",
+        "own",
+        "--num-samples",
+        "2",
+        "--no-baseline",
+        "--address",
+        "local",
+    ]
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = results.read(tmp_path / "r")
     config = json.loads(table["config"].iloc[0])
-    assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == ("mynets:flat", str(tmp_path / "mine.pt"))
+    assert set(table["status"]) == {"completed"} and (config["network"], config["weights"]) == (
+        "mynets:flat",
+        str(tmp_path / "mine.pt"),
+    )
 
 
 @pytest.mark.faults
@@ -184,13 +224,28 @@ def test_more_trials_for_a_finished_study(run, uninterrupted, tmp_path):
 
 @pytest.mark.faults
 def test_two_workers_train_two_at_a_time(run, tmp_path):
-    said = run(tmp_path, "--study", "two", "--num-samples", "8", "--search", "cd-paper", "--no-baseline", "--workers", "2", "--cpus-per-trial", "1")
+    said = run(
+        tmp_path,
+        "--study",
+        "two",
+        "--num-samples",
+        "8",
+        "--search",
+        "cd-paper",
+        "--no-baseline",
+        "--workers",
+        "2",
+        "--cpus-per-trial",
+        "1",
+    )
     table = results.read(tmp_path, "two").sort_values("started_at")
-    assert "2 at a time" in said and len(table) == 8 and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
+    assert (
+        "2 at a time" in said and len(table) == 8 and not table.duplicated(["Lambda_p", "Lambda_e", "batch_size"]).any()
+    )
     assert (table["started_at"].to_numpy()[1:] < table["ended_at"].to_numpy()[:-1]).any(), "two ran at the same time"
 
 
-def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
+def test_more_than_any_node_has_is_refused(cluster, tmp_path):
     command = [*COMMAND, "--results", str(tmp_path), "--address", cluster.address, "--gpus-per-trial", "1"]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert finished.returncode == 2 and "no node of the cluster" in finished.stderr
@@ -198,4 +253,7 @@ def test_more_than_any_node_has_is_refused(cluster, tmp_path):  # noqa: F811
 
 def test_a_dry_run_says_what_would_be_trained(run, tmp_path):
     said = run(tmp_path, "--study", "dry", "--dry-run")
-    assert "20 cd + up to 12 separate + up to 11 global trials of 1,280 images" in said and not (tmp_path / "studies" / "dry").exists()
+    assert (
+        "20 cd + up to 12 separate + up to 11 global trials of 1,280 images" in said
+        and not (tmp_path / "studies" / "dry").exists()
+    )

@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
+from drivers import COMMAND, cluster, run  # noqa: F401
 from ray import tune
 
-from drivers import COMMAND, cluster, run  # noqa: F401
 from tune_cd import CoordinateDescentSearch, PackedSearch, ResultsCallback, results
 from tune_cd.tune.packed import PACK
 
@@ -20,11 +20,28 @@ def trained_once(folder: Path, study: str):
     return table
 
 
-def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
-    argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline", "--set", "images_seen=640"]
-    said = run(tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune"))
+def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
+    argv = [
+        "--search",
+        "grid",
+        "--grid-step",
+        "65536",
+        "--tune-batch-size",
+        "--batch-sizes",
+        "32,64",
+        "--no-baseline",
+        "--set",
+        "images_seen=640",
+    ]
+    said = run(
+        tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune")
+    )
     packed = trained_once(tmp_path, "packed")
-    assert len(packed) == 8 and "8 at a time, up to 5 in a process" in said and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2
+    assert (
+        len(packed) == 8
+        and "8 at a time, up to 5 in a process" in said
+        and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2
+    )
     run(tmp_path, *argv, "--study", "single", "--cpus-per-trial", "1")
     single = results.read(tmp_path, "single")
     told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]
@@ -32,9 +49,11 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):  # noqa: F811
 
 
 @pytest.mark.faults
-def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):  # noqa: F811
+def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):
     argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline", "--address", cluster.address]
-    with subprocess.Popen([*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         deadline = time.monotonic() + 120
         while len(list(tmp_path.glob("trials/cut/*.parquet"))) < 3:
             assert process.poll() is None and time.monotonic() < deadline
@@ -49,7 +68,9 @@ def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(c
     assert "means over 2 seeds; 6 trials" in said and " ±0.0" in said
     run(tmp_path / "whole", *argv)
     told = ["trial_id", "params", "seed", "val_score"]
-    assert results.read(tmp_path / "whole", "cut")[told].to_dict() == table[told].to_dict(), "the course it would have taken"
+    assert results.read(tmp_path / "whole", "cut")[told].to_dict() == table[told].to_dict(), (
+        "the course it would have taken"
+    )
 
 
 class TwoOfThree(tune.Trainable):

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from reported import check_figures, reported
+
 from tune_cd import results
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -19,7 +19,9 @@ COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.stri
 def arguments(module: str) -> list[list[str]]:
     """The arguments of every README command that runs `python -m module`, or hands that in quotes to another."""
     lines = [line for line in COMMANDS if f"-m {module}" in line]
-    quoted = [next((word for word in shlex.split(line, comments=True) if f"-m {module}" in word), line) for line in lines]
+    quoted = [
+        next((word for word in shlex.split(line, comments=True) if f"-m {module}" in word), line) for line in lines
+    ]
     found = [re.search(rf"-m {re.escape(module)}(?: (.*))?$", line) for line in quoted]
     return [shlex.split(match[1] or "", comments=True) for match in found if match]
 
@@ -73,7 +75,9 @@ def test_every_python_example_compiles():
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("shorter", [["--set", "images_seen=6400"], pytest.param([], marks=pytest.mark.faults)], ids=["a quarter", "whole"])
+@pytest.mark.parametrize(
+    "shorter", [["--set", "images_seen=6400"], pytest.param([], marks=pytest.mark.faults)], ids=["a quarter", "whole"]
+)
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_path, shorter):
     """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each. What the README shows
     of the report's figures works on it as it stands there."""
@@ -93,7 +97,9 @@ def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = results.read(tmp_path / "results")
     assert table.groupby("search").size().to_dict() == {"cd": 20, "separate": 5, "global": 5}
-    said = {label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)}
+    said = {
+        label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)
+    }
     assert said["best balance found"] > said["best with separate average"] + 0.03
     [figures] = [line for line in COMMANDS if "tune_cd.report" in line and "--figures" in line]
     said = reported(figures, tmp_path)

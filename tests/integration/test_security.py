@@ -24,12 +24,12 @@ from datafiles import encoded, load_omniglot, omniglot_files, write_zip
 from test_results import evaluation, full
 from webserver import Page, serve
 
-from trainables.training import checkpoint
 from trainables.datasets import cache, data_roots, download, ground_truth, landmarks, revisited, untar
 from trainables.datasets.ground_truth import load_ground_truth
 from trainables.datasets.source import Source, decode_image
 from trainables.datasets.structure import UndecodableImage
 from trainables.models.networks import check_network
+from trainables.training import checkpoint
 from tune_cd import results
 from tune_cd.results import provenance
 from tune_cd.results.__main__ import main as results_command
@@ -171,7 +171,10 @@ def test_only_regular_files_of_a_folder_are_read(tmp_path):
     (tmp_path / "zero.png").symlink_to("/dev/zero")
     (tmp_path / "elsewhere.png").symlink_to(tmp_path / "a.png")
     (tmp_path / "a.png").write_bytes(b"a")
-    assert {Path(name).name for name in Source((tmp_path,), re.compile(r"\.png$")).members} == {"a.png", "elsewhere.png"}
+    assert {Path(name).name for name in Source((tmp_path,), re.compile(r"\.png$")).members} == {
+        "a.png",
+        "elsewhere.png",
+    }
 
 
 # --- tar archives
@@ -197,8 +200,14 @@ def test_tar_members_stay_in_their_folder(tmp_path):
     outside.mkdir()
     (outside / "private.jpg").write_bytes(b"private")
     (tmp_path / "in").mkdir()
-    for hostile in (member("a.jpg", tarfile.LNKTYPE, "../outside/private.jpg"), member("d", tarfile.SYMTYPE, str(outside)), member("/../../b.jpg")):
-        archive = write_tar(tmp_path / "in" / "bad.tgz", (hostile, b""), (member("a.jpg"), b"A"), (member("b.jpg"), b"B"))
+    for hostile in (
+        member("a.jpg", tarfile.LNKTYPE, "../outside/private.jpg"),
+        member("d", tarfile.SYMTYPE, str(outside)),
+        member("/../../b.jpg"),
+    ):
+        archive = write_tar(
+            tmp_path / "in" / "bad.tgz", (hostile, b""), (member("a.jpg"), b"A"), (member("b.jpg"), b"B")
+        )
         with pytest.raises(ValueError, match="bad.tgz: .*(outside|absolute)"):
             untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
     archive = write_tar(
@@ -206,8 +215,14 @@ def test_tar_members_stay_in_their_folder(tmp_path):
         (member("c.jpg", tarfile.LNKTYPE, "d/a.jpg"), b""), (member("a.jpg/x"), b"no"),
     )  # fmt: skip
     untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
-    assert {file.name: file.read_bytes() for file in (tmp_path / "in" / "jpg").iterdir()} == {"a.jpg": b"A", "b.jpg": b"B"}
-    assert sorted(path.name for path in outside.iterdir()) == ["private.jpg"] and (outside / "private.jpg").read_bytes() == b"private"
+    assert {file.name: file.read_bytes() for file in (tmp_path / "in" / "jpg").iterdir()} == {
+        "a.jpg": b"A",
+        "b.jpg": b"B",
+    }
+    assert (
+        sorted(path.name for path in outside.iterdir()) == ["private.jpg"]
+        and (outside / "private.jpg").read_bytes() == b"private"
+    )
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
@@ -229,7 +244,10 @@ def test_all_of_a_tar_archive_is_bounded(tmp_path, monkeypatch):
     for limit in ("MAX_ARCHIVE_BYTES", 3 * MB), ("MAX_MEMBERS", 3):
         with monkeypatch.context() as patch:
             patch.setattr(untar, *limit)
-            for read in (lambda: untar.check_complete(archive), lambda: untar.extract([archive], tmp_path / "jpg", names)):
+            for read in (
+                lambda: untar.check_complete(archive),
+                lambda: untar.extract([archive], tmp_path / "jpg", names),
+            ):
                 with pytest.raises(ValueError, match=f"bomb.tgz.* {limit[1]:,} "):
                     read()
     untar.extract([archive], tmp_path / "jpg", names)
@@ -254,7 +272,11 @@ def png_of(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        + chunk(b"IEND", b"")
+    )
 
 
 def jpeg_of(width: int, height: int) -> bytes:
@@ -291,7 +313,9 @@ def nested(levels: int, content) -> list:
     return content
 
 
-@pytest.mark.parametrize("content", [b"\x80\x02Nr\xff\xff\x7f\x00.", b"Np8388607\n.", b"\x80\x05\x96" + struct.pack("<Q", 100 * MB) + b"a."])
+@pytest.mark.parametrize(
+    "content", [b"\x80\x02Nr\xff\xff\x7f\x00.", b"Np8388607\n.", b"\x80\x05\x96" + struct.pack("<Q", 100 * MB) + b"a."]
+)
 def test_a_ground_truth_gets_no_memory_for_what_it_only_names(tmp_path, content):
     (tmp_path / "gnd.pkl").write_bytes(content)
     with memory_below(20 * MB), pytest.raises(ValueError, match="gnd.pkl"):
@@ -318,7 +342,9 @@ def test_a_ground_truth_of_too_many_pairs_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(ground_truth, "MAX_PAIRS", 250_000)
     for count in (500, 501):
         entry = {"bbx": [0, 0, 9, 9], "easy": [], "hard": [], "junk": np.arange(count)}
-        path = truth_file(tmp_path, imlist=[f"i{k}" for k in range(count)], qimlist=[f"q{k}" for k in range(500)], gnd=[entry] * 500)
+        path = truth_file(
+            tmp_path, imlist=[f"i{k}" for k in range(count)], qimlist=[f"q{k}" for k in range(500)], gnd=[entry] * 500
+        )
         if count == 500:
             assert len(load_ground_truth(path).relevant) == 500
         else:
@@ -326,7 +352,9 @@ def test_a_ground_truth_of_too_many_pairs_is_refused(tmp_path, monkeypatch):
                 load_ground_truth(path)
 
 
-@pytest.mark.parametrize("changed", [{"entry": {"bbx": [0, 0, 10**400, 9]}}, {"imlist": np.array("a")}, {"entry": {"hard": None}}])
+@pytest.mark.parametrize(
+    "changed", [{"entry": {"bbx": [0, 0, 10**400, 9]}}, {"imlist": np.array("a")}, {"entry": {"hard": None}}]
+)
 def test_odd_values_of_a_ground_truth_are_named(tmp_path, changed):
     with pytest.raises(ValueError, match="gnd.pkl: "):
         load_ground_truth(truth_file(tmp_path, **changed))
@@ -372,7 +400,9 @@ def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
     """torch.save does not compress, torch.load inflates: 20 kB of file would be 20 MB."""
     torch.save({"trunk.weight": torch.zeros(5_000_000)}, tmp_path / "bomb.pt")
     assert deflated(tmp_path / "bomb.pt").stat().st_size < MB
-    assert torch.load(tmp_path / "bomb.pt", weights_only=True)["trunk.weight"].numel() == 5_000_000, "torch itself reads it"
+    assert torch.load(tmp_path / "bomb.pt", weights_only=True)["trunk.weight"].numel() == 5_000_000, (
+        "torch itself reads it"
+    )
     with pytest.raises(ValueError, match="bomb.pt.* bytes"):
         check_network("small_conv", str(tmp_path / "bomb.pt"), channels=3, image_size=32)
     with pytest.raises(ValueError, match="bomb.pt.* bytes"):
@@ -383,7 +413,9 @@ def test_weights_and_checkpoints_inflate_to_no_more_than_the_file(tmp_path):
 @pytest.mark.parametrize("form", ["zip", "legacy"])
 def test_whatever_the_bytes_a_checkpoint_is_read_or_refused_by_name(tmp_path, form):
     pick, path = random.Random(0), tmp_path / "training.pt"
-    torch.save({"model": {"a": torch.zeros(3)}, "curve": [1, 2.0, "x"]}, path, _use_new_zipfile_serialization=form == "zip")
+    torch.save(
+        {"model": {"a": torch.zeros(3)}, "curve": [1, 2.0, "x"]}, path, _use_new_zipfile_serialization=form == "zip"
+    )
     good = path.read_bytes()
     for _ in range(300):
         bad = bytearray(good)
@@ -424,7 +456,9 @@ def test_a_download_has_an_end(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "CHUNK", 10_000)
     with serve() as server:
         server.pages |= {"/file": Page(bytes(50_000)), "/more": Page(bytes(50_001))}
-        assert download.fetch(f"{server.url}/file", tmp_path / "file", verify=lambda path: None).read_bytes() == bytes(50_000)
+        assert download.fetch(f"{server.url}/file", tmp_path / "file", verify=lambda path: None).read_bytes() == bytes(
+            50_000
+        )
         (tmp_path / "file").unlink()
         with pytest.raises(ValueError, match="/more: .*more than 50,000 bytes"):
             download.fetch(f"{server.url}/more", tmp_path / "more", verify=lambda path: None)
@@ -440,7 +474,14 @@ def test_a_redirect_leads_to_no_file_of_this_machine(tmp_path):
     assert not (tmp_path / "got").exists()
 
 
-@pytest.mark.parametrize("url", [f"https://user:{SECRET}@127.0.0.1:1/x.zip", f"http://{SECRET}@127.0.0.1:1/x.zip", f"ftp://user:{SECRET}@127.0.0.1:1/x.zip"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://user:{SECRET}@127.0.0.1:1/x.zip",
+        f"http://{SECRET}@127.0.0.1:1/x.zip",
+        f"ftp://user:{SECRET}@127.0.0.1:1/x.zip",
+    ],
+)
 def test_credentials_in_a_downloads_address_are_refused_and_not_repeated(tmp_path, url, caplog):
     with pytest.raises(ValueError, match="credentials") as refused:
         download.fetch(url, tmp_path / "x.zip", sha256="0" * 64, attempts=1)
@@ -458,7 +499,12 @@ def test_a_signed_address_that_a_link_leads_to_is_not_written_down(tmp_path):
 # --- secrets
 
 
-URIS = [f"s3://AKIAEXAMPLE:{SECRET}@bucket/data", f"https://user:{SECRET}@host/data.zip", f"https://host/w.pt?X-Amz-Signature={SECRET}", f"gs://{SECRET}@b/x"]
+URIS = [
+    f"s3://AKIAEXAMPLE:{SECRET}@bucket/data",
+    f"https://user:{SECRET}@host/data.zip",
+    f"https://host/w.pt?X-Amz-Signature={SECRET}",
+    f"gs://{SECRET}@b/x",
+]
 
 
 @pytest.mark.parametrize("uri", URIS)
@@ -501,7 +547,10 @@ def test_credentials_hidden_in_a_results_uri_are_refused_and_not_repeated(query,
     assert results_command(["list", f"s3://bucket/x?{query}"]) == 2 and SECRET not in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "http://127.0.0.1:9000", "https://s3.eu-1.example.com", "http://[::1]:9000", "http://minio_1/"])
+@pytest.mark.parametrize(
+    "endpoint",
+    ["127.0.0.1:9000", "http://127.0.0.1:9000", "https://s3.eu-1.example.com", "http://[::1]:9000", "http://minio_1/"],
+)
 def test_endpoints_are_allowed(endpoint):
     uri = f"s3://bucket/x?endpoint_override={endpoint}&region=eu-central-1"
     assert results.check_location(uri) == uri
@@ -515,7 +564,20 @@ def git(folder: Path, *arguments: str) -> None:
 def test_the_commit_tells_nothing_of_the_repository_but_the_commit(tmp_path):
     git(tmp_path, "init", "-q", "-b", SECRET)
     git(tmp_path, "remote", "add", "origin", f"https://user:{SECRET}@host/code.git")
-    git(tmp_path, "-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false", "commit", "-q", "--allow-empty", "-m", SECRET)
+    git(
+        tmp_path,
+        "-c",
+        "user.name=n",
+        "-c",
+        "user.email=e@x",
+        "-c",
+        "commit.gpgsign=false",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        SECRET,
+    )
     git(tmp_path, "tag", SECRET)
     assert re.fullmatch(r"[0-9a-f]{40}", provenance.git_commit(tmp_path))
 
@@ -527,20 +589,23 @@ def texts_below(folder: Path) -> str:
         said.append(path.read_bytes().decode("latin1"))
         if path.suffix == ".parquet":
             table = pq.read_table(path)
-            said += [str(table.to_pylist()), str(table.schema.metadata), str([field.metadata for field in table.schema])]
+            said += [
+                str(table.to_pylist()),
+                str(table.schema.metadata),
+                str([field.metadata for field in table.schema]),
+            ]
     return "\n".join([*said, *map(str, folder.rglob("*"))])
 
 
 def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, monkeypatch, capsys):
     """A study up to its first trial, that trial's row and curve, and every command that shows or changes them."""
+    from trainables.training.outcome import Evaluation, Outcome
     from tune_cd.run import __main__ as run
     from tune_cd.run.lock import StudyLock
     from tune_cd.run.recorder import Recorder
     from tune_cd.run.resources import Resources
     from tune_cd.run.study import store_options
     from tune_cd.run.summary import summarise
-
-    from trainables.training.outcome import Evaluation, Outcome
 
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "WANDB_API_KEY", "HF_TOKEN", "DATABASE_URL"):
         monkeypatch.setenv(name, SECRET)
@@ -549,7 +614,18 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     study = preflight.with_form(preflight.check_study(*parse(["--results", str(folder), "--study", "mine"])), "small")
     store_options(study)
     run._announce(study, resources)
-    outcome = Outcome("completed", 0.5, 0.4, {"val_r_map": 0.5}, 1.0, 2.0, 640, 640, 1.0, [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})])
+    outcome = Outcome(
+        "completed",
+        0.5,
+        0.4,
+        {"val_r_map": 0.5},
+        1.0,
+        2.0,
+        640,
+        640,
+        1.0,
+        [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})],
+    )
     origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0}
     config = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64, "seed": 0, "origin": origin}
     recorder = Recorder(study, study.setup, resources, again=results.read(folder))

@@ -21,18 +21,16 @@ cloud = pytest.importorskip("cloud", reason="moto comes with the extra `test`")
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 TRIALS = 16
-SEARCH = (
-    f"--address auto --study lab --setup small --num-samples {TRIALS} --no-baseline --images-seen 32000 --workers 2 --max-failures 0"
-)
+SEARCH = f"--address auto --study lab --setup small --num-samples {TRIALS} --no-baseline --images-seen 32000 --workers 2 --max-failures 0"
 
 
 @pytest.fixture
-def laptop(lab):  # noqa: F811
+def laptop(lab):
     return Laptop(lab / "laptop", cloud.SEEN)
 
 
 @pytest.fixture
-def sky(lab, laptop):  # noqa: F811
+def sky(lab, laptop):
     made = cloud.Cloud(lab, laptop.home)
     made.start()
     try:
@@ -85,7 +83,7 @@ def lose(sky, place: str, name: str) -> None:
     sky.interrupt(workers(sky)[name], seconds=20)
 
 
-def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):  # noqa: F811
+def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):
     file, place = adapted(laptop), f"s3://{bucket}/results"
     began = time.monotonic()
     laptop.ray("up", file, "-y", "--no-config-cache")
@@ -96,7 +94,13 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):  # noqa: F811
     assert group == "tune-cd", "not one with a port open to the world"
 
     began = time.monotonic()
-    laptop.ray("exec", file, "--tmux", f"python -m tune_cd.run {SEARCH} --results {place} > /home/ubuntu/driver.log 2>&1", "--no-config-cache")
+    laptop.ray(
+        "exec",
+        file,
+        "--tmux",
+        f"python -m tune_cd.run {SEARCH} --results {place} > /home/ubuntu/driver.log 2>&1",
+        "--no-config-cache",
+    )
     until(lambda: len(workers(sky)) == 2, 180)
     said.append(f"two spot instances after {time.monotonic() - began:.0f} s")
     assert all(is_spot(one) and one["InstanceType"] == "g6.2xlarge" for one in workers(sky).values())
@@ -118,7 +122,9 @@ def test_from_a_laptop_to_spot_gpus(lab, laptop, sky, bucket):  # noqa: F811
 
     until(lambda: len(ended(place)) == TRIALS, 1200)
     table = ended(place)
-    assert (table["status"] == "completed").all() and (table["attempt"] == 0).all(), "a loss with notice is no failure (--max-failures 0)"
+    assert (table["status"] == "completed").all() and (table["attempt"] == 0).all(), (
+        "a loss with notice is no failure (--max-failures 0)"
+    )
     on_demand = {name for name, one in workers(sky).items() if not is_spot(one)}
     assert on_demand & set(table["hostname"]), "and the search went on there"
 

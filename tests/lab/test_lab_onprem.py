@@ -20,12 +20,12 @@ SEARCH = "--no-baseline --images-seen 6000 --cpus-per-trial 2 --checkpoint-secon
 
 
 @pytest.fixture
-def laptop(lab):  # noqa: F811
+def laptop(lab):
     return Laptop(lab / "laptop")
 
 
 @pytest.fixture
-def machines(lab, laptop):  # noqa: F811
+def machines(lab, laptop):
     network = Network("br-onprem", ("10.77.0.1/24",))
     network.create()
     made = {
@@ -45,7 +45,12 @@ def machines(lab, laptop):  # noqa: F811
 def adapted(laptop: Laptop) -> Path:
     """The file as its user has it."""
     text = (ROOT / "clusters/onprem.yaml").read_text()
-    edits = {"head_ip: EDIT-ME": f"head_ip: {HEAD}", "[EDIT-ME]": f"[{WORKER}]", "ssh_user: EDIT-ME": "ssh_user: root", "~/.ssh/id_ed25519": str(laptop.key)}
+    edits = {
+        "head_ip: EDIT-ME": f"head_ip: {HEAD}",
+        "[EDIT-ME]": f"[{WORKER}]",
+        "ssh_user: EDIT-ME": "ssh_user: root",
+        "~/.ssh/id_ed25519": str(laptop.key),
+    }
     for written, meant in edits.items():
         assert text.count(written) == 1
         text = text.replace(written, meant)
@@ -66,10 +71,20 @@ def alive(laptop: Laptop, file: Path) -> int:
 
 def trajectory(table: pd.DataFrame) -> list[tuple]:
     rows = table.sort_values("trial_index")
-    return list(zip(rows["trial_index"], rows["direction"], rows["Lambda_p"], rows["Lambda_e"], rows["val_score"], rows["test_score"], strict=True))
+    return list(
+        zip(
+            rows["trial_index"],
+            rows["direction"],
+            rows["Lambda_p"],
+            rows["Lambda_e"],
+            rows["val_score"],
+            rows["test_score"],
+            strict=True,
+        )
+    )
 
 
-def test_searches_outlive_their_worker_and_their_head(lab, laptop, machines):  # noqa: F811
+def test_searches_outlive_their_worker_and_their_head(lab, laptop, machines):
     file, shared = adapted(laptop), lab / "results"
     head, worker = machines["onprem-head"], machines["onprem-worker"]
     laptop.ray("up", file, "-y")

@@ -107,7 +107,12 @@ def test_tinyimagenets_printed_n95_is_that_of_turned_ridges():
 
 def test_the_command_prints_what_was_fitted_and_what_the_rows_test(capsys):
     pytest.importorskip("optuna")
-    assert command.main("--table fits --landscapes sop --trajectories 2 --trials 6 --processes 1".split()) == 0
+    assert (
+        command.main(
+            ["--table", "fits", "--landscapes", "sop", "--trajectories", "2", "--trials", "6", "--processes", "1"]
+        )
+        == 0
+    )
     parts = capsys.readouterr().out.strip().split("\n\n")
     assert len(parts[2].splitlines()) == 2 + 11 and "repeated points" in parts[-1]
     rows = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in parts[-2].splitlines()[2:]}

@@ -12,7 +12,17 @@ import pytest
 from test_results import minimal
 
 from tune_cd import results
-from tune_cd.landscapes.formulas import ASPECT, BATCH_SIZES, FITTED, LANDSCAPES, PRINTED, RANGE, Ridge, fit, random_curve
+from tune_cd.landscapes.formulas import (
+    ASPECT,
+    BATCH_SIZES,
+    FITTED,
+    LANDSCAPES,
+    PRINTED,
+    RANGE,
+    Ridge,
+    fit,
+    random_curve,
+)
 from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_table, load
 from tune_cd.results.schema import check_trial
 
@@ -80,7 +90,9 @@ def test_it_refuses_to_extrapolate():
 
 def test_it_refuses_holes_and_names_the_first():
     table = rows({(1, 2): {"status": "failed"}, (2, 0): {"status": "stopped"}})
-    with pytest.raises(ValueError, match=r"'grid' has 2 holes in 12 cells, the first at {'Lambda_p': '0.1', 'Lambda_e': '0.2'}"):
+    with pytest.raises(
+        ValueError, match=r"'grid' has 2 holes in 12 cells, the first at {'Lambda_p': '0.1', 'Lambda_e': '0.2'}"
+    ):
         from_table(table, "grid")
 
 
@@ -105,7 +117,9 @@ def test_it_refuses_tables_without_results_or_axes():
 
 
 def test_replicates_are_averaged_and_failures_are_not():
-    extra = rows({(0, 0): {"val_score": 0.5}, (0, 1): {"status": "failed", "val_score": None}, (0, 2): {"status": "diverged"}})
+    extra = rows(
+        {(0, 0): {"val_score": 0.5}, (0, 1): {"status": "failed", "val_score": None}, (0, 2): {"status": "diverged"}}
+    )
     landscape = from_table(pd.concat([rows(), extra], ignore_index=True), "grid")
     assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.001}, 0).value == pytest.approx((0.06 + 0.5) / 2)
     assert landscape.measure({"Lambda_p": 0.01, "Lambda_e": 0.01}, 0).value == pytest.approx(0.11)
@@ -118,7 +132,9 @@ def test_divergence_reaches_half_way_to_the_next_cells():
     assert landscape.measure(corner, 0).status == "diverged" and landscape.measure(corner, 0).value is None
     assert np.isnan(landscape.score(corner))
     assert landscape.measure(neighbour | {"Lambda_p": 0.33}, 0).status == "diverged"
-    assert landscape.measure(neighbour | {"Lambda_p": 0.31}, 0).value == pytest.approx(landscape.score(neighbour) + 0.01)
+    assert landscape.measure(neighbour | {"Lambda_p": 0.31}, 0).value == pytest.approx(
+        landscape.score(neighbour) + 0.01
+    )
     assert landscape.optimum == {"Lambda_p": pytest.approx(0.1), "Lambda_e": 4.0}
 
 
@@ -143,7 +159,20 @@ def test_load_reads_results_folders_and_single_files(tmp_path):
     table = rows()
     for row in table.to_dict("records"):
         results.write_trial(tmp_path / "study", row)
-    table[["Lambda_p", "Lambda_e", "batch_size", "dataset", "task", "loss", "metric_name", "status", "val_score", "test_score"]].to_parquet(tmp_path / "grid.parquet")
+    table[
+        [
+            "Lambda_p",
+            "Lambda_e",
+            "batch_size",
+            "dataset",
+            "task",
+            "loss",
+            "metric_name",
+            "status",
+            "val_score",
+            "test_score",
+        ]
+    ].to_parquet(tmp_path / "grid.parquet")
     folder, file = load(tmp_path / "study"), load(tmp_path / "grid.parquet")
     h = {"Lambda_p": 0.05, "Lambda_e": 0.05}
     assert (folder.name, file.name) == ("study", "grid")
@@ -176,7 +205,9 @@ def test_failures_and_durations_do_not_depend_on_each_other_or_on_noise():
         plain, wild = replace(PLANE, durations=name), replace(PLANE, durations=name, failures=0.3, noise=0.1)
         durations = [plain.measure(h, seed).duration for seed in range(1000)]
         assert durations == [wild.measure(h, seed).duration for seed in range(1000)]
-        assert {"equal": 0.0, "lognormal": 0.5, "fourfold": np.log(4) / np.sqrt(12)}[name] == pytest.approx(np.std(np.log(durations)), rel=0.1)
+        assert {"equal": 0.0, "lognormal": 0.5, "fourfold": np.log(4) / np.sqrt(12)}[name] == pytest.approx(
+            np.std(np.log(durations)), rel=0.1
+        )
         if name == "fourfold":
             assert 0.5 <= min(durations) < 0.52 and 1.95 < max(durations) <= 2
     failed = [wild.measure(h, seed) for seed in range(1000)]
@@ -213,7 +244,10 @@ def test_the_fit_makes_the_constants(name):
 def test_the_fitted_landscapes_have_the_printed_random_row(name):
     printed, landscape = PRINTED[name], LANDSCAPES[name]
     curve = random_curve(landscape.validation, 50)
-    assert landscape.optimum == {"Lambda_p": pytest.approx(printed.Lambda_p), "Lambda_e": pytest.approx(printed.Lambda_e)}
+    assert landscape.optimum == {
+        "Lambda_p": pytest.approx(printed.Lambda_p),
+        "Lambda_e": pytest.approx(printed.Lambda_e),
+    }
     assert curve[:10].mean() == pytest.approx(printed.auc10, abs=0.005)
     assert curve[:20].mean() == pytest.approx(printed.auc20, abs=0.005)
     reached = np.flatnonzero(curve >= 0.95 * landscape.high)
@@ -277,5 +311,10 @@ def test_shipped_grids_are_whole_and_say_how_they_were_made(path):
     assert all(json.loads(config)["images_seen"] > 0 for config in trials["config"])
     landscape = load(path)
     assert landscape.score(landscape.optimum) == pytest.approx(trials["test_score"][trials["val_score"].idxmax()])
-    ends = {name: (landscape.space.axes[i].low, landscape.space.axes[i].high) for i, name in enumerate(landscape.space.names)}
-    assert ends == {name: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for name in ("Lambda_p", "Lambda_e")}
+    ends = {
+        name: (landscape.space.axes[i].low, landscape.space.axes[i].high)
+        for i, name in enumerate(landscape.space.names)
+    }
+    assert ends == {
+        name: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for name in ("Lambda_p", "Lambda_e")
+    }

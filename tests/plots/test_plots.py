@@ -31,7 +31,9 @@ def trials(scores, search="cd"):
 
 
 def test_points_diagonals_curves_and_the_best():
-    table = pd.concat([trials([0.2, math.nan, 0.6, 0.5]), trials([0.3, 0.4], "separate"), trials([0.1], "global")], ignore_index=True)
+    table = pd.concat(
+        [trials([0.2, math.nan, 0.6, 0.5]), trials([0.3, 0.4], "separate"), trials([0.1], "global")], ignore_index=True
+    )
     figure = search_figure(table, ("separate", "global"), 64, 2, BOX)
     plane, curves = figure.axes[:2]
     diagonals = {line.get_label(): line.get_ydata() / line.get_xdata() for line in plane.get_lines()}
@@ -107,7 +109,15 @@ def landscape(n=7, sizes=(16, 64, 256)):
     lost[1, 2, 0] = lost[3, 3, -1] = 2
     ticks = np.geomspace(1e-6, 17.0, n)
     counts = np.isfinite(values).astype(int)
-    return Grid("val_score", ("Lambda_p", "Lambda_e", "batch_size"), (ticks, ticks, np.array(sizes)), values, counts, values * np.nan, lost)
+    return Grid(
+        "val_score",
+        ("Lambda_p", "Lambda_e", "batch_size"),
+        (ticks, ticks, np.array(sizes)),
+        values,
+        counts,
+        values * np.nan,
+        lost,
+    )
 
 
 def path_table(n=9):
@@ -122,12 +132,14 @@ def path_table(n=9):
 def bands():
     x = pd.Index(range(1, 21), name="trials")
     curve = pd.DataFrame({"mean": 0.5, "low": 0.4, "high": 0.6}, index=x)
-    return {name: {method: curve for method in ("cd", "tpe", "mine")} for name in ("sop", "omniglot")}
+    return {name: dict.fromkeys(("cd", "tpe", "mine"), curve) for name in ("sop", "omniglot")}
 
 
 def terms():
     rng = np.random.default_rng(1)
-    return pd.DataFrame(rng.uniform(size=(20, 3)), columns=["positive_term", "entropy_term", "score"]).assign(batch_size=[16, 32] * 10)
+    return pd.DataFrame(rng.uniform(size=(20, 3)), columns=["positive_term", "entropy_term", "score"]).assign(
+        batch_size=[16, 32] * 10
+    )
 
 
 FIGURES = {
@@ -147,7 +159,9 @@ FIGURES = {
 
 
 def settings():
-    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # it is found on its first use
+    return {
+        name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"
+    }  # it is found on its first use
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -169,7 +183,11 @@ def test_every_axis_says_what_it_is(name):
     figure = FIGURES[name]()
     around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
     for axes in figure.axes:
-        names = [axis.get_label_text() for axis in axes._axis_map.values()] if name != "pipeline" and axes.get_visible() else ["drawn by hand"]
+        names = (
+            [axis.get_label_text() for axis in axes._axis_map.values()]
+            if name != "pipeline" and axes.get_visible()
+            else ["drawn by hand"]
+        )
         bars = axes.get_label() == "<colorbar>"
         groups = name == "timeline" or (
             name == "curves" and not axes.get_subplotspec().is_first_col()
@@ -197,7 +215,10 @@ def luminance(colour):
 @pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])
 def test_in_grey_no_two_look_alike(table):
     for (one, a), (other, b) in combinations(table.items(), 2):
-        assert a.line != b.line or a.marker != b.marker or abs(luminance(a.colour) - luminance(b.colour)) > 0.1, (one, other)
+        assert a.line != b.line or a.marker != b.marker or abs(luminance(a.colour) - luminance(b.colour)) > 0.1, (
+            one,
+            other,
+        )
 
 
 @pytest.mark.parametrize("table", [style.METHODS, style.AVERAGES, style.DIRECTIONS])

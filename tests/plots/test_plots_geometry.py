@@ -15,7 +15,11 @@ RATIOS = {"r_p": 3e-4, "r_e": 1e-3, "r_eq": 2e-2}
 
 def named(axes):
     """label -> vertices [n, 3] of the lines that have one."""
-    return {line.get_label(): np.array(line.get_data_3d()).T for line in axes.get_lines() if not line.get_label().startswith("_")}
+    return {
+        line.get_label(): np.array(line.get_data_3d()).T
+        for line in axes.get_lines()
+        if not line.get_label().startswith("_")
+    }
 
 
 def test_the_rows_of_a_are_arrows_from_the_origin():
@@ -33,7 +37,11 @@ def test_a_th_stands_beside_a_with_every_arrow_within_its_cube():
         drawn = named(axes)
         assert np.allclose([points[1] for points in drawn.values()], list(matrix.values()))
         limits = np.array([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
-        assert all((limits[:, 0] <= point).all() and (point <= limits[:, 1]).all() for points in drawn.values() for point in points)
+        assert all(
+            (limits[:, 0] <= point).all() and (point <= limits[:, 1]).all()
+            for points in drawn.values()
+            for point in points
+        )
         assert np.allclose(np.ptp(limits, axis=1), np.ptp(limits[0])), "equal scales, so right angles look right"
         shafts = [line for line in axes.get_lines() if line.get_label() in drawn]
         assert len({str(line._dash_pattern) for line in shafts}) == 3, "three line styles"
@@ -69,14 +77,23 @@ def test_the_pieces_of_the_planes_do_not_cross_and_make_up_the_planes():
     for i in range(3):
         whole = plane_polygon(normals[i], offsets[i], low, high)
         j, k = [n for n in range(3) if n != i]
-        parts = [clip(clip(whole, a * normals[j], a * offsets[j]), b * normals[k], b * offsets[k]) for a in (1, -1) for b in (1, -1)]
+        parts = [
+            clip(clip(whole, a * normals[j], a * offsets[j]), b * normals[k], b * offsets[k])
+            for a in (1, -1)
+            for b in (1, -1)
+        ]
         assert sum(map(area, parts)) == pytest.approx(area(whole))
 
 
 def area(polygon):
     if len(polygon) < 3:
         return 0.0
-    return float(np.linalg.norm(sum(np.cross(polygon[i] - polygon[0], polygon[i + 1] - polygon[0]) for i in range(1, len(polygon) - 1))) / 2)
+    return float(
+        np.linalg.norm(
+            sum(np.cross(polygon[i] - polygon[0], polygon[i + 1] - polygon[0]) for i in range(1, len(polygon) - 1))
+        )
+        / 2
+    )
 
 
 def test_polygons_of_planes_in_boxes():
@@ -88,8 +105,13 @@ def test_polygons_of_planes_in_boxes():
         offset = normal @ rng.uniform(low, high)
         polygon = plane_polygon(normal, offset, low, high)
         seen.add(len(polygon))
-        assert np.allclose(polygon @ normal, offset) and (polygon >= low - 1e-9).all() and (polygon <= high + 1e-9).all()
-        around = [np.cross(b - a, c - b) @ normal for a, b, c in zip(polygon, np.roll(polygon, -1, 0), np.roll(polygon, -2, 0))]
+        assert (
+            np.allclose(polygon @ normal, offset) and (polygon >= low - 1e-9).all() and (polygon <= high + 1e-9).all()
+        )
+        around = [
+            np.cross(b - a, c - b) @ normal
+            for a, b, c in zip(polygon, np.roll(polygon, -1, 0), np.roll(polygon, -2, 0))
+        ]
         assert (np.array(around) > -1e-9).all() or (np.array(around) < 1e-9).all(), "corners in order around, convex"
     assert seen == {3, 4, 5, 6}
     assert len(plane_polygon(np.array([1.0, 0, 0]), 5.0, low, high)) == 0
@@ -115,13 +137,24 @@ def test_the_pairs_of_the_pipeline_are_those_of_its_batch():
     images = [name for name in cells if name.startswith("image")]
     b = len(images)
     labels = [i // 2 for i in range(b)]
-    kinds = {(int(i), int(j)): kind for kind, i, j in (name.split("-") for name in cells if not name.startswith("image"))}
-    assert kinds == {(i, j): "self" if i == j else "positive" if labels[i] == labels[j] else "negative" for i in range(b) for j in range(b)}
-    assert sum(kind == "positive" for kind in kinds.values()) == b and sum(kind == "negative" for kind in kinds.values()) == b**2 - 2 * b
+    kinds = {
+        (int(i), int(j)): kind for kind, i, j in (name.split("-") for name in cells if not name.startswith("image"))
+    }
+    assert kinds == {
+        (i, j): "self" if i == j else "positive" if labels[i] == labels[j] else "negative"
+        for i in range(b)
+        for j in range(b)
+    }
+    assert (
+        sum(kind == "positive" for kind in kinds.values()) == b
+        and sum(kind == "negative" for kind in kinds.values()) == b**2 - 2 * b
+    )
     for (i, j), kind in kinds.items():  # row i down, column j to the right, images in the same order
         assert cells[f"{kind}-{i}-{j}"].get_y() == pytest.approx(cells[f"self-{i}-{i}"].get_y())
         assert cells[f"{kind}-{i}-{j}"].get_x() == pytest.approx(cells[f"self-{j}-{j}"].get_x())
-    assert [cells[f"image-{i}"].get_y() for i in range(b)] == sorted((cells[f"image-{i}"].get_y() for i in range(b)), reverse=True)
+    assert [cells[f"image-{i}"].get_y() for i in range(b)] == sorted(
+        (cells[f"image-{i}"].get_y() for i in range(b)), reverse=True
+    )
 
 
 def test_the_words_of_the_pipeline_do_not_overlap_and_can_be_read_at_800_pixels():

@@ -28,7 +28,12 @@ def ridge():
     """The formula with a batch size on 9 x 9 x 6 cells, diverged in one corner, not run in another."""
     ticks, sizes = np.geomspace(1e-6, 16.0, 9), np.array(BATCH_SIZES)
     shape = LANDSCAPES["batch"]
-    values = np.array([[[shape.score({"Lambda_p": p, "Lambda_e": e, "batch_size": int(b)}) for b in sizes] for e in ticks] for p in ticks])
+    values = np.array(
+        [
+            [[shape.score({"Lambda_p": p, "Lambda_e": e, "batch_size": int(b)}) for b in sizes] for e in ticks]
+            for p in ticks
+        ]
+    )
     lost = np.zeros(values.shape, dtype=int)
     values[7:, 7:], lost[7:, 7:] = np.nan, 1
     values[:2, 0, 1] = np.nan
@@ -40,7 +45,9 @@ def panels(figure):
 
 
 def one(axes, kind, label=None):
-    found = [artist for artist in axes.get_children() if isinstance(artist, kind) and label in (None, artist.get_label())]
+    found = [
+        artist for artist in axes.get_children() if isinstance(artist, kind) and label in (None, artist.get_label())
+    ]
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -65,7 +72,9 @@ def test_a_slice_a_batch_size_in_order_with_the_values_as_colours(ridge):
         assert np.allclose(mesh.get_array().filled(np.nan), expected, equal_nan=True)
         colours = mesh.get_facecolor().reshape(9, 9, 4)
         for e, p in np.argwhere(np.isfinite(expected)):
-            assert np.allclose(colours[e, p], COLOUR_MAP((expected[e, p] - low) / (high - low))), "one scale for all slices"
+            assert np.allclose(colours[e, p], COLOUR_MAP((expected[e, p] - low) / (high - low))), (
+                "one scale for all slices"
+            )
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -74,7 +83,9 @@ def test_diagonals_are_where_the_averages_put_them(ridge, k):
         ratios = {line.get_label(): line.get_ydata() / line.get_xdata() for line in axes.get_lines()}
         assert set(ratios) == {"separate", "global"}
         b = BATCH_SIZES[place]
-        assert np.allclose(ratios["separate"], 1) and np.allclose(ratios["global"], (b * b - k * b) / (b * (k - 1)))  # |E| / |P|
+        assert np.allclose(ratios["separate"], 1) and np.allclose(
+            ratios["global"], (b * b - k * b) / (b * (k - 1))
+        )  # |E| / |P|
         for line in axes.get_lines():
             (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
             (left, right), (bottom, top) = line.get_xdata(), line.get_ydata()
@@ -93,7 +104,9 @@ def test_the_best_cells_are_outlined(ridge, top):
         ranked = sorted(np.argwhere(np.isfinite(values)).tolist(), key=lambda cell: -values[tuple(cell)])
         expected = {tuple(np.round(np.log2([ridge.ticks[0][p], ridge.ticks[1][e]]), 6)) for p, e in ranked[:top]}
         outlined = one(axes, PolyCollection, "top")
-        assert centres(outlined) == expected and (outlined.get_facecolor().size == 0 or outlined.get_facecolor()[0, 3] == 0)
+        assert centres(outlined) == expected and (
+            outlined.get_facecolor().size == 0 or outlined.get_facecolor()[0, 3] == 0
+        )
 
 
 def test_outlines_stay_within_their_cells(ridge):
@@ -109,10 +122,16 @@ def test_holes_and_lost_trials_are_told_apart_and_from_low_values(ridge):
         middles = np.array(np.meshgrid(*map(np.log2, ridge.ticks[:2]), indexing="ij")).transpose(1, 2, 0).round(6)
         missing, lost = np.isnan(ridge.values[..., place]), ridge.lost[..., place] > 0
         hole, failed = one(axes, PolyCollection, "not tried"), one(axes, PolyCollection, "did not complete")
-        assert centres(hole) == set(map(tuple, middles[missing & ~lost])) and centres(failed) == set(map(tuple, middles[missing & lost]))
+        assert centres(hole) == set(map(tuple, middles[missing & ~lost])) and centres(failed) == set(
+            map(tuple, middles[missing & lost])
+        )
         assert failed.get_hatch() and (hole is None or (hole.get_hatch() and hole.get_hatch() != failed.get_hatch()))
         lowest = COLOUR_MAP(0.0)
-        assert all(abs(sum(collection.get_facecolor()[0, :3]) - sum(lowest[:3])) > 0.8 for collection in (hole, failed) if collection is not None)
+        assert all(
+            abs(sum(collection.get_facecolor()[0, :3]) - sum(lowest[:3])) > 0.8
+            for collection in (hole, failed)
+            if collection is not None
+        )
 
 
 def test_a_cell_whose_trials_were_lost_and_repeated_has_a_value():
@@ -134,11 +153,15 @@ def test_the_best_cells_are_the_brute_force_ones_and_ties_go_to_the_first():
     for _ in range(20):
         values = rng.integers(0, 4, (4, 5)).astype(float)
         values[rng.uniform(size=values.shape) < 0.3] = np.nan
-        expected = sorted((tuple(cell) for cell in np.argwhere(~np.isnan(values))), key=lambda cell: (-values[cell], cell))
+        expected = sorted(
+            (tuple(cell) for cell in np.argwhere(~np.isnan(values))), key=lambda cell: (-values[cell], cell)
+        )
         assert list(map(tuple, top_cells(values, 6))) == expected[:6]
 
 
-@pytest.mark.parametrize(("p", "e"), [([1e-4, 1e-3, 3.0], [0.5, 16.0]), ([1e-3], [1e-2, 1.0]), ([0.1, 1.0], [2.0]), ([0.5], [2.0])])
+@pytest.mark.parametrize(
+    ("p", "e"), [([1e-4, 1e-3, 3.0], [0.5, 16.0]), ([1e-3], [1e-2, 1.0]), ([0.1, 1.0], [2.0]), ([0.5], [2.0])]
+)
 def test_unequal_and_single_ticks(p, e, tmp_path):
     values = np.random.default_rng(0).uniform(size=(len(p), len(e), 1))
     for draw in (grid_slices, plane):
@@ -146,7 +169,12 @@ def test_unequal_and_single_ticks(p, e, tmp_path):
         mesh = one(panels(figure)[0], QuadMesh)
         x, y = np.log2(mesh.get_coordinates()[0, :, 0]), np.log2(mesh.get_coordinates()[:, 0, 1])
         assert len(x) == len(p) + 1 and len(y) == len(e) + 1
-        assert (x[:-1] < np.log2(p)).all() and (np.log2(p) < x[1:]).all() and (y[:-1] < np.log2(e)).all() and (np.log2(e) < y[1:]).all()
+        assert (
+            (x[:-1] < np.log2(p)).all()
+            and (np.log2(p) < x[1:]).all()
+            and (y[:-1] < np.log2(e)).all()
+            and (np.log2(e) < y[1:]).all()
+        )
         save(figure, tmp_path / "figure")
 
 
@@ -172,7 +200,11 @@ def test_the_plane_marks_the_best_and_the_best_that_each_average_reaches(ridge):
     for b in BATCH_SIZES:
         axes = panels(plane(ridge, b))[0]
         found = marks(axes)
-        for name, text in (("best", "best"), ("separate", "best with separate average"), ("global", "best with global average")):
+        for name, text in (
+            ("best", "best"),
+            ("separate", "best with separate average"),
+            ("global", "best with global average"),
+        ):
             row = gain.loc[b]
             assert np.allclose(found[text].get_xydata(), [row[f"{name}_Lambda_p"], row[f"{name}_Lambda_e"]])
             assert f"{row[name]:.3f}" in found[text].get_label()
@@ -195,7 +227,12 @@ def test_an_average_without_a_value_on_its_diagonal_is_said(ridge):
 
 
 def test_other_parameters_have_no_diagonals(tmp_path):
-    grid = Grid("accuracy", ("lr", "weight_decay"), (np.array([0.1, 1]), np.array([1e-5, 1e-3])), *(np.ones((2, 2)) for _ in range(4)))
+    grid = Grid(
+        "accuracy",
+        ("lr", "weight_decay"),
+        (np.array([0.1, 1]), np.array([1e-5, 1e-3])),
+        *(np.ones((2, 2)) for _ in range(4)),
+    )
     for figure in (grid_slices(grid), plane(grid)):
         lines = [line for line in panels(figure)[0].get_lines() if line.get_linestyle() != "None"]
         assert not lines
@@ -215,8 +252,15 @@ def test_what_cannot_be_drawn_is_refused(ridge):
 
 def test_without_batch_sizes_the_separate_average_still_has_its_place(tmp_path):
     grid = made([0.1, 1], [0.1, 1], [np.nan], np.arange(4.0).reshape(2, 2, 1))
-    for figure in (plane(grid, averages=("separate",)), plane(grid, np.nan, averages=("separate",)), grid_slices(grid, averages=("separate",))):
-        assert [line.get_label() for line in panels(figure)[0].get_lines()][0] == "separate" and panels(figure)[0].get_title() == ""
+    for figure in (
+        plane(grid, averages=("separate",)),
+        plane(grid, np.nan, averages=("separate",)),
+        grid_slices(grid, averages=("separate",)),
+    ):
+        assert (
+            next(line.get_label() for line in panels(figure)[0].get_lines()) == "separate"
+            and panels(figure)[0].get_title() == ""
+        )
         save(figure, tmp_path / "figure")
 
 
@@ -226,7 +270,9 @@ def test_gain_is_drawn_as_it_is(ridge):
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert set(lines) == {"balanced", "separate average", "global average"}
     for label, column in (("balanced", "best"), ("separate average", "separate"), ("global average", "global")):
-        assert np.allclose(lines[label].get_xdata(), BATCH_SIZES) and np.allclose(lines[label].get_ydata(), gain[column])
+        assert np.allclose(lines[label].get_xdata(), BATCH_SIZES) and np.allclose(
+            lines[label].get_ydata(), gain[column]
+        )
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines.values()}) == 3
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
@@ -245,7 +291,9 @@ def test_gain_with_one_average_one_batch_size_and_a_gap(ridge, tmp_path):
 def table(sizes):
     rng = np.random.default_rng(0)
     n = 24
-    return pd.DataFrame(rng.normal(size=(n, 3)), columns=["positive_term", "entropy_term", "score"]).assign(batch_size=np.resize(sizes, n))
+    return pd.DataFrame(rng.normal(size=(n, 3)), columns=["positive_term", "entropy_term", "score"]).assign(
+        batch_size=np.resize(sizes, n)
+    )
 
 
 @pytest.mark.parametrize(("sizes", "shapes"), [([64], 1), ([16, 32, 512], 3), (list(range(4, 14)), 1), ([np.nan], 1)])
@@ -273,5 +321,7 @@ def test_the_front_is_joined_from_left_to_right():
 
 
 def test_hatches_are_dark_enough_to_see(ridge):
-    for collection in (one(panels(grid_slices(ridge))[1], PolyCollection, name) for name in ("not tried", "did not complete")):
+    for collection in (
+        one(panels(grid_slices(ridge))[1], PolyCollection, name) for name in ("not tried", "did not complete")
+    ):
         assert sum(to_rgba("#9A9A9A")[:3]) < sum(collection.get_facecolor()[0, :3]) - 0.5

@@ -5,24 +5,31 @@ import pandas as pd
 import pytest
 
 from tune_cd import CoordinateDescent
+from tune_cd.analysis import search_lines
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.plots import curves_figure, path_figure, save, timeline_figure
-from tune_cd.analysis import search_lines
 from tune_cd.plots.path import place_labels
 from tune_cd.plots.style import METHODS
 from tune_cd.plots.timeline import lanes
 from tune_cd.replay.simulation import simulate
+import itertools
 
 ZERO = pd.Timestamp("2026-01-01", tz="UTC")
 
 
 def band(level, n=30, name="trials"):
     mean = level * (1 - np.exp(-np.arange(1, n + 1) / 5))
-    return pd.DataFrame({"mean": mean, "low": mean - 0.1, "high": mean + 0.05}, index=pd.Index(np.arange(1, n + 1) * 1.0, name=name))
+    return pd.DataFrame(
+        {"mean": mean, "low": mean - 0.1, "high": mean + 0.05}, index=pd.Index(np.arange(1, n + 1) * 1.0, name=name)
+    )
 
 
 def test_a_panel_a_problem_a_curve_a_method():
-    bands = {"sop": {"cd": band(0.7), "tpe": band(0.6)}, "landmarks": {"cd": band(0.5), "mine": band(0.4, n=12)}, "none": {}}
+    bands = {
+        "sop": {"cd": band(0.7), "tpe": band(0.6)},
+        "landmarks": {"cd": band(0.5), "mine": band(0.4, n=12)},
+        "none": {},
+    }
     figure = curves_figure(bands, "test_score", best={"sop": 0.75, "elsewhere": 1.0})
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in shown] == ["sop", "landmarks"]
@@ -34,26 +41,38 @@ def test_a_panel_a_problem_a_curve_a_method():
             area = next(c for c in axes.collections if c.get_label() == name).get_paths()[0].vertices
             for column in ("low", "high"):
                 assert all(np.isclose(area, point).all(1).any() for point in zip(curve.index, curve[column]))
-    assert [line.get_ydata()[0] for line in shown[0].get_lines() if line.get_label() == "95 % of the best"] == pytest.approx([0.95 * 0.75])
+    assert [
+        line.get_ydata()[0] for line in shown[0].get_lines() if line.get_label() == "95 % of the best"
+    ] == pytest.approx([0.95 * 0.75])
     assert not [line for line in shown[1].get_lines() if line.get_label() == "95 % of the best"]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert sorted(legend) == sorted(["cd", "tpe", "mine", "95 % of the best"])
 
 
 def test_a_method_looks_the_same_in_every_panel():
-    figure = curves_figure({"a": {"mine": band(0.7), "cd": band(0.5)}, "b": {"yours": band(0.5), "mine": band(0.5)}}, "val_score")
-    looks = [{line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.get_lines()} for axes in figure.axes]
+    figure = curves_figure(
+        {"a": {"mine": band(0.7), "cd": band(0.5)}, "b": {"yours": band(0.5), "mine": band(0.5)}}, "val_score"
+    )
+    looks = [
+        {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.get_lines()}
+        for axes in figure.axes
+    ]
     assert looks[0]["mine"] == looks[1]["mine"] != looks[1]["yours"]
 
 
 def test_known_methods_have_their_own_look_and_all_differ():
     axes = curves_figure({"a": {name: band(0.5) for name in METHODS}}, "val_score").axes[0]
     for line in axes.get_lines():
-        assert (line.get_color(), line.get_marker()) == (METHODS[line.get_label()].colour, METHODS[line.get_label()].marker)
+        assert (line.get_color(), line.get_marker()) == (
+            METHODS[line.get_label()].colour,
+            METHODS[line.get_label()].marker,
+        )
         assert len(np.arange(30)[slice(line.get_markevery()[0], None, line.get_markevery()[1])]) >= 5, "marks are seen"
 
 
-@pytest.mark.parametrize(("name", "words"), [("trials", "trials (training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("trials", "trials (training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")]
+)
 def test_the_axis_says_what_the_curves_are_over(name, words):
     assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words
 
@@ -113,7 +132,15 @@ def segments(axes):
 
 
 def hand_made():
-    h = [(1, 1), (0.5, 2), (0.25, 4), (0.5, 4), (2, 16), (2, 4), (1, 8)]  # balance twice from the start, joint twice, balance twice
+    h = [
+        (1, 1),
+        (0.5, 2),
+        (0.25, 4),
+        (0.5, 4),
+        (2, 16),
+        (2, 4),
+        (1, 8),
+    ]  # balance twice from the start, joint twice, balance twice
     return pd.DataFrame({
         "study": "s", "search": "cd", "search_seed": 0, "trial_index": range(7), "direction": ["start"] + ["balance"] * 2 + ["joint"] * 2 + ["balance"] * 2,
         "line_position": [0.0, 1.0, 2.0, 1.0, 3.0, -1.0, 0.0], "Lambda_p": [p for p, _ in h], "Lambda_e": [e for _, e in h], "batch_size": 64,
@@ -167,9 +194,13 @@ def test_the_first_and_the_best_are_marked_and_all_are_numbered():
     axes = path_figure(table).axes[0]
     marked = {line.get_label(): line.get_xydata().tolist() for line in axes.get_lines()}
     assert marked["first trial"] == [[1, 1]] and marked["best: 0.600, trial 5"] == [[2, 4]]
-    assert {text.get_text(): text.xy for text in axes.texts} == {str(i): (row["Lambda_p"], row["Lambda_e"]) for i, row in table.iterrows()}
+    assert {text.get_text(): text.xy for text in axes.texts} == {
+        str(i): (row["Lambda_p"], row["Lambda_e"]) for i, row in table.iterrows()
+    }
     points = next(c for c in axes.collections if c.get_label() == "completed")
-    assert np.allclose(points.get_offsets(), table[["Lambda_p", "Lambda_e"]]) and np.allclose(points.get_array(), table["val_score"])
+    assert np.allclose(points.get_offsets(), table[["Lambda_p", "Lambda_e"]]) and np.allclose(
+        points.get_array(), table["val_score"]
+    )
 
 
 @pytest.mark.parametrize("settings", ["paper", "default"])
@@ -180,7 +211,10 @@ def test_the_lines_of_real_searches_hold_all_their_trials_and_follow_their_direc
     asked = table[~table["direction"].isin(["start", "sampled"])]
     for name, points in drawn:
         steps = np.log2(points) - np.log2(points[0])
-        assert np.allclose(steps[:, 0] * along[name][1], steps[:, 1] * along[name][0], atol=1e-6) and np.abs(steps).max() > 1e-3
+        assert (
+            np.allclose(steps[:, 0] * along[name][1], steps[:, 1] * along[name][0], atol=1e-6)
+            and np.abs(steps).max() > 1e-3
+        )
     held = [tuple(np.round(np.log2(point), 6)) for _, points in drawn for point in points]
     assert set(map(tuple, np.log2(asked[["Lambda_p", "Lambda_e"]].to_numpy()).round(6))) <= set(held)
     changes = (asked["direction"] != asked["direction"].shift()).sum()
@@ -206,7 +240,9 @@ def test_a_line_along_the_batch_size_is_a_ring_and_one_batch_size_can_be_chosen(
     across = [points for name, points in segments(axes) if name == "batch_size"]
     asked = table[table["direction"] == "batch_size"]
     assert across and all(len(points) == 1 for points in across)
-    assert {tuple(np.round(points[0], 9)) for points in across} == set(map(tuple, asked[["Lambda_p", "Lambda_e"]].to_numpy().round(9)))
+    assert {tuple(np.round(points[0], 9)) for points in across} == set(
+        map(tuple, asked[["Lambda_p", "Lambda_e"]].to_numpy().round(9))
+    )
     size = int(table["batch_size"].mode()[0])
     figure = path_figure(table, batch_size=size)
     numbers = {int(n) for text in figure.axes[0].texts for n in text.get_text().split(", ")}
@@ -241,9 +277,13 @@ def test_of_several_searches_that_with_lines_is_drawn_and_of_those_the_best():
     other[["Lambda_p", "val_score"]] *= [0.01, 2.0]
     sampled = other.assign(search="separate", direction="sampled")
     axes = path_figure(pd.concat([sampled, own], ignore_index=True)).axes[0]
-    assert [points.tolist() for _, points in segments(axes)] == [points.tolist() for _, points in segments(path_figure(own).axes[0])]
+    assert [points.tolist() for _, points in segments(axes)] == [
+        points.tolist() for _, points in segments(path_figure(own).axes[0])
+    ]
     axes = path_figure(pd.concat([own, sampled, other.assign(search_seed=1)], ignore_index=True)).axes[0]
-    assert [points.tolist() for _, points in segments(axes)] == [points.tolist() for _, points in segments(path_figure(other).axes[0])]
+    assert [points.tolist() for _, points in segments(axes)] == [
+        points.tolist() for _, points in segments(path_figure(other).axes[0])
+    ]
     assert "the best of 2 searches" in axes.get_title()
 
 
@@ -252,7 +292,11 @@ def test_numbers_are_left_out_where_they_would_be_unreadable():
     figure = path_figure(table)
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
-    shared = [max(0, min(a.x1, b.x1) - max(a.x0, b.x0)) * max(0, min(a.y1, b.y1) - max(a.y0, b.y0)) for i, a in enumerate(boxes) for b in boxes[:i]]
+    shared = [
+        max(0, min(a.x1, b.x1) - max(a.x0, b.x0)) * max(0, min(a.y1, b.y1) - max(a.y0, b.y0))
+        for i, a in enumerate(boxes)
+        for b in boxes[:i]
+    ]
     assert 20 < len(boxes) < 64 and max(shared) < 0.5 * min(box.width * box.height for box in boxes)
 
 
@@ -281,7 +325,11 @@ def timed(starts, ends, hosts=None, status="completed"):
 
 def bars(axes):
     """(status, row, start, end) of every bar."""
-    return [(c.get_label(), bar.get_y() + bar.get_height() / 2, bar.get_x(), bar.get_x() + bar.get_width()) for c in axes.containers for bar in c]
+    return [
+        (c.get_label(), bar.get_y() + bar.get_height() / 2, bar.get_x(), bar.get_x() + bar.get_width())
+        for c in axes.containers
+        for bar in c
+    ]
 
 
 def test_lanes_never_overlap_and_are_as_few_as_can_be():
@@ -313,7 +361,7 @@ def test_bars_are_the_trials_in_rows_of_their_machine():
         rows.setdefault(round(row), []).append((start, end))
     for spans in rows.values():
         spans.sort()
-        assert all(one[1] <= other[0] + 1e-9 for one, other in zip(spans, spans[1:]))
+        assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(spans))
     counts = {}
     for host in "ab":
         began, ended = starts[table["hostname"] == host], ends[table["hostname"] == host]
@@ -352,4 +400,7 @@ def test_states_differ_by_hatch_and_rows_without_times_are_counted():
 
 def test_trials_without_a_duration_and_on_many_machines_are_drawn(tmp_path):
     save(timeline_figure(timed([0], [0])), tmp_path / "instant")
-    save(timeline_figure(timed(range(90), np.arange(90) + 50.0, [f"node-{n % 30}" for n in range(90)])), tmp_path / "many")
+    save(
+        timeline_figure(timed(range(90), np.arange(90) + 50.0, [f"node-{n % 30}" for n in range(90)])),
+        tmp_path / "many",
+    )

@@ -9,13 +9,13 @@ import pytest
 import test_plots
 from test_landscape import minimal
 
+from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import RANGE, Ridge, landscape_of
 from tune_cd.landscapes.landscape import SHIPPED, Landscape, from_table
 from tune_cd.plots import orientation_figure, save
 from tune_cd.plots.orientation import COLOURS
 from tune_cd.replay import orientation
 from tune_cd.replay.__main__ import main
-from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.replay.orientation import _compared, floor_share, member, place, shelf
 from tune_cd.results import read_file
 from tune_cd.results.schema import check_trial
@@ -100,7 +100,7 @@ def test_a_shelf_rises_where_lambda_p_is_the_optimums_and_nowhere_above_the_peak
     plain, risen = (Ridge(CENTRE, 0.9, 2.0, 4.0, floor=0.1, shelf=height) for height in (0.0, 0.25))
     far = np.array([CENTRE[0], CENTRE[1] + 15])
     assert risen(far) == pytest.approx(0.1 + 0.25 * 0.8, abs=1e-3) and plain(far) == pytest.approx(0.1, abs=1e-3)
-    assert risen(far + [5.0, 0.0]) == pytest.approx(0.1 + 0.25 * 0.8 / np.e, abs=1e-3)
+    assert risen([*far, 5.0, 0.0]) == pytest.approx(0.1 + 0.25 * 0.8 / np.e, abs=1e-3)
     assert risen(np.array(CENTRE)) == pytest.approx(0.9) == plain(np.array(CENTRE))
 
 

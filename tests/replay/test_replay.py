@@ -13,18 +13,18 @@ import pytest
 from scipy.stats import t as student
 
 from tune_cd import analysis, results
-from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.analysis import best_so_far
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.analysis.tables import CELLS, compared, markdown
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import Table, from_table
-from tune_cd.search.protocol import Proposal
 from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
 from tune_cd.replay.__main__ import find, main, store
+from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.replay.benchmark import PARTS
 from tune_cd.replay.printed import HP_RES, ROWS
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
-from tune_cd.analysis.tables import CELLS, compared, markdown
 
 PLANE = LANDSCAPES["omniglot"]
 RANDOM, PAPER = OPTIMISERS["random"], OPTIMISERS["cd-paper"]
@@ -59,7 +59,9 @@ class Diary:
 def line(**fields):
     """M(n) = log2(n) / 10 on n in [1, 100], failing beyond 64."""
     table = Table([np.array([0.0, 6.0, np.log2(100)])], np.array([0.0, 0.6, np.nan]))
-    return replace(PLANE, name="line", space=Space(n=(1.0, 100.0)), validation=table, optimum={"n": 64.0}, high=0.6, **fields)
+    return replace(
+        PLANE, name="line", space=Space(n=(1.0, 100.0)), validation=table, optimum={"n": 64.0}, high=0.6, **fields
+    )
 
 
 # The clock ----------------------------------------------------------------------------------------------------
@@ -68,8 +70,25 @@ def line(**fields):
 def test_equal_trials_run_in_rounds_and_are_told_in_asking_order():
     optimiser = Diary()
     trials = simulate(optimiser, line(), trials=5, workers=2)
-    assert optimiser.diary == ["ask 1", "ask 2", "tell 1", "tell 2", "ask 3", "ask 4", "tell 3", "tell 4", "ask 5", "tell 5"]
-    assert [trial.ended for trial in trials] == [1, 1, 2, 2, 3] and [trial.started for trial in trials] == [0, 0, 1, 1, 2]
+    assert optimiser.diary == [
+        "ask 1",
+        "ask 2",
+        "tell 1",
+        "tell 2",
+        "ask 3",
+        "ask 4",
+        "tell 3",
+        "tell 4",
+        "ask 5",
+        "tell 5",
+    ]
+    assert [trial.ended for trial in trials] == [1, 1, 2, 2, 3] and [trial.started for trial in trials] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+    ]
 
 
 def test_one_worker_alternates_and_a_search_that_waits_leaves_workers_idle():
@@ -142,12 +161,17 @@ def _one_minus(surface, x):
 
 
 def test_a_trajectory_follows_from_its_seed_whatever_else_runs_and_on_however_many_processes():
-    methods, landscapes = {"random": RANDOM, "cd-paper": PAPER}, [replace(PLANE, noise=0.02, durations="lognormal"), LANDSCAPES["cliff"]]
+    methods, landscapes = (
+        {"random": RANDOM, "cd-paper": PAPER},
+        [replace(PLANE, noise=0.02, durations="lognormal"), LANDSCAPES["cliff"]],
+    )
     alone = [replay("cd-paper", PAPER, LANDSCAPES["cliff"], seed, trials=9, workers=2) for seed in (3, 4)]
     one = replay_all(methods, landscapes, range(2, 5), trials=9, workers=2, processes=1)
     two = replay_all(methods, landscapes, range(2, 5), trials=9, workers=2, processes=2)
     assert one == two and one[-2:] == alone
-    assert [(t.landscape, t.method, t.seed) for t in one[:4]] == [("omniglot", m, s) for m, s in (("random", 2), ("random", 3), ("random", 4), ("cd-paper", 2))]
+    assert [(t.landscape, t.method, t.seed) for t in one[:4]] == [
+        ("omniglot", m, s) for m, s in (("random", 2), ("random", 3), ("random", 4), ("cd-paper", 2))
+    ]
 
 
 # Starts -------------------------------------------------------------------------------------------------------
@@ -156,8 +180,15 @@ def test_a_trajectory_follows_from_its_seed_whatever_else_runs_and_on_however_ma
 def test_starts():
     batch = LANDSCAPES["batch"]
     assert start_of("blind", PLANE, 0) is None
-    assert start_of("conventional", PLANE, 0) == {"Lambda_p": 0.1, "Lambda_e": 0.1} and start_of("conventional", batch, 0) == CONVENTIONAL
-    assert start_of("Lambda_p=0.5,Lambda_e=2,batch_size=32", batch, 0) == {"Lambda_p": 0.5, "Lambda_e": 2, "batch_size": 32}
+    assert (
+        start_of("conventional", PLANE, 0) == {"Lambda_p": 0.1, "Lambda_e": 0.1}
+        and start_of("conventional", batch, 0) == CONVENTIONAL
+    )
+    assert start_of("Lambda_p=0.5,Lambda_e=2,batch_size=32", batch, 0) == {
+        "Lambda_p": 0.5,
+        "Lambda_e": 2,
+        "batch_size": 32,
+    }
 
 
 @pytest.mark.parametrize("name", ["omniglot", "sop", "batch"])
@@ -185,7 +216,9 @@ def test_other_starts_are_refused(text, message):
 
 def trajectory(method: str, seed: int, reached: list[float], ended: list[float] | None = None) -> Trajectory:
     ended = ended or list(range(1, len(reached) + 1))
-    trials = (Trial(i, {}, "start", 0.0, "completed", r, r, r, 0.0, end) for i, (r, end) in enumerate(zip(reached, ended)))
+    trials = (
+        Trial(i, {}, "start", 0.0, "completed", r, r, r, 0.0, end) for i, (r, end) in enumerate(zip(reached, ended))
+    )
     return Trajectory(method, "made up", seed, tuple(trials))
 
 
@@ -200,14 +233,19 @@ def test_a_summary_by_hand():
     ], reference="b").set_index("method")  # fmt: skip
     a, b = table.loc["a"], table.loc["b"]
     auc = [0.9, 0.86, 0.7]  # of 10: the first value once, the last one nine times
-    assert (a.auc10, a.auc10_ci) == (pytest.approx(np.mean(auc)), pytest.approx(student.ppf(0.975, 2) * np.std(auc, ddof=1) / 3**0.5))
+    assert (a.auc10, a.auc10_ci) == (
+        pytest.approx(np.mean(auc)),
+        pytest.approx(student.ppf(0.975, 2) * np.std(auc, ddof=1) / 3**0.5),
+    )
     assert (a.n95, b.n95) == (np.inf, np.inf) and a.stuck == pytest.approx(2 / 3) and b.stuck == 0.5
     assert a.d10 == pytest.approx(((0.9 - 0.0) + (0.86 - 0.95)) / 2) and np.isnan(b.d10)
     assert (a.trials, a.trajectories, a.landscape) == (2, 3, "made up")
 
 
 def test_n95_and_t95_by_hand():
-    table = summary([trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])])
+    table = summary(
+        [trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])]
+    )
     row = table.iloc[0]
     assert row.n95 == 3 and np.isnan([row.n95_low, row.n95_high]).all(), "two searches are too few for an interval"
     assert row.t95 == pytest.approx(4.3) and row.stuck == 0
@@ -223,15 +261,32 @@ def test_the_intervals_hold_what_they_promise():
     curves = np.maximum.accumulate(np.random.default_rng(0).uniform(size=(4000, 10)), axis=1)
     hits = 0
     for repetition in range(100):
-        row = summary([trajectory("a", i, curve.tolist()) for i, curve in enumerate(curves[repetition * 40 : repetition * 40 + 40])]).iloc[0]
+        row = summary(
+            [
+                trajectory("a", i, curve.tolist())
+                for i, curve in enumerate(curves[repetition * 40 : repetition * 40 + 40])
+            ]
+        ).iloc[0]
         hits += abs(row.auc10 - curves.mean()) < row.auc10_ci
     assert 90 <= hits <= 99
 
 
 def test_markdown_has_methods_down_and_landscapes_across():
-    table = summary([trajectory("a", 0, [0.0, 1.0]), trajectory("a", 1, [0.5, 1.0]), replace(trajectory("b", 0, [0.25, 0.5]), landscape="other")])
+    table = summary(
+        [
+            trajectory("a", 0, [0.0, 1.0]),
+            trajectory("a", 1, [0.5, 1.0]),
+            replace(trajectory("b", 0, [0.25, 0.5]), landscape="other"),
+        ]
+    )
     first, second = markdown(compared(table, ["AUC@20", "n-95"])).splitlines()[0::2][:2]
-    assert [cell.strip() for cell in first.split("|")[1:-1]] == ["method", "made up AUC@20", "made up n-95", "other AUC@20", "other n-95"]
+    assert [cell.strip() for cell in first.split("|")[1:-1]] == [
+        "method",
+        "made up AUC@20",
+        "made up n-95",
+        "other AUC@20",
+        "other n-95",
+    ]
     assert [cell.strip() for cell in second.split("|")[1:-1]] == ["a", "-", "2", "", ""]
     assert len(markdown(compared(table, ["stuck"]), per_table=1).split("\n\n")) == 2
     with pytest.raises(ValueError, match=r"columns \['AUC@30'\]: any of"):
@@ -246,14 +301,26 @@ def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
     options = "--methods random cd-paper --landscapes omniglot batch --noise 0.02 --trajectories 2 --trials 6 --workers 2 --processes 1"
     assert main([*options.split(), "--durations", "lognormal", "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "omniglot-noise0.02 AUC@10" in printed and "batch-noise0.02 ΔAUC@20" in printed and "omniglot-noise0.02 t-95" in printed
+    assert (
+        "omniglot-noise0.02 AUC@10" in printed
+        and "batch-noise0.02 ΔAUC@20" in printed
+        and "omniglot-noise0.02 t-95" in printed
+    )
     table = results.read(tmp_path)
-    assert sorted(table["study"].unique()) == ["replay-batch-noise0.02", "replay-omniglot-noise0.02"] and len(table) == 2 * 2 * 2 * 6
+    assert (
+        sorted(table["study"].unique()) == ["replay-batch-noise0.02", "replay-omniglot-noise0.02"]
+        and len(table) == 2 * 2 * 2 * 6
+    )
     assert table["batch_size"].notna().sum() == 24 and (table["status"] == "completed").all()
     noisy = replace(PLANE, name="omniglot-noise0.02", noise=0.02, durations="lognormal")
     expected = replay("random", RANDOM, noisy, 1, trials=6, workers=2)
-    rows = table[(table["study"] == "replay-omniglot-noise0.02") & (table["search"] == "random") & (table["search_seed"] == 1)]
-    stored = {row.trial_index: (row.params, row.val_score, row.scores["reached"], json.loads(row.config)["ended"]) for row in rows.itertuples()}
+    rows = table[
+        (table["study"] == "replay-omniglot-noise0.02") & (table["search"] == "random") & (table["search_seed"] == 1)
+    ]
+    stored = {
+        row.trial_index: (row.params, row.val_score, row.scores["reached"], json.loads(row.config)["ended"])
+        for row in rows.itertuples()
+    }
     assert stored == {t.index: (t.h, t.value, t.reached, t.ended) for t in expected.trials}
 
 
@@ -294,18 +361,23 @@ sys.meta_path.insert(0, Absent())
 sys.argv[1:] = sys.argv[2:]
 runpy.run_module("tune_cd.replay", run_name="__main__")
 """
-    options = "--landscapes sop --trajectories 2 --trials 3 --processes 1".split()
-    finished = subprocess.run([sys.executable, "-c", code, "-", *options], capture_output=True, text=True, timeout=60, env=os.environ)
+    options = ["--landscapes", "sop", "--trajectories", "2", "--trials", "3", "--processes", "1"]
+    finished = subprocess.run(
+        [sys.executable, "-c", code, "-", *options], capture_output=True, text=True, timeout=60, env=os.environ
+    )
     assert finished.returncode == 0 and "| cd-paper" in finished.stdout, finished.stderr
 
 
 # The paper's numbers ------------------------------------------------------------------------------------------
 
+
 @pytest.mark.slow
 def test_the_papers_search_on_ridges_along_its_directions():
     """Of fitted ridges with aspect 2 and angle 0: the metric-learning rows of CD are predicted, Tiny-ImageNet's n-95 of
     27 is not."""
-    trajectories = replay_all({"random": RANDOM, "cd-paper": PAPER}, [LANDSCAPES[name] for name in PRINTED], range(80), trials=30, processes=1)
+    trajectories = replay_all(
+        {"random": RANDOM, "cd-paper": PAPER}, [LANDSCAPES[name] for name in PRINTED], range(80), trials=30, processes=1
+    )
     table = summary(trajectories, "cd-paper").set_index(["landscape", "method"])
     for name in PRINTED:
         row, random = table.loc[name, "cd-paper"], table.loc[name, "random"]
@@ -333,7 +405,9 @@ def test_the_ablations_order():
     flat = summary(replay_all(rows, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
     worse = flat[flat["method"] != "A_O (3,3)"]
     assert (worse["d20"] + worse["d20_ci"] < 0).all()
-    solid = summary(replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)").set_index("method")
+    solid = summary(
+        replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)"
+    ).set_index("method")
     assert (solid.loc[["A_th rows (3,3,3)", "A_th inverse columns (3,3,3)"], "d20"] < -0.1).all()
 
 
@@ -348,7 +422,9 @@ def test_every_part_of_the_benchmark_can_be_run(name):
     assert len({entry.label for entry in part.entries}) == len(part.entries)
     for landscape in part.landscapes:
         assert find(landscape).name == landscape
-        assert all(start_of(entry.start, find(landscape), 0) is None or entry.start != "blind" for entry in part.entries)
+        assert all(
+            start_of(entry.start, find(landscape), 0) is None or entry.start != "blind" for entry in part.entries
+        )
 
 
 def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(capsys, monkeypatch):
@@ -356,13 +432,22 @@ def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(
     assert main(["--benchmark", "ablation-3d", "warm", "--trajectories", "2", "--processes", "1"]) == 0
     printed = capsys.readouterr().out
     tables = [block.splitlines() for block in printed.split("\n\n") if block.startswith("|")]
-    assert [table[0].split("|")[1].strip() for table in tables] == ["AUC@10", "AUC@20", "n-95", "AUC@10", "ΔAUC@10", "ΔAUC@20"]
+    assert [table[0].split("|")[1].strip() for table in tables] == [
+        "AUC@10",
+        "AUC@20",
+        "n-95",
+        "AUC@10",
+        "ΔAUC@10",
+        "ΔAUC@20",
+    ]
     assert [cell.strip() for cell in tables[3][0].split("|")[2:-1]] == ["cd", "cd, near:2", "cd, near:4", "cd, near:8"]
     assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + 2
     assert tables[4][2].split("|")[2].strip() == "-", "nothing is subtracted from itself"
 
 
 def test_time_used_by_hand():
-    table = summary([trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])])
+    table = summary(
+        [trajectory("a", 0, [0.2, 1.0, 1.0], [0.5, 2.0, 2.5]), trajectory("a", 1, [0.1, 0.3, 1.0], [2.0, 4.0, 4.25])]
+    )
     row = table.iloc[0]
     assert row.gpu95 == pytest.approx((0.5 + 2.0 + 2.5 + 2.0 + 4.0 + 4.25) / 2), "all had begun at 0, and ended by 4.3"

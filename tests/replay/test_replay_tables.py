@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 from test_replay import summary, trajectory
 
-from tune_cd.search.registry import NOTES, OPTIMISERS
-from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay import __main__ as command
 from tune_cd.replay import replay, replay_all, simulate
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
-from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.replay.paper_tables import TABLES, beside_printed, differences, standing
 from tune_cd.replay.printed import ABLATION as PRINTED_ABLATION
 from tune_cd.replay.printed import COLUMNS, HP_RES, ROWS, printed
+from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.registry import NOTES, OPTIMISERS
 
 PLANE = LANDSCAPES["omniglot"]
 
@@ -189,7 +189,21 @@ def test_a_table_has_printed_numbers_differences_and_notes(capsys):
 def test_hp_res_has_all_the_papers_rows_in_all_its_columns(capsys):
     pytest.importorskip("optuna")
     assert (
-        command.main("--table hp_res --landscapes tinyimagenet --trajectories 2 --trials 5 --processes 1".split()) == 0
+        command.main(
+            [
+                "--table",
+                "hp_res",
+                "--landscapes",
+                "tinyimagenet",
+                "--trajectories",
+                "2",
+                "--trials",
+                "5",
+                "--processes",
+                "1",
+            ]
+        )
+        == 0
     )
     parts = capsys.readouterr().out.strip().split("\n\n")
     assert [part.split("|")[1].strip() for part in parts[2:5]] == list(COLUMNS)
@@ -212,7 +226,7 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
     ):
         assert command.main(f"{few} {asked}".split()) == 0
         assert ("repeated points" in capsys.readouterr().out) == free
-    assert command.main("--benchmark ablation-3d --trajectories 1 --processes 1".split()) == 0
+    assert command.main(["--benchmark", "ablation-3d", "--trajectories", "1", "--processes", "1"]) == 0
     assert NOTES["cd-paper"] in capsys.readouterr().out
     assert notes_of(["random", "cd"]) == [] and notes_of(ABLATION_3D) == [NOTES["cd-paper"]]
 
@@ -220,7 +234,22 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
 def test_the_ablation_still_runs_with_several_workers(capsys):
     """Without the row of the search that has one worker."""
     assert (
-        command.main("--ablation --landscapes sop --trajectories 1 --trials 4 --workers 2 --processes 1".split()) == 0
+        command.main(
+            [
+                "--ablation",
+                "--landscapes",
+                "sop",
+                "--trajectories",
+                "1",
+                "--trials",
+                "4",
+                "--workers",
+                "2",
+                "--processes",
+                "1",
+            ]
+        )
+        == 0
     )
     printed_rows = capsys.readouterr().out
     assert "A_O (3,3) rev" in printed_rows and "repeats cost" not in printed_rows
@@ -243,7 +272,7 @@ def test_options_that_do_not_fit_are_refused(capsys, options, message):
 
 
 def test_all_rows_of_the_paper_are_variants_that_there_are():
-    assert ROWS == tuple(ABLATION)[: len(ROWS)] and set(TABLES["ablation"].claimed) < set(ABLATION)
+    assert tuple(ABLATION)[: len(ROWS)] == ROWS and set(TABLES["ablation"].claimed) < set(ABLATION)
     for name, make in ABLATION.items():
         search = make(PLANE.space, seed=0, start=None, workers=1)
         assert PLANE.space.key(search.ask()) == PLANE.space.key(PLANE.space.sample(np.random.default_rng(0))), name

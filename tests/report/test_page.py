@@ -11,6 +11,7 @@ from browser import browser, opened
 from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, slices
 
 from tune_cd.report.page import render
+import itertools
 
 slow = pytest.mark.slow
 WHERE = """([x, y]) => {  // place in the window of a point of the landscape
@@ -84,12 +85,16 @@ def column(page, key):
 
 
 def shown_rows(page):
-    return page.evaluate("() => [...document.querySelectorAll('#trials tbody tr')].map((row) => Number(row.dataset.row))")
+    return page.evaluate(
+        "() => [...document.querySelectorAll('#trials tbody tr')].map((row) => Number(row.dataset.row))"
+    )
 
 
 def scroll_to(page, chart):
     page.locator(f"#{chart}").scroll_into_view_if_needed()
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # scrolling hides what is said of a point
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )  # scrolling hides what is said of a point
 
 
 def point_at(page, x, y):
@@ -117,7 +122,12 @@ def as_shown(page, value):
 
 
 def test_data_come_back_from_the_page_as_they_were_whatever_they_look_like():
-    given = payload({"name": f"{HOSTILE}</script><!-- \u2028 \u2029 {{{{css}}}} {{{{payload}}}} \\1 \\u003c", "π": [1.5, None, True]})
+    given = payload(
+        {
+            "name": f"{HOSTILE}</script><!-- \u2028 \u2029 {{{{css}}}} {{{{payload}}}} \\1 \\u003c",
+            "π": [1.5, None, True],
+        }
+    )
     page = render(given)
     inside = re.search(r'<script type="application/json" id="payload">(.*?)</script>', page, re.DOTALL)[1]
     assert json.loads(inside) == given
@@ -253,8 +263,16 @@ def test_the_best_cells_of_a_slice_are_outlined(running, page_of):
         page.locator("#slice").fill("2")
         boxes = page.evaluate("document.getElementById('landscape').layout.shapes")
         z = matrix(study, "val_score", 2)
-        best = sorted(((z[j][i], i, j) for j in range(25) for i in range(25) if z[j][i] is not None), reverse=True)[: study["top"]]
-        inside = {(i, j) for box in boxes for i in range(25) for j in range(25) if box["x0"] < xs[i] < box["x1"] and box["y0"] < ys[j] < box["y1"]}
+        best = sorted(((z[j][i], i, j) for j in range(25) for i in range(25) if z[j][i] is not None), reverse=True)[
+            : study["top"]
+        ]
+        inside = {
+            (i, j)
+            for box in boxes
+            for i in range(25)
+            for j in range(25)
+            if box["x0"] < xs[i] < box["x1"] and box["y0"] < ys[j] < box["y1"]
+        }
         assert inside == {(i, j) for _, i, j in best}
 
 
@@ -263,14 +281,21 @@ def test_pointing_at_a_cell_gives_the_numbers_of_the_payload(running, page_of):
     study = slices()
     cells, ticks = study["grid"]["cells"], study["grid"]["ticks"]
     mine = [c for c, at in enumerate(cells["at"]) if at[2] == 3]
-    asked = random.Random(1).sample([c for c in mine if not cells["lost"][c]], 6) + [c for c in mine if cells["lost"][c]][:2]
+    asked = (
+        random.Random(1).sample([c for c in mine if not cells["lost"][c]], 6)
+        + [c for c in mine if cells["lost"][c]][:2]
+    )
     with opened(running, page_of("slices")) as page:
         page.locator("#slice").fill("3")
         for c in asked:
             x, y = ticks[0][cells["at"][c][0]], ticks[1][cells["at"][c][1]]
             _, lines = point_at(page, x, y)
             value = cells["values"]["val_score"][c]
-            score = ["validation r_map: no value", "1 did not complete"] if value is None else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
+            score = (
+                ["validation r_map: no value", "1 did not complete"]
+                if value is None
+                else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
+            )
             trial = f"trial {study['trials']['trial_id'][cells['trials'][c][0]]}"
             assert lines == [f"Λp = {as_shown(page, x)}", f"Λe = {as_shown(page, y)}", "b = 128", *score, trial]
 
@@ -280,7 +305,11 @@ def test_several_trainings_of_a_setting_are_a_mean_with_its_spread(running, page
     study = EXAMPLES["one-parameter"]()["studies"][0]
     cells = study["grid"]["cells"]
     with opened(running, page_of("one-parameter")) as page:
-        x, mean, spread = study["grid"]["ticks"][0][cells["at"][2][0]], cells["values"]["val_score"][2], cells["spread"]["val_score"][2]
+        x, mean, spread = (
+            study["grid"]["ticks"][0][cells["at"][2][0]],
+            cells["values"]["val_score"][2],
+            cells["spread"]["val_score"][2],
+        )
         _, lines = point_at(page, x, mean)
         score = f"validation accuracy: {as_shown(page, mean)} ± {as_shown(page, spread)}"
         assert lines == [f"temperature τ = {as_shown(page, x)}", score, "mean of 2 seeds", "trials cd-00004, cd-00005"]
@@ -322,10 +351,16 @@ def test_the_path_is_drawn_line_by_line_when_it_is_asked_for(running, page_of):
         page.check("#path")
         lines = [line for line in study["lines"] if line["search"] == "cd"]
         for number, axis in enumerate("xy"):
-            assert trace(page, "path")[axis] == [value for line in lines for value in [point[number] for point in line["points"]] + [None]]
-        numbers = page.evaluate("document.getElementById('landscape').layout.annotations.flatMap((one) => one.text.split(','))")
+            assert trace(page, "path")[axis] == [
+                value for line in lines for value in [point[number] for point in line["points"]] + [None]
+            ]
+        numbers = page.evaluate(
+            "document.getElementById('landscape').layout.annotations.flatMap((one) => one.text.split(','))"
+        )
         assert sorted(map(int, numbers)) == list(range(1, len(lines) + 1))
-        assert [item.split(",")[0] for item in page.locator("#path-lines li").all_inner_texts()] == [line["direction"] for line in lines]
+        assert [item.split(",")[0] for item in page.locator("#path-lines li").all_inner_texts()] == [
+            line["direction"] for line in lines
+        ]
         page.uncheck("#path")
         assert all(one["name"] != "path" for one in traces(page))
 
@@ -352,18 +387,26 @@ def test_curves_are_the_payloads_against_trials_and_time(running, page_of):
         assert page.locator("#clock option[value=gpu_seconds]").is_disabled()  # no trial had a GPU
         page.select_option("#clock", "seconds")
         assert [one["x"] for one in traces(page, "curves")] == [curve["seconds"] for curve in study["curves"]]
-        styles = [(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in traces(page, "curves")]
+        styles = [
+            (one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in traces(page, "curves")
+        ]
         assert all(len(set(kind)) == 3 for kind in zip(*styles, strict=True))  # told apart without colours too
 
 
 @slow
 def test_seeds_of_one_search_look_alike_and_are_told_once(running, tmp_path):
     study, path = search_study(), tmp_path / "seeds.html"
-    study["curves"] = [curve | {"search": "cd", "label": f"cd, seed {seed}", "seed": seed} for seed, curve in enumerate(study["curves"])]
+    study["curves"] = [
+        curve | {"search": "cd", "label": f"cd, seed {seed}", "seed": seed}
+        for seed, curve in enumerate(study["curves"])
+    ]
     path.write_text(render(payload(study)), encoding="utf-8")
     with opened(running, path) as page:
         drawn = traces(page, "curves")
-        assert len(drawn) == 3 and len({(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in drawn}) == 1
+        assert (
+            len(drawn) == 3
+            and len({(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in drawn}) == 1
+        )
         assert [one["showlegend"] for one in drawn] == [True, False, False]
 
 
@@ -378,7 +421,9 @@ def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of,
         for one in drawn for lane, start, length, text in zip(one["y"], one["base"], one["x"], one["customdata"], strict=True)
     ]  # fmt: skip
     assert sorted(row for *_, row, _ in bars) == list(range(len(trials["trial_id"])))
-    assert all(status == trials["status"][row] and start == trials["started"][row] * 1000 for _, start, _, row, status in bars)
+    assert all(
+        status == trials["status"][row] and start == trials["started"][row] * 1000 for _, start, _, row, status in bars
+    )
     events = sorted([(start, 1) for start in trials["started"]] + [(end, -1) for end in trials["ended"]])
     running_now, most = 0, 0
     for _, step in events:
@@ -386,7 +431,7 @@ def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of,
         most = max(most, running_now)
     assert {lane for lane, *_ in bars} == set(range(1, most + 1))
     bars.sort()
-    assert all(first[0] != second[0] or first[2] <= second[1] + 1e-3 for first, second in zip(bars, bars[1:], strict=False))
+    assert all(first[0] != second[0] or first[2] <= second[1] + 1e-3 for first, second in itertools.pairwise(bars))
 
 
 @slow
@@ -409,7 +454,9 @@ def in_order(study, key, down):
     group, name = key.split(".", 1) if "." in key else (None, key)
     values = study["trials"][group][name] if group else study["trials"][name]
     present = [row for row, value in enumerate(values) if value is not None]
-    return sorted(present, key=lambda row: -values[row] if down else values[row]) + [row for row, value in enumerate(values) if value is None]
+    return sorted(present, key=lambda row: -values[row] if down else values[row]) + [
+        row for row, value in enumerate(values) if value is None
+    ]
 
 
 @slow
@@ -435,7 +482,9 @@ def test_the_table_filters_by_words_and_by_status(running, page_of):
         page.locator("#filter").fill("OUTOFMEMORY cd-0")
         assert shown_rows(page) == [study["trials"]["status"].index("failed")]
         page.locator("#filter").fill("separate-")
-        assert {study["trials"]["search"][row] for row in shown_rows(page)} == {"separate"} and len(shown_rows(page)) == 5
+        assert {study["trials"]["search"][row] for row in shown_rows(page)} == {"separate"} and len(
+            shown_rows(page)
+        ) == 5
         page.locator("#filter").fill("")
         page.select_option("#status", "diverged")
         assert shown_rows(page) == [study["trials"]["status"].index("diverged")]
@@ -482,14 +531,19 @@ def test_the_study_chooser_changes_everything(running, page_of):
         assert not page.locator("#slice-box").is_visible()
         assert set(column(page, "trial_id")) <= set(second["trials"]["trial_id"])
         page.select_option("#study", third["name"])
-        assert [page.locator(f"#{name}-empty").is_visible() for name in ("landscape", "curves", "timeline", "trials")] == [True] * 4
+        assert [
+            page.locator(f"#{name}-empty").is_visible() for name in ("landscape", "curves", "timeline", "trials")
+        ] == [True] * 4
         page.select_option("#study", first["name"])
         assert len(shown_rows(page)) == len(first["trials"]["trial_id"])
 
 
 @slow
 def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
-    path, example = tmp_path / "live.html", payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=6.0)
+    path, example = (
+        tmp_path / "live.html",
+        payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=6.0),
+    )
     path.write_text(render(example), encoding="utf-8")
     with opened(running, path, height=700) as page:
         page.select_option("#study", "small")
@@ -503,8 +557,13 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
         page.wait_for_selector("#written:has-text('15:00:00')", timeout=30_000)
         page.wait_for_selector("html[data-ready]", state="attached", timeout=30_000)
         assert page.locator("#study").input_value() == "small" and page.locator("#slice-text").inner_text() == "b = 32"
-        assert page.locator("#score").input_value() == "test_score" and page.locator("#filter").input_value() == "grid-0000"
-        assert column(page, "trial_id") == sorted(name for name in example["studies"][1]["trials"]["trial_id"] if "grid-0000" in name)
+        assert (
+            page.locator("#score").input_value() == "test_score"
+            and page.locator("#filter").input_value() == "grid-0000"
+        )
+        assert column(page, "trial_id") == sorted(
+            name for name in example["studies"][1]["trials"]["trial_id"] if "grid-0000" in name
+        )
         assert page.evaluate("scrollY") == pytest.approx(400, abs=2)
         page.uncheck("#live")
         example["created"] = "2026-11-21T16:00:00Z"
@@ -515,9 +574,14 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
 
 @slow
 def test_somebody_elses_parameters_keep_their_names(running, page_of):
-    assert [name for name, _ in BALANCE][0] == "Lambda_p"
+    assert next(name for name, _ in BALANCE) == "Lambda_p"
     with opened(running, page_of("other-parameters")) as page:
-        layout = page.evaluate("(() => { const { xaxis, yaxis } = document.getElementById('landscape').layout; return [xaxis.title.text, yaxis.title.text] })()")
+        layout = page.evaluate(
+            "(() => { const { xaxis, yaxis } = document.getElementById('landscape').layout; return [xaxis.title.text, yaxis.title.text] })()"
+        )
         assert layout == ["lr", "weight_decay"]
-        assert "epochs 10" in page.locator("#same").inner_text() and page.locator("#split option[value=test]").is_disabled()
+        assert (
+            "epochs 10" in page.locator("#same").inner_text()
+            and page.locator("#split option[value=test]").is_disabled()
+        )
         assert page.locator("#key").inner_text().count("average") == 0

@@ -33,13 +33,52 @@ def search_study(seeds=(0,)) -> pd.DataFrame:
     """Ten trials of a search and two each of both averages; the search's best beats theirs by 0.1 and 0.05 on the test split."""
     rows, noise = [], {0: 0.0, 1: 0.01, 2: -0.01}
     for seed in seeds:
-        for index, (positive, entropy, score) in enumerate([(0.1, 0.1, 0.5), (0.2, 1.0, 0.6), (0.2, 4.0, 0.7), (0.5, 8.0, 0.8), (1.0, 16.0, 0.9), (0.5, 16.0, 0.85), (0.3, 16.0, 0.7), (1.0, 10.0, 0.8), (2.0, 16.0, 0.7), (1.0, 12.0, 0.892)]):
+        for index, (positive, entropy, score) in enumerate(
+            [
+                (0.1, 0.1, 0.5),
+                (0.2, 1.0, 0.6),
+                (0.2, 4.0, 0.7),
+                (0.5, 8.0, 0.8),
+                (1.0, 16.0, 0.9),
+                (0.5, 16.0, 0.85),
+                (0.3, 16.0, 0.7),
+                (1.0, 10.0, 0.8),
+                (2.0, 16.0, 0.7),
+                (1.0, 12.0, 0.892),
+            ]
+        ):
             direction = "start" if not index else ("balance", "joint")[index // 4 % 2]
             times = (index * 10.0, index * 10.0 + 10)
-            rows.append(row(index, val=score + noise[seed], test_score=score - 0.1 + noise[seed], search="cd", params=h(positive, entropy), direction=direction, line_position=0.5 * index, times=times, seed=seed, gpus=1.0))
+            rows.append(
+                row(
+                    index,
+                    val=score + noise[seed],
+                    test_score=score - 0.1 + noise[seed],
+                    search="cd",
+                    params=h(positive, entropy),
+                    direction=direction,
+                    line_position=0.5 * index,
+                    times=times,
+                    seed=seed,
+                    gpus=1.0,
+                )
+            )
         for average, weights in (("separate", (1.0, 1.0)), ("global", balance.average_weights("global", 64))):
             for index, (rate, score) in enumerate([(0.1, 0.75), (0.4, {"separate": 0.8, "global": 0.85}[average])]):
-                rows.append(row(index, val=score + noise[seed], test_score=score - 0.1 + noise[seed], search=average, params=h(rate * weights[0], rate * weights[1]), direction="joint", line_position=0.0, times=(index * 10.0, index * 10.0 + 10), seed=seed, gpus=1.0))
+                rows.append(
+                    row(
+                        index,
+                        val=score + noise[seed],
+                        test_score=score - 0.1 + noise[seed],
+                        search=average,
+                        params=h(rate * weights[0], rate * weights[1]),
+                        direction="joint",
+                        line_position=0.0,
+                        times=(index * 10.0, index * 10.0 + 10),
+                        seed=seed,
+                        gpus=1.0,
+                    )
+                )
     return table(rows)
 
 
@@ -58,7 +97,9 @@ def test_gains_over_several_seeds_are_paired():
     assert found.seeds == 3 and found.noise == pytest.approx(0.01)
     for recipe, gain in zip(found.recipes, (0.1, 0.05)):
         assert recipe.pairs == 3 and recipe.gain == pytest.approx(gain)
-        assert (recipe.low, recipe.high) == (pytest.approx(gain), pytest.approx(gain)), "the seeds' luck is the same on both sides"
+        assert (recipe.low, recipe.high) == (pytest.approx(gain), pytest.approx(gain)), (
+            "the seeds' luck is the same on both sides"
+        )
 
 
 def test_the_interval_over_seeds_is_students():
@@ -68,7 +109,9 @@ def test_the_interval_over_seeds_is_students():
     recipe = findings(trials).recipes[0]
     gains = np.array([0.10, 0.09, 0.14])
     half = 4.302653 * gains.std(ddof=1) / 3**0.5  # Student's t at 0.975 with two degrees of freedom
-    assert recipe.gain == pytest.approx(gains.mean()) and (recipe.low, recipe.high) == pytest.approx((gains.mean() - half, gains.mean() + half))
+    assert recipe.gain == pytest.approx(gains.mean()) and (recipe.low, recipe.high) == pytest.approx(
+        (gains.mean() - half, gains.mean() + half)
+    )
 
 
 def test_where_no_trial_is_on_a_diagonal_no_gain_is_claimed():
@@ -80,10 +123,17 @@ def test_where_no_trial_is_on_a_diagonal_no_gain_is_claimed():
 
 def test_trials_of_another_set_up_are_a_part_of_their_own():
     trials = search_study()
-    trials["config"] = np.where(trials["search"] == "separate", '{"memory": "fixed", "k": 2}', '{"memory": "none", "k": 2}')
+    trials["config"] = np.where(
+        trials["search"] == "separate", '{"memory": "fixed", "k": 2}', '{"memory": "none", "k": 2}'
+    )
     parts = {study["name"]: study for study in payload(trials, "t")["studies"]}
-    assert {name: len(part["trials"]["trial_id"]) for name, part in parts.items()} == {"s: memory=fixed": 2, "s: memory=none": 12}
-    [gain] = [sentence for sentence in parts["s: memory=none"]["words"] if sentence["head"] == "Over the separate average"]
+    assert {name: len(part["trials"]["trial_id"]) for name, part in parts.items()} == {
+        "s: memory=fixed": 2,
+        "s: memory=none": 12,
+    }
+    [gain] = [
+        sentence for sentence in parts["s: memory=none"]["words"] if sentence["head"] == "Over the separate average"
+    ]
     assert "1 learning rate trained, which is too few to know the best" in gain["text"], "the search's own start alone"
 
 
@@ -96,7 +146,10 @@ def test_infonce_has_one_average_and_other_parameters_have_none():
 def test_reachable_trials_against_brute_force():
     trials = full_grid(9, (16, 64))
     for average, k, within in (("separate", 2, 0.5), ("global", 2, 0.5), ("global", 4, 1.0)):
-        near = [abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) <= within + 1e-9 for _, trial in trials.iterrows()]
+        near = [
+            abs(balance.off_diagonal(trial, average, trial["batch_size"], k)) <= within + 1e-9
+            for _, trial in trials.iterrows()
+        ]
         found = on_diagonal(trials, average, k, within)
         done = trials[near][trials[near]["status"] == "completed"]
         assert found.equals(trials[near]) and best_trial(found)["val_score"] == done["val_score"].max()
@@ -113,32 +166,66 @@ RATES = [
 
 @pytest.mark.parametrize("rates, best, said", RATES)
 def test_a_baseline_says_how_well_its_learning_rate_was_tuned(rates, best, said):
-    rows = [row(i, val=0.5 + 0.1 * (rate == best), search="separate", params=h(rate, rate)) for i, rate in enumerate(rates)]
-    rows += [row(9, val=0.9, search="cd", params=h(0.5, 4.0)), row(10, val=0.1, search="separate", params=h(1.01 * best, 1.01 * best, 32))]
+    rows = [
+        row(i, val=0.5 + 0.1 * (rate == best), search="separate", params=h(rate, rate)) for i, rate in enumerate(rates)
+    ]
+    rows += [
+        row(9, val=0.9, search="cd", params=h(0.5, 4.0)),
+        row(10, val=0.1, search="separate", params=h(1.01 * best, 1.01 * best, 32)),
+    ]
     gain = next(one for one in summarise(findings(table(rows), BOX)) if one.head == "Over the separate average")
     assert gain.text.endswith(said) and gain.kind == ("caution" if "too few" in said else "result")
 
 
 def test_the_rates_of_a_line_are_those_of_one_batch_size_and_failures_tell_nothing():
-    rows = [row(0, val=0.9, params=h(1.0, 1.0)), row(1, "failed", params=h(1.1, 1.1)), row(2, "diverged", params=h(2.0, 2.0)), row(3, val=0.5, params=h(0.9, 0.9, 32))]
+    rows = [
+        row(0, val=0.9, params=h(1.0, 1.0)),
+        row(1, "failed", params=h(1.1, 1.1)),
+        row(2, "diverged", params=h(2.0, 2.0)),
+        row(3, val=0.5, params=h(0.9, 0.9, 32)),
+    ]
     trials = table(rows)
     rates = rate_search(on_diagonal(trials, "separate", 2), best_trial(trials), {})
     assert (rates.settings, rates.below, rates.above, rates.end) == (2, math.inf, 1.0, None) and not rates.exhausted
 
 
 def test_sentences_say_the_numbers():
-    said = {sentence.head: sentence.text for sentence in summarise(findings(search_study(), BOX), "python -m tune_cd.run --study s")}
-    assert said["Best setting"] == "Λp = 1, Λe = 16, b = 64" and "Validation r_map 0.9000, test 0.8000. Found by cd as trial cd-0-4-0; 14 trials completed." == said["Its score"]
-    assert "+0.1000 on the test split, +14.3 %" in said["Over the separate average"] and "0.7000, at a learning rate of 0.4, b = 64" in said["Over the separate average"]
+    said = {
+        sentence.head: sentence.text
+        for sentence in summarise(findings(search_study(), BOX), "python -m tune_cd.run --study s")
+    }
+    assert (
+        said["Best setting"] == "Λp = 1, Λe = 16, b = 64"
+        and said["Its score"]
+        == "Validation r_map 0.9000, test 0.8000. Found by cd as trial cd-0-4-0; 14 trials completed."
+    )
+    assert (
+        "+0.1000 on the test split, +14.3 %" in said["Over the separate average"]
+        and "0.7000, at a learning rate of 0.4, b = 64" in said["Over the separate average"]
+    )
     assert "+0.0500" in said["Over the global average"]
     assert "once" in said["How sure"] and "2 settings are within 1 % of the best" in said["How sure"]
-    assert "Λe is at the upper end of its range" in said["What to try next"] and "--tune-batch-size" in said["What to try next"]
+    assert (
+        "Λe is at the upper end of its range" in said["What to try next"]
+        and "--tune-batch-size" in said["What to try next"]
+    )
 
 
 def test_sentences_about_what_failed():
-    rows = [row(0, val=0.5, search="cd"), row(1, "failed", search="cd", error="lost: node n2\ntrace"), row(2, "diverged", search="cd", error="the loss is nan"), row(3, "failed", search="cd", error="lost: node n2\nother")]
-    said = {sentence.head: sentence.text for sentence in summarise(findings(table(rows)), "python -m tune_cd.run --study s")}["Trials that did not complete"]
-    assert "2 trials failed, 1 trial diverged" in said and "2 x: lost: node n2." in said and "--study s --resume` runs them again" in said
+    rows = [
+        row(0, val=0.5, search="cd"),
+        row(1, "failed", search="cd", error="lost: node n2\ntrace"),
+        row(2, "diverged", search="cd", error="the loss is nan"),
+        row(3, "failed", search="cd", error="lost: node n2\nother"),
+    ]
+    said = {
+        sentence.head: sentence.text for sentence in summarise(findings(table(rows)), "python -m tune_cd.run --study s")
+    }["Trials that did not complete"]
+    assert (
+        "2 trials failed, 1 trial diverged" in said
+        and "2 x: lost: node n2." in said
+        and "--study s --resume` runs them again" in said
+    )
 
 
 @pytest.mark.parametrize("rows", [
@@ -169,7 +256,9 @@ def test_every_kind_of_table_gives_content_that_is_json(rows):
     for study in found["studies"]:
         assert study["words"] and all(sentence["text"] and "nan" not in sentence["text"] for sentence in study["words"])
         lengths = {len(values) for name, values in study["trials"].items() if isinstance(values, list)}
-        assert len(lengths) == 1 and all(len(values) in lengths for part in ("params", "scores") for values in study["trials"][part].values())
+        assert len(lengths) == 1 and all(
+            len(values) in lengths for part in ("params", "scores") for values in study["trials"][part].values()
+        )
 
 
 def test_no_trials_give_content_without_studies():
@@ -183,13 +272,21 @@ def test_cells_are_the_grids_and_know_their_trials():
     assert study["grid"]["full"] and [axis["name"] for axis in study["axes"]] == ["Lambda_p", "Lambda_e", "batch_size"]
     assert len(cells["at"]) == (expected.counts + expected.lost > 0).sum()
     columns = study["trials"]
-    for place, members, lost, value, spread in zip(cells["at"], cells["trials"], cells["lost"], cells["values"]["test_score"], cells["spread"]["test_score"]):
+    for place, members, lost, value, spread in zip(
+        cells["at"], cells["trials"], cells["lost"], cells["values"]["test_score"], cells["spread"]["test_score"]
+    ):
         at = tuple(place)
         for number, name in enumerate(("Lambda_p", "Lambda_e", "batch_size")):
             assert {columns["params"][name][trial] for trial in members} == {study["grid"]["ticks"][number][at[number]]}
         scores = [columns["scores"]["test_score"][trial] for trial in members]
-        scores = [score for trial, score in zip(members, scores) if score is not None and columns["status"][trial] == "completed"]
-        assert value == (pytest.approx(np.mean(scores), rel=1e-5) if scores else None) and lost == sum(columns["status"][trial] != "completed" for trial in members)
+        scores = [
+            score
+            for trial, score in zip(members, scores)
+            if score is not None and columns["status"][trial] == "completed"
+        ]
+        assert value == (pytest.approx(np.mean(scores), rel=1e-5) if scores else None) and lost == sum(
+            columns["status"][trial] != "completed" for trial in members
+        )
         assert spread == (pytest.approx(np.std(scores, ddof=1), abs=1e-5) if len(scores) > 1 else None)
     assert sum(map(len, cells["trials"])) == len(trials)
     ratios = {average["name"]: average["ratio"] for average in study["averages"]}
@@ -197,34 +294,56 @@ def test_cells_are_the_grids_and_know_their_trials():
 
 
 def test_a_search_is_points_curves_and_lines():
-    study = payload(search_study(), "t", ranges={"s": BOX}, commands={"s": "python -m tune_cd.run --study s"})["studies"][0]
+    study = payload(search_study(), "t", ranges={"s": BOX}, commands={"s": "python -m tune_cd.run --study s"})[
+        "studies"
+    ][0]
     assert not study["grid"]["full"] and study["status"] == {"completed": 14}
     curve = next(curve for curve in study["curves"] if curve["search"] == "cd")
-    assert curve["best"] == [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9] and curve["test"] == pytest.approx([value - 0.1 for value in curve["best"]])
+    assert curve["best"] == [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9] and curve["test"] == pytest.approx(
+        [value - 0.1 for value in curve["best"]]
+    )
     assert curve["seconds"] == curve["gpu_seconds"] == [10 * n for n in range(1, 11)]
-    lines = [(line["direction"], [study["trials"]["trial_index"][trial] for trial in line["trials"]]) for line in study["lines"] if line["search"] == "cd"]
-    assert lines == [(line.direction, list(line.trials)) for line in search_lines(search_study()[:10])] and sum(len(trials) for _, trials in lines) == 9
+    lines = [
+        (line["direction"], [study["trials"]["trial_index"][trial] for trial in line["trials"]])
+        for line in study["lines"]
+        if line["search"] == "cd"
+    ]
+    assert (
+        lines == [(line.direction, list(line.trials)) for line in search_lines(search_study()[:10])]
+        and sum(len(trials) for _, trials in lines) == 9
+    )
     for line in study["lines"]:
         on = [[study["trials"]["params"][name][trial] for name in ("Lambda_p", "Lambda_e")] for trial in line["trials"]]
         assert line["points"][-len(on) :] == on and len(line["points"]) == len(on) + 1, "and where the line began"
 
 
 def test_a_failed_first_trial_has_no_best_so_far():
-    rows = [row(0, "failed", search="cd", params=h(1.0, 1.0), times=(0, 1)), row(1, val=0.4, test_score=0.3, search="cd", params=h(2.0, 1.0), times=(1, 2))]
+    rows = [
+        row(0, "failed", search="cd", params=h(1.0, 1.0), times=(0, 1)),
+        row(1, val=0.4, test_score=0.3, search="cd", params=h(2.0, 1.0), times=(1, 2)),
+    ]
     curve = payload(table(rows), "t")["studies"][0]["curves"][0]
     assert curve["best"] == [None, 0.4] and curve["test"] == [None, 0.3]
 
 
 def test_numbers_are_rounded_and_errors_hold_no_secrets():
-    rows = [row(0, val=1 / 3, params=h(1 / 3, 123456789.123)), row(1, "failed", error="could not open https://user:hunter2@host/x")]
+    rows = [
+        row(0, val=1 / 3, params=h(1 / 3, 123456789.123)),
+        row(1, "failed", error="could not open https://user:hunter2@host/x"),
+    ]
     study = payload(table(rows), "t")["studies"][0]
-    assert study["trials"]["scores"]["val_score"][0] == 0.333333 and study["trials"]["params"]["Lambda_e"][0] == 123456789
+    assert (
+        study["trials"]["scores"]["val_score"][0] == 0.333333 and study["trials"]["params"]["Lambda_e"][0] == 123456789
+    )
     assert "hunter2" not in json.dumps(study)
 
 
 def store(folder, trials: pd.DataFrame) -> None:
     for trial in trials.to_dict("records"):
-        results.write_trial(folder, {name: None if not isinstance(value, dict) and pd.isna(value) else value for name, value in trial.items()})
+        results.write_trial(
+            folder,
+            {name: None if not isinstance(value, dict) and pd.isna(value) else value for name, value in trial.items()},
+        )
 
 
 def test_rows_of_lost_trainings_do_not_say_how_many_items_a_class_has():
@@ -326,7 +445,11 @@ def test_ranges_and_commands_are_those_the_study_was_run_with(tmp_path):
     text = json.dumps(content(tmp_path), ensure_ascii=False)
     assert "Λe is at the upper end of its range" in text and "`--range LO,HI` in a new study" in text
     found = findings(search_study().assign(trial_index=lambda table: 9 - table["trial_index"]), BOX)
-    [idea] = [sentence.text for sentence in summarise(found, "python -m tune_cd.run --study s") if sentence.head == "What to try next"]
+    [idea] = [
+        sentence.text
+        for sentence in summarise(found, "python -m tune_cd.run --study s")
+        if sentence.head == "What to try next"
+    ]
     assert "`python -m tune_cd.run --study s --resume --num-samples 20`" in idea or not found.late
 
 
@@ -387,11 +510,23 @@ def test_a_watched_page_is_written_until_the_driver_has_ended(tmp_path, monkeypa
     monkeypatch.setattr(command.time, "sleep", later)
     assert main([str(tmp_path), "--study", "s", "-o", str(page), "--watch", "7"]) == 0
     pages.append(shown(page))
-    assert [(content["refresh"], len(content["studies"][0]["trials"]["trial_id"])) for content in pages] == [(7.0, 5), (7.0, 14), (None, 14)]
+    assert [(content["refresh"], len(content["studies"][0]["trials"]["trial_id"])) for content in pages] == [
+        (7.0, 5),
+        (7.0, 14),
+        (None, 14),
+    ]
     heads = [{sentence["head"] for sentence in content["studies"][0]["words"]} for content in pages]
-    assert [("Under way" in said, "What to try next" in said) for said in heads] == [(True, False), (True, False), (False, True)]
+    assert [("Under way" in said, "What to try next" in said) for said in heads] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
 
 
 def shown(page) -> dict:
     """The content of a page on disk."""
-    return json.loads(re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
+    return json.loads(
+        re.search(
+            r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL
+        )[1]
+    )

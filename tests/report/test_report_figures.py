@@ -13,11 +13,11 @@ from PIL import Image
 from studies import full_grid, lost, plain, row, search_study, table
 
 from tune_cd import analysis, plots, results
+from tune_cd.analysis.tables import best_values
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
 from tune_cd.report.printed import methods, readable
-from tune_cd.analysis.tables import best_values
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tune_cd import ResultsCallback
-from tune_cd.results.redaction import redact
 from tune_cd.results.__main__ import main as results_command
+from tune_cd.results.redaction import redact
 from tune_cd.results.store import Folder
 
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
@@ -18,8 +18,14 @@ SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
 @pytest.mark.parametrize(
     "text, expected",
     [
-        (f"GET https://b.s3.amazonaws.com/x?X-Amz-Credential=AKIA%2F2026&X-Amz-Signature={SECRET}&X-Amz-Expires=60 failed", "GET https://b.s3.amazonaws.com/x?X-Amz-Credential=***&X-Amz-Signature=***&X-Amz-Expires=60 failed"),
-        (f"https://b.blob.core.windows.net/x?sv=2026&sig={SECRET}", "https://b.blob.core.windows.net/x?sv=2026&sig=***"),
+        (
+            f"GET https://b.s3.amazonaws.com/x?X-Amz-Credential=AKIA%2F2026&X-Amz-Signature={SECRET}&X-Amz-Expires=60 failed",
+            "GET https://b.s3.amazonaws.com/x?X-Amz-Credential=***&X-Amz-Signature=***&X-Amz-Expires=60 failed",
+        ),
+        (
+            f"https://b.blob.core.windows.net/x?sv=2026&sig={SECRET}",
+            "https://b.blob.core.windows.net/x?sv=2026&sig=***",
+        ),
         (f"postgres://user:{SECRET}@host/db refused", "postgres://***@host/db refused"),
         (f'{{"lr": 0.1, "wandb_api_key": "{SECRET}", "a": 1}}', '{"lr": 0.1, "wandb_api_key": "***", "a": 1}'),
         (f"{{'password': '{SECRET}', 'depth': 3}}", "{'password': '***', 'depth': 3}"),
@@ -49,7 +55,15 @@ def test_other_texts_stay(monkeypatch, text):
 def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     (tmp_path / "error.txt").write_text(f"Traceback\nOSError: https://b/x?X-Amz-Signature=abcdefgh, key {SECRET}\n")
-    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1, "api_key": "hidden-too"}, evaluated_params={"lr": 0.1}, last_result={}, experiment_tag="0", pickled_error_file=None, error_file=str(tmp_path / "error.txt"))
+    trial = SimpleNamespace(
+        trial_id="a",
+        config={"lr": 0.1, "api_key": "hidden-too"},
+        evaluated_params={"lr": 0.1},
+        last_result={},
+        experiment_tag="0",
+        pickled_error_file=None,
+        error_file=str(tmp_path / "error.txt"),
+    )
     callback = ResultsCallback(tmp_path / "results", "mine", metric="score")
     callback.setup()
     callback.on_trial_error(0, [trial], trial)
@@ -58,7 +72,10 @@ def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, mon
         callback.on_experiment_end([trial])
     (row,) = pq.read_table(next((tmp_path / "results").rglob("*.parquet"))).to_pylist()
     assert SECRET not in str(row) and "abcdefgh" not in str(row) and "hidden-too" not in str(row)
-    assert row["error"] == "OSError: https://b/x?X-Amz-Signature=***, key ***" and json.loads(row["config"])["api_key"] == "***"
+    assert (
+        row["error"] == "OSError: https://b/x?X-Amz-Signature=***, key ***"
+        and json.loads(row["config"])["api_key"] == "***"
+    )
 
 
 def test_what_a_store_says_is_told_without_secrets(tmp_path, monkeypatch, capsys):
@@ -71,7 +88,15 @@ def test_what_a_store_says_is_told_without_secrets(tmp_path, monkeypatch, capsys
     from tune_cd.run.__main__ import main as run_command
 
     assert run_command(["--results", str(tmp_path)]) == 2
-    trial = SimpleNamespace(trial_id="a", config={"lr": 0.1}, evaluated_params={"lr": 0.1}, last_result={}, experiment_tag="0", pickled_error_file=None, error_file=None)
+    trial = SimpleNamespace(
+        trial_id="a",
+        config={"lr": 0.1},
+        evaluated_params={"lr": 0.1},
+        last_result={},
+        experiment_tag="0",
+        pickled_error_file=None,
+        error_file=None,
+    )
     callback = ResultsCallback(tmp_path, "mine", metric="score", patience=0)
     callback.setup()
     callback.on_trial_error(0, [trial], trial)

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import warnings
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,11 +21,57 @@ from hypothesis import strategies as st
 from tune_cd import results
 from tune_cd.results.schema import check_trial
 
-DOCUMENTED = """study dataset task loss search search_seed seed trial_id trial_index attempt direction line_position params
-    Lambda_p Lambda_e batch_size status metric_name val_score test_score scores positive_term entropy_term images_seen
-    best_at train_seconds gpus started_at ended_at hostname device error config software git_commit""".split()
-REQUIRED = "study search trial_id trial_index attempt params status metric_name scores config software".split()
-NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=timezone.utc)
+DOCUMENTED = [
+    "study",
+    "dataset",
+    "task",
+    "loss",
+    "search",
+    "search_seed",
+    "seed",
+    "trial_id",
+    "trial_index",
+    "attempt",
+    "direction",
+    "line_position",
+    "params",
+    "Lambda_p",
+    "Lambda_e",
+    "batch_size",
+    "status",
+    "metric_name",
+    "val_score",
+    "test_score",
+    "scores",
+    "positive_term",
+    "entropy_term",
+    "images_seen",
+    "best_at",
+    "train_seconds",
+    "gpus",
+    "started_at",
+    "ended_at",
+    "hostname",
+    "device",
+    "error",
+    "config",
+    "software",
+    "git_commit",
+]
+REQUIRED = [
+    "study",
+    "search",
+    "trial_id",
+    "trial_index",
+    "attempt",
+    "params",
+    "status",
+    "metric_name",
+    "scores",
+    "config",
+    "software",
+]
+NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def minimal(**fields) -> dict:
@@ -102,7 +148,9 @@ def test_a_full_row_is_read_back(tmp_path):
 def test_what_is_left_out_is_null(tmp_path):
     results.write_trial(tmp_path, minimal())
     row = results.read(tmp_path).iloc[0]
-    assert {name for name in DOCUMENTED if name not in REQUIRED} == set(row.index[[np.ndim(v) == 0 and pd.isna(v) for v in row]])
+    assert {name for name in DOCUMENTED if name not in REQUIRED} == set(
+        row.index[[np.ndim(v) == 0 and pd.isna(v) for v in row]]
+    )
     assert row.scores == {}
 
 
@@ -118,7 +166,7 @@ NUMBERS = st.dictionaries(NAMES, st.floats(allow_nan=False), max_size=3)
             "error": st.none() | NAMES,
             "val_score": st.none() | st.floats(allow_nan=False),
             "seed": st.none() | st.integers(-(2**63), 2**63 - 1),
-            "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(timezone.utc)),
+            "ended_at": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
         },
     )
 )
@@ -126,15 +174,21 @@ def test_any_row_is_read_back(values):
     row = minimal(**values)
     with TemporaryDirectory() as folder:
         (stored,) = pq.read_table(results.write_trial(folder, row)).to_pylist()
-    assert stored | {name: dict(stored[name]) for name in ("params", "scores")} == {name: row.get(name) for name in DOCUMENTED}
+    assert stored | {name: dict(stored[name]) for name in ("params", "scores")} == {
+        name: row.get(name) for name in DOCUMENTED
+    }
 
 
 def test_numpy_numbers_other_time_zones_and_nan_are_taken(tmp_path):
     there = timezone(timedelta(hours=2))
-    row = full(batch_size=np.int32(32), val_score=np.float32(0.5), test_score=math.nan, started_at=NOON.astimezone(there))
+    row = full(
+        batch_size=np.int32(32), val_score=np.float32(0.5), test_score=math.nan, started_at=NOON.astimezone(there)
+    )
     before = dict(row)
     results.write_trial(tmp_path, row)
-    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], "the caller's row must stay as it was"
+    assert row.keys() == before.keys() and row["batch_size"] is before["batch_size"], (
+        "the caller's row must stay as it was"
+    )
     stored = results.read(tmp_path).iloc[0]
     assert (stored.batch_size, stored.val_score, stored.started_at) == (32, 0.5, NOON)
     assert math.isnan(stored.test_score)
@@ -216,7 +270,24 @@ def test_a_trial_that_did_not_complete_needs_no_score(status):
     assert check_trial(minimal(status=status, val_score=math.nan))["status"] == status
 
 
-BAD_NAMES = ["", ".", "..", ".hidden", "_skipped", "a/b", "../up", "/etc", "a\\b", "a b", "a\n", "é", "key=1", "x" * 101, None, 7]
+BAD_NAMES = [
+    "",
+    ".",
+    "..",
+    ".hidden",
+    "_skipped",
+    "a/b",
+    "../up",
+    "/etc",
+    "a\\b",
+    "a b",
+    "a\n",
+    "é",
+    "key=1",
+    "x" * 101,
+    None,
+    7,
+]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -227,7 +298,9 @@ def test_names_cannot_escape_or_hide(tmp_path, name):
         with pytest.raises(ValueError):
             results.write_trial(tmp_path, minimal(**{field: name}))
         with pytest.raises(ValueError):
-            results.write_curve(tmp_path, **({"study": "demo", "trial_id": "t0", "rows": [evaluation()]} | {field: name}))
+            results.write_curve(
+                tmp_path, **({"study": "demo", "trial_id": "t0", "rows": [evaluation()]} | {field: name})
+            )
     if name is not None:
         with pytest.raises(ValueError):
             results.read(tmp_path, name)
@@ -269,7 +342,9 @@ def test_a_failed_row_is_superseded_by_a_later_attempt_only(tmp_path):
     results.write_trial(tmp_path, full(attempt=2))
     table = results.read(tmp_path)
     assert list(table.attempt) == [2] and list(table.status) == ["completed"]
-    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0~2.parquet"], "plain readers see one row too"
+    assert [path.name for path in (tmp_path / "trials" / "demo").iterdir()] == ["t0~2.parquet"], (
+        "plain readers see one row too"
+    )
 
 
 # Learning curves

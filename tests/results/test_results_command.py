@@ -81,7 +81,11 @@ def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
 )
 def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments, message):
     (folder / "file").write_text("")
-    (line,) = said(capsys, *[argument.replace("R", str(folder)) if argument[0] == "R" else argument for argument in arguments], status=2)
+    (line,) = said(
+        capsys,
+        *[argument.replace("R", str(folder)) if argument[0] == "R" else argument for argument in arguments],
+        status=2,
+    )
     assert line.startswith("error: ") and pd.Series([line]).str.contains(message).all(), line
 
 
@@ -96,10 +100,22 @@ def test_an_incomplete_command_is_status_2(arguments, capsys):
 def test_exports_hold_the_flat_table(folder, tmp_path, capsys, name):
     path = tmp_path / name
     assert said(capsys, "export", folder, "-o", path) == [f"5 rows: {path}"]
-    flat = {"t.csv": pd.read_csv, "t.parquet": pd.read_parquet, "t.json": lambda path: pd.DataFrame(json.loads(path.read_text()))}[name](path)
+    flat = {
+        "t.csv": pd.read_csv,
+        "t.parquet": pd.read_parquet,
+        "t.json": lambda path: pd.DataFrame(json.loads(path.read_text())),
+    }[name](path)
     table = results.read(folder)
-    assert [column for column in flat if "." not in column] == [column for column in table if column not in ("params", "scores")]
-    assert [column for column in flat if "." in column] == ["params.Lambda_e", "params.Lambda_p", "params.width", "scores.precision_at_1", "scores.r_map"]
+    assert [column for column in flat if "." not in column] == [
+        column for column in table if column not in ("params", "scores")
+    ]
+    assert [column for column in flat if "." in column] == [
+        "params.Lambda_e",
+        "params.Lambda_p",
+        "params.width",
+        "scores.precision_at_1",
+        "scores.r_map",
+    ]
     for column in ("trial_id", "val_score", "batch_size", "status", "git_commit"):
         assert flat[column].dropna().tolist() == table[column].dropna().tolist()
     assert flat["params.width"].dropna().tolist() == [math.pi], "to the last digit"
@@ -182,7 +198,9 @@ def left_probe(folder: Path) -> Path:
 
 def contradiction(folder: Path) -> Path:
     path = folder / "trials" / "demo" / "t0~1.parquet"
-    results.publish(path, files.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS))
+    results.publish(
+        path, files.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS)
+    )
     return path
 
 
@@ -252,4 +270,9 @@ def test_it_is_a_command_that_ends_quietly_when_its_reader_goes(folder):
     command = f"{sys.executable} -m tune_cd.results show {folder} demo"
     finished = subprocess.run(["sh", "-c", f"{command} | head -2"], capture_output=True, text=True)
     assert finished.stdout.splitlines()[1].startswith("t1") and finished.stderr == ""
-    assert "RESULTS [STUDY]" in subprocess.run([sys.executable, "-m", "tune_cd.results", "compact", "--help"], capture_output=True, text=True).stdout
+    assert (
+        "RESULTS [STUDY]"
+        in subprocess.run(
+            [sys.executable, "-m", "tune_cd.results", "compact", "--help"], capture_output=True, text=True
+        ).stdout
+    )

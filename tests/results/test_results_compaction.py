@@ -27,7 +27,9 @@ def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFr
     """The table of so many trials, every third one failed, with curves."""
     for n in range(number):
         trial = minimal if n % 3 == 2 else full
-        results.write_curve(folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)])
+        results.write_curve(
+            folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)]
+        )
         results.write_trial(folder, trial(study=study, trial_id=f"t{n}", trial_index=n))
     return results.read(folder)
 
@@ -54,12 +56,17 @@ def test_compaction_changes_files_and_nothing_else(tmp_path):
     some_trials(tmp_path, study="other")
     before, curves = some_trials(tmp_path), results.read_curves(tmp_path)
     done = silent(results.compact, tmp_path, "demo")
-    assert [(one.table, one.study, one.before, one.after) for one in done] == [("trials", "demo", 6, 1), ("curves", "demo", 4, 1)]
+    assert [(one.table, one.study, one.before, one.after) for one in done] == [
+        ("trials", "demo", 6, 1),
+        ("curves", "demo", 4, 1),
+    ]
     same(tmp_path, before)
     pd.testing.assert_frame_equal(silent(results.read_curves, tmp_path), curves)
     (file,) = names(tmp_path)
     assert files.is_compacted(file) and len(names(tmp_path, study="other")) == 6
-    assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], "the curves of failed trials may still be replaced"
+    assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], (
+        "the curves of failed trials may still be replaced"
+    )
     results.compact(tmp_path)
     same(tmp_path, before)
     assert len(names(tmp_path, study="other")) == 1
@@ -138,7 +145,11 @@ TIMES = [NOON + timedelta(seconds=n) for n in range(10)]
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.booleans()), min_size=1, max_size=7), st.permutations(TIMES), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.booleans()), min_size=1, max_size=7),
+    st.permutations(TIMES),
+    st.booleans(),
+)
 def test_every_trial_is_one_row_by_the_rule(kinds, times, again):
     rows = [
         minimal(trial_id=trial, attempt=attempt, ended_at=time, **({} if failed else {"status": "stopped"}))
@@ -188,7 +199,9 @@ def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
     for n in range(6):
         same_row = (minimal if n % 3 == 2 else full)(trial_id=f"t{n}", trial_index=n)
         assert results.write_trial(tmp_path, same_row) == tmp_path / "trials" / "demo" / held[0]
-        with pytest.raises(results.ConflictingRow, match="later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"):
+        with pytest.raises(
+            results.ConflictingRow, match="later attempt" if n % 3 == 2 else r"never changes.*\['val_score'\]"
+        ):
             results.write_trial(tmp_path, same_row | {"val_score": 0.9})
     assert names(tmp_path) == held
     same(tmp_path, before)
@@ -266,7 +279,9 @@ def test_a_compaction_that_breaks_off_loses_nothing(tmp_path, monkeypatch, remov
 
 def test_nothing_is_removed_where_the_new_file_is_not_what_was_written(tmp_path, monkeypatch):
     before, write = some_trials(tmp_path), store.Folder.write
-    monkeypatch.setattr(store.Folder, "write", lambda self, name, data: write(self, name, bytes(data)[:-50] + bytes(50)))
+    monkeypatch.setattr(
+        store.Folder, "write", lambda self, name, data: write(self, name, bytes(data)[:-50] + bytes(50))
+    )
     with pytest.raises(OSError, match="nothing was removed"):
         results.compact(tmp_path)
     with pytest.warns(UserWarning, match="compact~.*left out"):

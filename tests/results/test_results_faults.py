@@ -105,7 +105,9 @@ def test_no_flipped_bit_among_the_values_goes_unseen(tmp_path):
 # Crashes
 
 
-@pytest.mark.parametrize("crash", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full-disk", "interrupt"])
+@pytest.mark.parametrize(
+    "crash", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full-disk", "interrupt"]
+)
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch, step, crash):
     results.write_trial(tmp_path, minimal())
@@ -155,7 +157,9 @@ def test_kill_9_at_any_moment_leaves_only_whole_files(tmp_path):
     subprocess.run([sys.executable, "-c", KILLED_AT_RANDOM, tmp_path, Path(__file__).parent], check=True, timeout=120)
     table = silent(results.read, tmp_path)
     assert set(table.trial_id) <= {f"t{n}" for n in range(5)} and table.attempt.max() >= 1000
-    results.compact(tmp_path)  # killed between a later attempt's row and the removal of the one before, both are there for plain readers
+    results.compact(
+        tmp_path
+    )  # killed between a later attempt's row and the removal of the one before, both are there for plain readers
     pd.testing.assert_frame_equal(silent(results.read, tmp_path), table)
     assert len(pd.read_parquet(tmp_path / "trials")) == len(table)
 

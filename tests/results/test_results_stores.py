@@ -36,7 +36,13 @@ def test_file_uris_are_decoded_and_used(tmp_path):
 
 @pytest.mark.parametrize(
     "uri",
-    ["s3://bucket", "s3://bucket/a/b=1", "gs://buck_et/x", "gs://anonymous@bucket/x", "s3://bucket/x?endpoint_override=http://127.0.0.1:1&region=eu-1"],
+    [
+        "s3://bucket",
+        "s3://bucket/a/b=1",
+        "gs://buck_et/x",
+        "gs://anonymous@bucket/x",
+        "s3://bucket/x?endpoint_override=http://127.0.0.1:1&region=eu-1",
+    ],
 )
 def test_a_uri_stays_what_it_was(uri):
     assert results.check_location(uri) == uri
@@ -74,7 +80,13 @@ def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location
     if named is None:
         assert results.check_location(location) == location.rstrip("?")
         return
-    for use in (results.check_location, results.check_writable, results.read, results.compact, lambda place: results.write_trial(place, minimal())):
+    for use in (
+        results.check_location,
+        results.check_writable,
+        results.read,
+        results.compact,
+        lambda place: results.write_trial(place, minimal()),
+    ):
         with pytest.raises(ValueError, match=named):
             use(location)
 
@@ -108,7 +120,9 @@ def test_an_object_store_is_used_like_a_folder(place, tmp_path):
             path = results.write_trial(where, full(trial_id=f"t{n}", trial_index=n))
             results.write_trial(where, minimal(study="other", trial_id=f"t{n}", trial_index=n))
     assert path == tmp_path / "trials/demo/t3.parquet"
-    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", "what is stored is not written again"
+    assert results.write_trial(place, full()) == f"{bucket}/trials/demo/t0.parquet", (
+        "what is stored is not written again"
+    )
     with pytest.raises(results.ConflictingRow, match=f"^{bucket}/trials/demo/t0.parquet holds attempt 0, completed"):
         results.write_trial(place, full(val_score=0.9))
     results.write_trial(place, full(study="other", attempt=1))
@@ -157,7 +171,9 @@ def test_the_environment_names_the_endpoint_where_the_uri_does_not(place, proxy,
     assert len(results.read(place)) == 1
 
 
-@pytest.mark.parametrize("use", [results.read, results.check_writable, lambda place: results.write_trial(place, minimal())])
+@pytest.mark.parametrize(
+    "use", [results.read, results.check_writable, lambda place: results.write_trial(place, minimal())]
+)
 def test_a_missing_bucket_is_named(place, use):
     missing = place.replace("s3://bucket", "s3://no-bucket")
     with pytest.raises(OSError, match=r"no-bucket|NO_SUCH_BUCKET"):
@@ -169,7 +185,7 @@ def test_errors_that_pass_are_not_noticed(place, proxy):
 
     def once(method, path):
         asked[method, path] = asked.get((method, path), 0) + 1
-        return (None if asked[method, path] > 1 else [500, 503, "drop"][len(asked) % 3])
+        return None if asked[method, path] > 1 else [500, 503, "drop"][len(asked) % 3]
 
     proxy.fault = once
     for n in range(4):
@@ -229,7 +245,9 @@ def test_a_compaction_that_breaks_off_on_an_object_store_loses_nothing(place, pr
     for n in range(4):
         results.write_trial(place, full(trial_id=f"t{n}", trial_index=n))
     before, seen = results.read(place), []
-    proxy.fault = lambda asked, path: 403 if asked == method and (seen.append(path) or len(seen) > (2 if method == "DELETE" else 0)) else None
+    proxy.fault = lambda asked, path: (
+        403 if asked == method and (seen.append(path) or len(seen) > (2 if method == "DELETE" else 0)) else None
+    )
     with pytest.raises(OSError):
         results.compact(place)
     pd.testing.assert_frame_equal(silent(results.read, place), before)
@@ -263,7 +281,9 @@ def test_an_interrupt_publishes_no_half_object(place, monkeypatch):
 
 
 def test_a_bucket_of_google_s_that_does_not_answer_is_an_error_in_the_time_it_is_given():
-    place = f"gs://anonymous@bucket/some/where?endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
+    place = (
+        f"gs://anonymous@bucket/some/where?endpoint_override=127.0.0.1:{free_port()}&retry_limit_seconds=1&scheme=http"
+    )
     assert results.check_location(place) == place
     assert store_of(place).where("trials/demo/t0.parquet") == "gs://bucket/some/where/trials/demo/t0.parquet"
     for use in (results.read, results.check_writable, lambda place: results.write_trial(place, full())):

@@ -14,7 +14,13 @@ from tune_cd import results
 from tune_cd.results import provenance
 from tune_cd.results.migrations import UPGRADES, upgrade
 
-TEXT, INTEGER, NUMBER, NUMBERS, TIME = pa.string(), pa.int64(), pa.float64(), pa.map_(pa.string(), pa.float64()), pa.timestamp("us", tz="UTC")
+TEXT, INTEGER, NUMBER, NUMBERS, TIME = (
+    pa.string(),
+    pa.int64(),
+    pa.float64(),
+    pa.map_(pa.string(), pa.float64()),
+    pa.timestamp("us", tz="UTC"),
+)
 TRIALS_1 = [
     ("study", TEXT, False), ("dataset", TEXT, True), ("task", TEXT, True), ("loss", TEXT, True), ("search", TEXT, False),
     ("search_seed", INTEGER, True), ("seed", INTEGER, True), ("trial_id", TEXT, False), ("trial_index", INTEGER, False),
@@ -36,7 +42,10 @@ CURVES_1 = [
 def write_version_1(folder: Path, table: str, row: dict, name: str = "t0") -> Path:
     """A file as the release of version 1 wrote it."""
     columns = TRIALS_1 if table == "trials" else CURVES_1
-    fields = [pa.field(name, kind, nullable=null, metadata={"unit": "none", "meaning": "what it meant"}) for name, kind, null in columns]
+    fields = [
+        pa.field(name, kind, nullable=null, metadata={"unit": "none", "meaning": "what it meant"})
+        for name, kind, null in columns
+    ]
     schema = pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": "1"})
     listed = {name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()}
     path = folder / table / "demo" / f"{name}.parquet"
@@ -96,7 +105,12 @@ def test_an_unknown_version_is_refused(version):
 
 
 @pytest.mark.parametrize(
-    "version, said", [("3", "format 3, which a newer release wrote; this one reads up to 2"), ("one", "lacks the columns"), ("0", "lacks the columns")]
+    "version, said",
+    [
+        ("3", "format 3, which a newer release wrote; this one reads up to 2"),
+        ("one", "lacks the columns"),
+        ("0", "lacks the columns"),
+    ],
 )
 def test_a_file_of_a_version_that_is_not_known_is_named_and_left_out(tmp_path, version, said):
     path = results.write_trial(tmp_path, full())
@@ -135,7 +149,9 @@ def repository(tmp_path, monkeypatch):
     who = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     git("init")
     yield git

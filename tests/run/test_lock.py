@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-
 from s3 import place, proxy, server  # noqa: F401
+
 from tune_cd.results.store import store_of
 from tune_cd.run import lock as module
 from tune_cd.run.lock import Held, StudyLock
@@ -32,7 +32,15 @@ def made(store, **parameters) -> StudyLock:
 
 def elsewhere(store, **fields) -> dict:
     """The lock's file as a driver of another machine left it."""
-    holder = {"hostname": "elsewhere", "pid": 1, "born": None, "user": "ada", "since": "2026-01-01 00:00:00 UTC", "token": "t", "beats": 3} | fields
+    holder = {
+        "hostname": "elsewhere",
+        "pid": 1,
+        "born": None,
+        "user": "ada",
+        "since": "2026-01-01 00:00:00 UTC",
+        "token": "t",
+        "beats": 3,
+    } | fields
     store.write(NAME, json.dumps(holder).encode())
     return holder
 
@@ -50,13 +58,18 @@ def test_it_is_held_and_left(store):
 
 
 def test_a_dead_process_of_this_machine_holds_nothing(store, capsys):
-    code = f"from test_lock import made, store_of; made(store_of({str(store.root)!r})).acquire(); import os; os._exit(9)"
+    code = (
+        f"from test_lock import made, store_of; made(store_of({str(store.root)!r})).acquire(); import os; os._exit(9)"
+    )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
     assert json.loads(store.read(NAME))["pid"] != os.getpid()
     started = time.monotonic()
     lock = made(store)
     lock.acquire()
-    assert "is gone; this driver goes on" in capsys.readouterr().out and time.monotonic() - started < module.PATIENCE * BEAT + 1
+    assert (
+        "is gone; this driver goes on" in capsys.readouterr().out
+        and time.monotonic() - started < module.PATIENCE * BEAT + 1
+    )
     lock.release()
 
 
@@ -142,7 +155,7 @@ def test_what_is_no_lock_holds_nothing(store, content):
     lock.release()
 
 
-def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):  # noqa: F811
+def test_it_beats_through_a_store_that_is_away_for_a_while(place, proxy):
     store = store_of(place)
     lock = made(store)
     lock.acquire()

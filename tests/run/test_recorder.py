@@ -6,26 +6,37 @@ import pickle
 
 import pandas as pd
 import pytest
-
 from test_results import silent
 from test_run import study
+
+from trainables import trial
+from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
+from tune_cd.run.checkpoints import Checkpoints
+from tune_cd.run.recorder import Recorder
+from tune_cd.run.resources import Resources
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
 from tune_cd.tune.callback.filing import write
 from tune_cd.tune.resume import lost
-from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.recorder import Recorder
-from tune_cd.run.resources import Resources
-from trainables import trial
-from trainables.training.outcome import Evaluation, Outcome, failure
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
     "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5},
 }  # fmt: skip
 WHERE = {"started_at": pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime(), "device": "cpu", "share": 0.5}
-DONE = Outcome("completed", 0.7, 0.6, {"val_r_map": 0.7}, 1.0, 2.0, 640, 320, 1.5, [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)])
+DONE = Outcome(
+    "completed",
+    0.7,
+    0.6,
+    {"val_r_map": 0.7},
+    1.0,
+    2.0,
+    640,
+    320,
+    1.5,
+    [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)],
+)
 NONE = pd.DataFrame({"trial_id": [], "attempt": []})
 
 
@@ -45,7 +56,14 @@ def test_an_outcome_is_a_row_and_a_curve(made, folder):
     assert recorder.recorded(CONFIG) is None
     assert recorder.record(CONFIG, DONE, WHERE) is None
     row = silent(results.read, folder).iloc[0]
-    assert (row["trial_id"], row["attempt"], row["status"], row["val_score"], row["gpus"], row["seed"]) == ("cd-00004", 0, "completed", 0.7, 0.5, 3)
+    assert (row["trial_id"], row["attempt"], row["status"], row["val_score"], row["gpus"], row["seed"]) == (
+        "cd-00004",
+        0,
+        "completed",
+        0.7,
+        0.5,
+        3,
+    )
     assert "origin" not in json.loads(row["config"]) and json.loads(row["config"])["margin"] == 0.5
     assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
     assert recorder.recorded(CONFIG) == {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
@@ -79,12 +97,17 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
     again.record(CONFIG, DONE, WHERE)
     rows = silent(results.read, folder)
-    assert rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]] and again.recorded(CONFIG)["val_score"] == 0.7
+    assert (
+        rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
+        and again.recorded(CONFIG)["val_score"] == 0.7
+    )
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
 
 def test_only_what_the_machine_did_lost():
-    rows = pd.DataFrame({"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]})
+    rows = pd.DataFrame(
+        {"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]}
+    )
     assert lost(rows).tolist() == [True, False, False, False]
 
 
@@ -109,7 +132,9 @@ def test_the_two_latest_states_are_kept_until_the_end(made, folder):
     recorder = made()
     for seen in (64, 128, 1024, 10240):
         recorder.save(CONFIG, seen, f"state {seen}".encode())
-    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"] and len(states(folder)) == 2
+    assert [state for _, state in recorder.saved(CONFIG)] == [b"state 10240", b"state 1024"] and len(
+        states(folder)
+    ) == 2
     other = CONFIG | {"origin": CONFIG["origin"] | {"search": "separate", "trial_index": 0}}
     assert len(list(recorder.saved(other))) == 2, "it is the same training, whoever asked for it"
     for differs in ({"seed": 4}, {"Lambda_p": 0.25}, {"batch_size": 32}):
@@ -142,6 +167,11 @@ def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog
 
 def test_options_of_one_call_are_not_the_study_s(tmp_path):
     assert isinstance(study(tmp_path, "--study", "mine", "--trial-timeout", "60").options, argparse.Namespace)
-    for wrong in (["--trial-timeout", "-1"], ["--trial-timeout", "soon"], ["--max-failures", "-1"], ["--checkpoint-seconds", "inf"]):
+    for wrong in (
+        ["--trial-timeout", "-1"],
+        ["--trial-timeout", "soon"],
+        ["--max-failures", "-1"],
+        ["--checkpoint-seconds", "inf"],
+    ):
         with pytest.raises(SystemExit):
             study(tmp_path, *wrong)

@@ -13,18 +13,18 @@ from contract import advance
 from datafiles import encoded, write_zip
 from studies import row
 
+from trainables.models.networks import build_network
+from trainables.training.paper import setups
+from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
 from tune_cd.run.preflight import check_study
-from tune_cd.run.study import store_options
 from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import groups_of, searches_of
-from trainables.models.networks import build_network
-from trainables.training.paper import setups
-from trainables.training.setups import find_setup
+from tune_cd.run.study import store_options
 
 
 def study(tmp_path, *argv):
@@ -35,7 +35,11 @@ def study(tmp_path, *argv):
 def test_the_default_is_the_documented_one(tmp_path):
     made = study(tmp_path)
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
-    assert [(search.name, search.num_samples) for search in made.searches] == [("cd", 20), ("separate", 12), ("global", 11)]
+    assert [(search.name, search.num_samples) for search in made.searches] == [
+        ("cd", 20),
+        ("separate", 12),
+        ("global", 11),
+    ]
     assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
     start = made.searches[2].start
     assert start["Lambda_e"] / start["Lambda_p"] == pytest.approx(62), "the global average at b = 64"
@@ -45,20 +49,26 @@ def test_infonce_has_one_conventional_balance(tmp_path):
     assert [search.name for search in study(tmp_path, "--loss", "infonce").searches] == ["cd", "separate"]
 
 
-@pytest.mark.parametrize("text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})])
+@pytest.mark.parametrize(
+    "text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})]
+)
 def test_starts(tmp_path, text, expected):
     start = study(tmp_path, "--start", text).searches[0].start
     assert start is expected if expected is None else {name: start[name] for name in expected} == expected
 
 
 def test_the_papers_best_is_a_start(tmp_path, test_data):
-    made = study(tmp_path, "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip"), "--start", "paper")
+    made = study(
+        tmp_path, "--dataset", "omniglot", "--data-root", str(test_data / "omniglot-small.zip"), "--start", "paper"
+    )
     assert made.searches[0].start == {"Lambda_p": 8e-3, "Lambda_e": 2.0}
 
 
 def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
     made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
-    assert made.options.batch_size == 128 and made.searches[0].start == pytest.approx({"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127})
+    assert made.options.batch_size == 128 and made.searches[0].start == pytest.approx(
+        {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127}
+    )
     searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
     assert searched.searches[0].start["batch_size"] == 128 and searched.options.batch_size == 64
     with pytest.raises(ValueError, match="two batch sizes"):
@@ -204,7 +214,8 @@ def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
     said = capsys.readouterr().out
     assert (
         "resnet50_xbm at 256 px" in said
-        and "1 without + up to 11 without-tuned + 1 S1 + up to 11 S1-tuned + 1 S2 + up to 11 S3 + 1 without-decay" in said
+        and "1 without + up to 11 without-tuned + 1 S1 + up to 11 S1-tuned + 1 S2 + up to 11 S3 + 1 without-decay"
+        in said
     )
     assert "trials of 4,480,000 images" in said and not list((tmp_path / "r").rglob("*.parquet"))
 
@@ -245,7 +256,10 @@ def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path
     made = study(tmp_path, "--weights", str(tmp_path / "w.pt"))
     assert made.setup.network == "resnet18_gem" and made.options.setup is None
     assert preflight.with_form(made, "paper").setup.weights == str(tmp_path / "w.pt")
-    for refused in (lambda: preflight.with_form(made, "small"), lambda: study(tmp_path, "--weights", str(tmp_path / "w.pt"), "--setup", "small")):
+    for refused in (
+        lambda: preflight.with_form(made, "small"),
+        lambda: study(tmp_path, "--weights", str(tmp_path / "w.pt"), "--setup", "small"),
+    ):
         with pytest.raises(ValueError, match="w.pt"):
             refused()
 
@@ -275,14 +289,20 @@ def test_a_start_of_ones_own_is_the_tuned_searches(tmp_path):
 
 
 def test_a_baseline_outside_of_the_range_is_named(tmp_path):
-    with pytest.raises(ValueError, match="'separate' starts at the usual learning rate: Lambda_p = 0.1 .*--no-baseline"):
+    with pytest.raises(
+        ValueError, match="'separate' starts at the usual learning rate: Lambda_p = 0.1 .*--no-baseline"
+    ):
         study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5")
     assert len(study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline").searches) == 1
 
 
 def test_a_baseline_ends_when_its_line_is_exhausted_or_sooner_if_one_says_so(tmp_path):
     whole, cut = study(tmp_path), study(tmp_path, "--baseline-trials", "5")
-    assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [("cd", 20, False), ("separate", 12, True), ("global", 11, True)]
+    assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [
+        ("cd", 20, False),
+        ("separate", 12, True),
+        ("global", 11, True),
+    ]
     assert [search.num_samples for search in cut.searches] == [20, 5, 5]
 
 
@@ -373,7 +393,9 @@ def test_results_that_cannot_be_written(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_bad_input_costs_no_ray(tmp_path):
-    code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', %r]))" % str(tmp_path)
+    code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', {!r}]))".format(
+        str(tmp_path)
+    )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert finished.returncode == 2 and "63" in finished.stderr
 
@@ -427,8 +449,17 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
 def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
     growth = Growth(tuple(NodeType("worker", resources, 1) for resources in to_come))
     resources = check_resources(parse(argv)[0], alive, growth, trials=50)
-    assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (cpus, gpus, workers, pack, processes)
-    assert resources.processes * resources.gpus <= sum(node.get("GPU", 0) for node in alive + to_come) or "--workers" in argv
+    assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (
+        cpus,
+        gpus,
+        workers,
+        pack,
+        processes,
+    )
+    assert (
+        resources.processes * resources.gpus <= sum(node.get("GPU", 0) for node in alive + to_come)
+        or "--workers" in argv
+    )
 
 
 def test_workers_are_checked_before_anything_starts(tmp_path):
@@ -446,7 +477,9 @@ def test_more_than_any_node_will_have(argv, said):
 
 def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
     bootstrap = tmp_path / "ray_bootstrap_config.yaml"
-    bootstrap.write_text("available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n")
+    bootstrap.write_text(
+        "available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n"
+    )
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
     grown = check_resources(parse([])[0], head, cluster_growth(bootstrap), trials=20)

@@ -11,9 +11,9 @@ import pytest
 from contract import CENTRE, FINITE, MIXED, PLANE, advance, score
 
 from tune_cd.search.baselines.baseline import Baseline
-from tune_cd.search.registry import NOTES, OPTIMISERS, given, restore
-from tune_cd.search.line_search import SETTINGS
 from tune_cd.search.baselines.listed import grid_cells, uniform_draws
+from tune_cd.search.line_search import SETTINGS
+from tune_cd.search.registry import NOTES, OPTIMISERS, given, restore
 from tune_cd.search.space import Axis, Space
 
 needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
@@ -43,7 +43,10 @@ def test_importing_the_baselines_imports_no_heavy_package():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("method, missing", [("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch"), ("cfo", "flaml")])
+@pytest.mark.parametrize(
+    "method, missing",
+    [("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch"), ("cfo", "flaml")],
+)
 def test_without_optuna_the_error_says_what_to_install(monkeypatch, method, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"{method} needs {missing}.*pip install tune_cd\[baselines\]"):
@@ -90,7 +93,10 @@ def test_random_search_is_uniform_in_the_log_box():
 
 
 def test_random_search_does_not_learn_and_differs_by_seed():
-    runs = [advance(OPTIMISERS["random"](PLANE, seed=seed), 5, value) for seed, value in ((0, score), (0, lambda h: None), (1, score))]
+    runs = [
+        advance(OPTIMISERS["random"](PLANE, seed=seed), 5, value)
+        for seed, value in ((0, score), (0, lambda h: None), (1, score))
+    ]
     assert runs[0] == runs[1] and not {PLANE.key(h) for h in runs[0]} & {PLANE.key(h) for h in runs[2]}
 
 
@@ -162,7 +168,11 @@ def test_a_study_knows_starts_live_failed_and_foreign_trials(method):
     trials = study_of(search).get_trials()
     assert [trial.state for trial in trials] == [State.COMPLETE, State.FAIL, State.RUNNING, State.COMPLETE]
     assert [trial.value for trial in trials] == [0.25, None, None, 0.75]
-    assert trials[0].params == {"lr": pytest.approx(np.log2(0.01)), "steps": pytest.approx(np.log2(100)), "batch_size": 1}
+    assert trials[0].params == {
+        "lr": pytest.approx(np.log2(0.01)),
+        "steps": pytest.approx(np.log2(100)),
+        "batch_size": 1,
+    }
     assert MIXED.from_log([trials[2].params["lr"], trials[2].params["steps"], np.log2(live["batch_size"])]) == live
 
 
@@ -185,7 +195,10 @@ def test_a_changed_report_changes_the_study_and_the_search_goes_on(method):
 @pytest.mark.parametrize("method", ["tpe", "cmaes", pytest.param("gp", marks=pytest.mark.slow)])
 def test_samplers_learn_from_what_they_are_told(method):
     """Weak on purpose, but a sampler that is told nothing, or the wrong sign, fails it."""
-    late = {name: [score(h) for seed in range(4) for h in advance(OPTIMISERS[name](PLANE, seed=seed), 35)[-10:]] for name in (method, "random")}
+    late = {
+        name: [score(h) for seed in range(4) for h in advance(OPTIMISERS[name](PLANE, seed=seed), 35)[-10:]]
+        for name in (method, "random")
+    }
     assert np.mean(late[method]) > 2 * np.mean(late["random"])
 
 

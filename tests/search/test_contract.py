@@ -7,7 +7,13 @@ from contract import LAWS
 
 from tune_cd.search.registry import OPTIMISERS, restore
 
-NEEDS = {"tpe-paper": ["optuna"], "tpe": ["optuna"], "cmaes": ["optuna", "cmaes"], "gp": ["optuna", "torch"], "cfo": ["flaml"]}
+NEEDS = {
+    "tpe-paper": ["optuna"],
+    "tpe": ["optuna"],
+    "cmaes": ["optuna", "cmaes"],
+    "gp": ["optuna", "torch"],
+    "cfo": ["flaml"],
+}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

@@ -65,7 +65,12 @@ def test_fixed_budgets_stay():
 
 
 def test_a_search_with_nothing_left_is_finished():
-    search = CoordinateDescent(PLANE, settings=SearchSettings(proposals="golden", budget_growth=1.0), start={"Lambda_p": 8e-3, "Lambda_e": 2.0}, budgets=2)
+    search = CoordinateDescent(
+        PLANE,
+        settings=SearchSettings(proposals="golden", budget_growth=1.0),
+        start={"Lambda_p": 8e-3, "Lambda_e": 2.0},
+        budgets=2,
+    )
     run(search, ridge, 60)
     assert search.finished and search.ask() is None
 
@@ -190,7 +195,9 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
         for h, _ in lucky.history[2:]:
             origin = lucky.origin(h)
             moved = PLANE.to_log(h) - PLANE.to_log(censored)
-            direction = np.array({"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction])
+            direction = np.array(
+                {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction]
+            )
             assert not np.allclose(moved, origin.line_position * direction)
     assert lucky.best[1] < 1
     assert CoordinateDescent.from_state(lucky.state()).ask() == lucky.ask()
@@ -222,7 +229,11 @@ def test_values_told_before_the_first_ask_are_starts_that_cost_nothing():
 
 
 def test_several_starts_are_tried_and_the_best_is_descended_from():
-    starts = [{"Lambda_p": 1.0, "Lambda_e": 1.0}, {"Lambda_p": 0.01, "Lambda_e": 1.0}, {"Lambda_p": 1e-5, "Lambda_e": 1e-5}]
+    starts = [
+        {"Lambda_p": 1.0, "Lambda_e": 1.0},
+        {"Lambda_p": 0.01, "Lambda_e": 1.0},
+        {"Lambda_p": 1e-5, "Lambda_e": 1e-5},
+    ]
     history = run(CoordinateDescent(PLANE, settings="paper", start=starts), ridge, 4)
     assert [h for h, _ in history[:3]] == starts
     assert history[3][0]["Lambda_p"] * history[3][0]["Lambda_e"] == pytest.approx(0.01)

@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tune_cd.search.golden_section import FAILED, GOLDEN, GROWTH, Bracket, Growing
+import itertools
 
 finite = st.floats(-1e6, 1e6)
 
@@ -46,7 +47,11 @@ def test_in_golden_proportion_every_step_shrinks_by_0_618():
     low, high = 1000.0, 1001.0
     bracket = Bracket(low, low + GOLDEN * (high - low), high, 0.0)
     for step in range(1, 20):
-        bracket = bracket.told(bracket.proposal(), 1.0 if step % 3 == 0 else -1.0) if step % 3 else bracket.told(bracket.proposal(), float(step))
+        bracket = (
+            bracket.told(bracket.proposal(), 1.0 if step % 3 == 0 else -1.0)
+            if step % 3
+            else bracket.told(bracket.proposal(), float(step))
+        )
         assert bracket.width == pytest.approx((1 - GOLDEN) ** step, rel=1e-6)
 
 
@@ -97,7 +102,10 @@ def test_a_failed_interior_point_holds_no_ground():
     assert bracket.interior == second, "against a number, a failure loses"
 
 
-@pytest.mark.parametrize("low, interior, high, value", [(2, 1, 3, 0), (0, 4, 3, 0), (0, math.nan, 3, 0), (0, 1, math.inf, 0), (0, 1, 2, math.nan)])
+@pytest.mark.parametrize(
+    "low, interior, high, value",
+    [(2, 1, 3, 0), (0, 4, 3, 0), (0, math.nan, 3, 0), (0, 1, math.inf, 0), (0, 1, 2, math.nan)],
+)
 def test_a_malformed_bracket_cannot_be_made(low, interior, high, value):
     with pytest.raises(ValueError):
         Bracket(low, interior, high, value)
@@ -156,10 +164,10 @@ def test_steps_towards_an_end_that_keeps_getting_better_grow_by_the_golden_ratio
     for value in range(1, 8):
         positions.append(bracket.proposal())
         bracket = bracket.told(positions[-1], float(value))
-    steps = [after - before for before, after in zip(positions, positions[1:])]
+    steps = [after - before for before, after in itertools.pairwise(positions)]
     assert steps[0] == pytest.approx(GOLDEN * 4)
-    assert [after / before for before, after in zip(steps, steps[1:])] == pytest.approx([GROWTH] * 6)
-    assert GROWTH == pytest.approx((1 + 5**0.5) / 2)
+    assert [after / before for before, after in itertools.pairwise(steps)] == pytest.approx([GROWTH] * 6)
+    assert pytest.approx((1 + 5**0.5) / 2) == GROWTH
 
 
 def test_an_end_where_something_was_evaluated_stays():

@@ -8,10 +8,10 @@ import pytest
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
-from tune_cd.search.registry import OPTIMISERS
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
-from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
 from tune_cd.replay import replay_all
+from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
+from tune_cd.search.registry import OPTIMISERS
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}
@@ -163,7 +163,9 @@ def test_on_the_floor_beside_a_needle_it_does_not_finish():
 def test_it_beats_the_papers_search_on_rotated_narrow_and_curved_ridges():
     methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper")}
     harder = [LANDSCAPES[name] for name in ("rotated", "narrow", "curved")]
-    table = summary([search.as_curve() for search in replay_all(methods, harder, range(80), trials=20, processes=1)], "cd-paper")
+    table = summary(
+        [search.as_curve() for search in replay_all(methods, harder, range(80), trials=20, processes=1)], "cd-paper"
+    )
     gains = table[table["method"] == "cd"].set_index("landscape")["d20"]
     assert gains["rotated"] > 0.02 and gains["curved"] > 0.02 and gains["narrow"] > 0, gains
 

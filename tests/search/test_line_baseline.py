@@ -5,15 +5,14 @@ from math import log2
 
 import numpy as np
 import pytest
-
 from contract import FINITE, MIXED, PLANE, advance
+
 from tune_cd import balance
-from tune_cd.search.registry import restore
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
-from tune_cd.search.baselines.line import most_trials
-from tune_cd.search.registry import line_search
-from tune_cd.search.golden_section import Bracket
 from tune_cd.landscapes.find import MEASURED, find
+from tune_cd.search.baselines.line import most_trials
+from tune_cd.search.golden_section import Bracket
+from tune_cd.search.registry import line_search, restore
 from tune_cd.search.space import Space
 
 JOINT = [1.0, 1.0]
@@ -49,7 +48,10 @@ def test_an_optimum_at_the_end_of_the_range_is_evaluated_there(end, value):
 
 
 def test_it_is_golden_section_step_by_step():
-    ours, bracket = search(), Bracket(*(log2(end / 0.1) if end else 0.0 for end in (1e-6, 0, 17.0)), value=peak_at(-3.3)(START))
+    ours, bracket = (
+        search(),
+        Bracket(*(log2(end / 0.1) if end else 0.0 for end in (1e-6, 0, 17.0)), value=peak_at(-3.3)(START)),
+    )
     advance(ours, 1, peak_at(-3.3))
     for _ in range(8):
         h = ours.ask()

@@ -8,9 +8,9 @@ import pytest
 from contract import MIXED, PLANE, score
 
 from tune_cd import CoordinateDescent
-from tune_cd.search.registry import OPTIMISERS
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay import replay
+from tune_cd.search.registry import OPTIMISERS
 
 
 def paper(space, workers=1, settings="paper", **arguments):
@@ -50,7 +50,7 @@ def test_the_trajectory_is_the_sequential_one_in_whatever_order_trials_end(space
     for order in range(3):
         search = paper(space, workers, seed=seed, settings=settings)
         in_parallel(search, 12 * workers, random.Random(order), value)
-        values = dict((space.key(h), v) for h, v in search.history)
+        values = {space.key(h): v for h, v in search.history}
         again = paper(space, seed=seed, settings=settings)  # one worker, told what the others found
         walked = []
         while (h := again.ask()) is not None and space.key(h) in values:
@@ -91,6 +91,9 @@ def test_rounds_to_95_percent_with_4_8_and_16_workers():
     for workers, rounds in ((4, 4), (8, 3), (16, 3)):
         for name in PRINTED:
             landscape = LANDSCAPES[name]
-            curves = [replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve for seed in range(20)]
+            curves = [
+                replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve
+                for seed in range(20)
+            ]
             reached = np.mean(curves, axis=0) >= 0.95 * landscape.high
             assert ceil((np.argmax(reached) + 1) / workers) <= rounds, (name, workers)

@@ -43,7 +43,10 @@ def test_a_chord_ends_on_the_box_and_holds_its_point(p, e, b, direction):
 
 def test_a_chord_that_only_touches_a_corner_has_no_length():
     corner = BOX.to_log({"Lambda_p": 17.0, "Lambda_e": 1e-6, "batch_size": 16})
-    assert BOX.chord(corner, [1, -1, 0]) == (pytest.approx(-math.log2(1.7e7)), 0.0) or BOX.chord(corner, [1, 1, 0]) == (0.0, 0.0)
+    assert BOX.chord(corner, [1, -1, 0]) == (pytest.approx(-math.log2(1.7e7)), 0.0) or BOX.chord(corner, [1, 1, 0]) == (
+        0.0,
+        0.0,
+    )
     assert BOX.chord(corner, [1, 1, 0]) == (0.0, 0.0)
 
 
@@ -57,7 +60,9 @@ def test_chord_refuses_a_point_outside_and_a_direction_without_length():
 def test_snapping():
     assert [Axis.choice("b", [64, 16, 32]).snap(x) for x in (-5, 4.4, 4.6, 5.5, 99)] == [16, 16, 32, 32, 64]
     integers = Axis.integers("n", 3, 9)
-    assert [integers.snap(math.log2(x)) for x in (1, 3.4, 5.6, 100)] == [3, 3, 6, 9] and isinstance(integers.snap(2.0), int)
+    assert [integers.snap(math.log2(x)) for x in (1, 3.4, 5.6, 100)] == [3, 3, 6, 9] and isinstance(
+        integers.snap(2.0), int
+    )
     steps = Axis("q", 0.25, 1.1, step=0.25)
     assert [steps.snap(math.log2(x)) for x in (0.1, 0.3, 0.8, 1.1)] == [0.25, 0.25, 0.75, 1.0]
 
@@ -68,7 +73,9 @@ def test_sampling_is_uniform_in_the_log_box_and_seeded():
     rng = np.random.default_rng(1)
     x = np.array([BOX.to_log(BOX.sample(rng))[:2] for _ in range(2000)])
     low, high = math.log2(1e-6), math.log2(17)
-    assert np.allclose(x.mean(0), (low + high) / 2, atol=0.6) and np.allclose(x.std(0), (high - low) / 12**0.5, atol=0.4)
+    assert np.allclose(x.mean(0), (low + high) / 2, atol=0.6) and np.allclose(
+        x.std(0), (high - low) / 12**0.5, atol=0.4
+    )
 
 
 @pytest.mark.parametrize(

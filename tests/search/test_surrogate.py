@@ -40,7 +40,9 @@ def test_expected_improvement_is_the_mean_of_the_improvement(margin):
     mean, deviation = surrogate.posterior(candidates)
     best = ((VALUES - VALUES.mean()) / VALUES.std()).max() + margin
     draws = mean + deviation * RNG.standard_normal((200_000, 5))
-    assert np.allclose(surrogate.expected_improvement(candidates, margin), np.maximum(draws - best, 0).mean(0), atol=0.005)
+    assert np.allclose(
+        surrogate.expected_improvement(candidates, margin), np.maximum(draws - best, 0).mean(0), atol=0.005
+    )
 
 
 @pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.01, 5.0)])

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
 from studies import row
+
 from tune_cd import results
 from tune_cd.run.options import ORIGIN, parse
 from tune_cd.run.resources import Resources
@@ -43,7 +43,9 @@ class Server:
 
     def submit_job(self, *, entrypoint, submission_id, runtime_env, metadata, entrypoint_num_cpus) -> str:
         if submission_id in self.jobs:
-            raise RuntimeError(f"Request failed with status code 500: Job with submission_id {submission_id} already exists.")
+            raise RuntimeError(
+                f"Request failed with status code 500: Job with submission_id {submission_id} already exists."
+            )
         self.clock += 1000
         self.jobs[submission_id] = SimpleNamespace(
             submission_id=submission_id, status="PENDING", start_time=self.clock, end_time=None, driver_exit_code=None, message="",
@@ -175,12 +177,20 @@ def test_a_working_directory_is_sent_only_where_asked_for(tmp_path):
 
 def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
     """It repeats what was asked, and asks for its continuation; that one's is itself."""
-    made = request("--study", "mine", "--set", "k=4", "--dry-run", working_dir=str(tmp_path), python="/opt/venv/bin/python")
+    made = request(
+        "--study", "mine", "--set", "k=4", "--dry-run", working_dir=str(tmp_path), python="/opt/venv/bin/python"
+    )
     words = shlex.split(made.metadata(1)["again"])
     assert words[:4] == ["python", "-m", "tune_cd.submit", "start"]
     options, argv = command.parser().parse_known_args(words[3:])
     again = check_request(argv, options.python, options.working_dir)
-    assert (again.study, again.results, again.workers, again.python, again.working_dir) == ("mine", made.results, 2, made.python, made.working_dir)
+    assert (again.study, again.results, again.workers, again.python, again.working_dir) == (
+        "mine",
+        made.results,
+        2,
+        made.python,
+        made.working_dir,
+    )
     assert "--resume" in again.argv and not again.dry_run and again.metadata(2)["again"] == made.metadata(1)["again"]
 
 
@@ -212,7 +222,10 @@ def test_the_exit_status_of_a_study_is_its_jobs_and_in_its_log(tmp_path, code):
 def test_a_stopped_study_says_its_last_words_and_then_its_exit_status(tmp_path):
     """Ray sends SIGTERM to the shell and to what runs in it."""
     ends = "def end(*_):\n    time.sleep(1)\n    print('last words', flush=True)\n    sys.exit(143)\n"
-    process = shell(tmp_path, f"import signal, sys, time\n{ends}signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)")
+    process = shell(
+        tmp_path,
+        f"import signal, sys, time\n{ends}signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)",
+    )
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
@@ -229,7 +242,9 @@ def test_a_study_is_one_job_and_keeps_its_name(server):
     assert (job.study, job.attempt, job.status) == ("a.2-b", 1, "PENDING")
     assert sent.num_cpus == 0, "it takes no trial's place"
     assert int(sent.runtime_env["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) == STOP_SECONDS
-    assert set(sent.metadata) >= {"study", "options", "user", "submitted_at"} and all(isinstance(text, str) for text in sent.metadata.values())
+    assert set(sent.metadata) >= {"study", "options", "user", "submitted_at"} and all(
+        isinstance(text, str) for text in sent.metadata.values()
+    )
     assert json.loads(sent.metadata["options"]) == list(made.argv)
 
 
@@ -270,7 +285,10 @@ def test_an_ended_study_goes_on_as_its_next_attempt(server):
         server.end(job.id, "STOPPED")
     jobs.start(server, request("--study", "other"))
     assert [job.attempt for job in jobs.attempts(server, "mine")] == [3, 2, 1]
-    assert [(job.study, job.attempt) for job in jobs.latest_of_each(jobs.all_jobs(server))] == [("other", 1), ("mine", 3)]
+    assert [(job.study, job.attempt) for job in jobs.latest_of_each(jobs.all_jobs(server))] == [
+        ("other", 1),
+        ("mine", 3),
+    ]
     with pytest.raises(ValueError, match="no study 'nobody'.*other, mine"):
         jobs.attempts(server, "nobody")
 
@@ -286,7 +304,12 @@ def test_waiting_has_an_end(server):
     with pytest.raises(TimeoutError, match="'mine' has not ended within 0 s"):
         jobs.wait(server, job, 0.0)
     slept = []
-    assert jobs.wait(server, job, 1e6, sleep=lambda seconds: (slept.append(seconds), server.end(job.id, "SUCCEEDED", 0))).code == 0
+    assert (
+        jobs.wait(
+            server, job, 1e6, sleep=lambda seconds: (slept.append(seconds), server.end(job.id, "SUCCEEDED", 0))
+        ).code
+        == 0
+    )
     assert len(slept) == 1
 
 
@@ -297,12 +320,15 @@ class Announced:
     """What `tune_cd.run` prints of a study, printed by its own code."""
 
     def __init__(self, capsys, tmp_path, replicates=1):
+        from studies import empty
+
         from tune_cd.run.__main__ import _announce
         from tune_cd.run.preflight import check_study
         from tune_cd.run.progress import Progress
-        from studies import empty
 
-        options, explicit = parse(["--study", "s", "--results", str(tmp_path / "r"), "--replicates", str(replicates), "--setup", "small"])
+        options, explicit = parse(
+            ["--study", "s", "--results", str(tmp_path / "r"), "--replicates", str(replicates), "--setup", "small"]
+        )
         study = check_study(options, explicit)
         _announce(study, Resources(1, 0, 2, 1, replicates))
         self.progress = Progress({"cd": 20, "separate": 5, "global": 5}, empty(), "r_map", replicates)
@@ -312,7 +338,9 @@ class Announced:
         self.trials += 1
         origin = {"search": search, "direction": "start", "trial_index": self.trials, "line_position": 0.0}
         config = {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 0}
-        self.progress.on_trial_result(0, [], SimpleNamespace(config=config, trial_id=str(self.trials)), {"done": True, **result})
+        self.progress.on_trial_result(
+            0, [], SimpleNamespace(config=config, trial_id=str(self.trials)), {"done": True, **result}
+        )
         self.log += self.capsys.readouterr().out
 
 
@@ -336,7 +364,17 @@ def test_of_a_log_without_a_study_nothing_is_claimed():
 
 
 def job_at(place="", status="RUNNING", code=None, message="", **metadata) -> jobs.Job:
-    return jobs.Job("tune_cd~s~1", "s", 1, status, 0.0, None if status in jobs.ALIVE else 60.0, code, message, {"results": str(place), **metadata})
+    return jobs.Job(
+        "tune_cd~s~1",
+        "s",
+        1,
+        status,
+        0.0,
+        None if status in jobs.ALIVE else 60.0,
+        code,
+        message,
+        {"results": str(place), **metadata},
+    )
 
 
 def test_the_table_is_believed_where_it_can_be_reached(capsys, tmp_path):
@@ -349,7 +387,9 @@ def test_the_table_is_believed_where_it_can_be_reached(capsys, tmp_path):
         results.write_trial(place, row(index, "completed" if score else "failed", score))
     assert standing.standing_of(job_at(place), log, set()) == standing.Standing(3, 30, "r_map", 0.875)
     assert standing.standing_of(job_at(place), "", set()).trials == "3/?"
-    assert standing.standing_of(job_at(place, dry_run="True"), log, set()) == standing.from_log(log), "a dry run trains nothing"
+    assert standing.standing_of(job_at(place, dry_run="True"), log, set()) == standing.from_log(log), (
+        "a dry run trains nothing"
+    )
     assert standing.standing_of(job_at("ftp://no/where"), log, set()) == standing.from_log(log)
 
 
@@ -404,7 +444,9 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
     assert "queued as tune_cd~mine~1, 2 settings at a time" in capsys.readouterr().out
     assert command.main(["start", "--study", "other", *ENOUGH]) == 0
     assert "beside it: mine (" in capsys.readouterr().out
-    server.logs["tune_cd~mine~1"] = "5 cd trials of 512 images, one at a time\n[cd  1/5]  start  x  r_map 0.5000  best 0.5000 *\n"
+    server.logs["tune_cd~mine~1"] = (
+        "5 cd trials of 512 images, one at a time\n[cd  1/5]  start  x  r_map 0.5000  best 0.5000 *\n"
+    )
     assert command.main(["list"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["other", "mine"] and "1/5" in lines[1] and "r_map 0.5000" in lines[1]
@@ -413,7 +455,9 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
     server.delay = 3
     assert command.main(["stop", "mine"]) == 0
     said = capsys.readouterr().out
-    assert said.index(f"{ENDED} 143") < said.index("STOPPED, 143: stopped in good order") < said.index("continue with: ")
+    assert (
+        said.index(f"{ENDED} 143") < said.index("STOPPED, 143: stopped in good order") < said.index("continue with: ")
+    )
     assert command.main(["stop", "mine"]) == 0, "it has ended already"
     assert server.jobs["tune_cd~other~1"].status == "PENDING"
 
@@ -460,12 +504,16 @@ def test_following_repeats_nothing(server, capsys, tail):
     assert capsys.readouterr().out == "".join(seen if not tail else seen[2 - int(tail[1]) :]) + "a later line\n"
 
 
-@pytest.mark.parametrize("argv", [["status", "nobody"], ["logs", "nobody"], ["stop", "nobody"], ["start", "--study", "x"]])
+@pytest.mark.parametrize(
+    "argv", [["status", "nobody"], ["logs", "nobody"], ["stop", "nobody"], ["start", "--study", "x"]]
+)
 def test_what_cannot_be_done_is_an_error(server, capsys, argv):
     assert command.main(argv) == 2 and capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.parametrize("argv", [["list", "--nun"], ["logs"], ["stop"], ["logs", "x", "--tail", "-1"], ["start", "--wait", "--follow"], []])
+@pytest.mark.parametrize(
+    "argv", [["list", "--nun"], ["logs"], ["stop"], ["logs", "x", "--tail", "-1"], ["start", "--wait", "--follow"], []]
+)
 def test_a_line_that_cannot_be_read_ends_with_2(server, argv, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(argv)

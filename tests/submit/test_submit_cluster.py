@@ -21,7 +21,18 @@ from tune_cd import results
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 pytest.importorskip("aiohttp", reason="ray[default] is not installed")
 
-TINY = ["--setup", "small", "--set", "images_seen=512", "evaluations=2", "--no-baseline", "--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
+TINY = [
+    "--setup",
+    "small",
+    "--set",
+    "images_seen=512",
+    "evaluations=2",
+    "--no-baseline",
+    "--cpus-per-trial",
+    "1",
+    "--checkpoint-seconds",
+    "0",
+]
 STARTING = 120.0  # s that a head may take on a busy machine
 CPUS = 4
 NETWORK = """
@@ -42,13 +53,17 @@ class Head:
         self.environ = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
         for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_TOKEN"):
             self.environ.pop(name, None)
-        ports = free_ports("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port", "metrics-export-port")
+        ports = free_ports(
+            "port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port", "metrics-export-port"
+        )
         self.url = f"http://127.0.0.1:{ports['dashboard-port']}"
         options = [f"--{name}={port}" for name, port in ports.items()]
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"]
         ray += [f"--num-cpus={CPUS}", f"--temp-dir={folder}/t"]
         self.log = open(folder / "head.log", "wb")
-        self.process = subprocess.Popen([*ray, *options], env=self.environ, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(
+            [*ray, *options], env=self.environ, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+        )
         self._wait()
 
     def _wait(self) -> None:
@@ -60,7 +75,9 @@ class Head:
                 assert error.code == 401, "it wants its token"
                 return
             except OSError:
-                assert time.monotonic() < deadline and self.process.poll() is None, (self.folder / "head.log").read_text()
+                assert time.monotonic() < deadline and self.process.poll() is None, (
+                    self.folder / "head.log"
+                ).read_text()
                 time.sleep(0.5)
 
     def end(self) -> None:
@@ -75,7 +92,9 @@ class Head:
     def begin(self, *argv: str, **environ) -> subprocess.Popen:
         """A command under way."""
         command = [sys.executable, "-m", "tune_cd.submit", argv[0], "--address", self.url, *argv[1:]]
-        return subprocess.Popen(command, env=self.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            command, env=self.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
     def run(self, *argv: str, expected=0, **environ) -> str:
         """What a command has printed; its exit status is the expected one."""
@@ -150,7 +169,9 @@ def test_each_study_is_held_to_its_workers_and_none_waits_for_another(head, side
     one, two = (results.read(head.results, name) for name in ("one", "two"))
     assert (len(one), len(two)) == (6, 10) and {*one["status"], *two["status"]} == {"completed"}
     assert (at_once(one), at_once(two)) == (1, 2)
-    assert max(one["started_at"].min(), two["started_at"].min()) < min(one["ended_at"].max(), two["ended_at"].max()), "they overlapped"
+    assert max(one["started_at"].min(), two["started_at"].min()) < min(one["ended_at"].max(), two["ended_at"].max()), (
+        "they overlapped"
+    )
 
 
 def test_what_was_followed_and_waited_for_has_been_said(side_by_side):
@@ -161,7 +182,10 @@ def test_what_was_followed_and_waited_for_has_been_said(side_by_side):
 def test_list_has_every_study_with_its_trials_and_its_end(head, side_by_side):
     lines = {line.split()[0]: line for line in head.run("list").splitlines()}
     assert set(lines) >= {"study", "one", "two"}
-    assert all(word in lines["one"] for word in ("SUCCEEDED", "6/6", "r_map 0.", "0: finished")) and "10/10" in lines["two"]
+    assert (
+        all(word in lines["one"] for word in ("SUCCEEDED", "6/6", "r_map 0.", "0: finished"))
+        and "10/10" in lines["two"]
+    )
 
 
 def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, side_by_side):
@@ -183,7 +207,9 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
         time.sleep(0.1)
     printed = head.run("stop", "stopped")
     assert "interrupted: every finished trial is in the table" in printed
-    assert "study stopped: STOPPED, 143: stopped in good order\ncontinue with: python -m tune_cd.submit start" in printed
+    assert (
+        "study stopped: STOPPED, 143: stopped in good order\ncontinue with: python -m tune_cd.submit start" in printed
+    )
     assert 1 <= head.rows("stopped") < 6
     head.run("start", *study, "--resume")
     assert "'stopped' is under way" in head.run("start", *study, "--resume", expected=2)

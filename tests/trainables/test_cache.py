@@ -14,7 +14,6 @@ from datafiles import encoded, load_omniglot, omniglot_files, splits, write_fold
 from trainables.datasets import cache, omniglot, source
 from trainables.datasets.structure import in_order
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

@@ -4,14 +4,14 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-
 from recorders import InMemory
-from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, blobs, finished
+from test_train import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
+
 from trainables import train
-from trainables.training import checkpoint
 from trainables.data.resident import DeviceData
-from trainables.training.setups import find_setup
+from trainables.training import checkpoint
 from trainables.training.loop import Training
+from trainables.training.setups import find_setup
 
 LARGER = DeviceData("blobs", *(blobs(classes, seed, size=32) for classes, seed in ((24, 1), (8, 2), (8, 3))))
 KINDS = {
@@ -78,12 +78,20 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     assert second.iteration == whole.iteration * cut // setup.evaluations and not second.done
     while not second.done:
         second.advance()
-    assert all(torch.equal(a, b) for a, b in zip(second.model.state_dict().values(), whole.model.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(second.model.state_dict().values(), whole.model.state_dict().values(), strict=True)
+    )
     if setup.memory != "none":
         assert all(torch.equal(a, b) for a, b in zip(second.memory.buffers(), whole.memory.buffers(), strict=True))
     ours, expected = second.outcome(), whole.outcome()
     assert [e.scores for e in ours.curve] == [e.scores for e in expected.curve]
-    assert (ours.val_score, ours.test_score, ours.best_at, ours.scores) == (expected.val_score, expected.test_score, expected.best_at, expected.scores)
+    assert (ours.val_score, ours.test_score, ours.best_at, ours.scores) == (
+        expected.val_score,
+        expected.test_score,
+        expected.best_at,
+        expected.scores,
+    )
 
 
 def test_the_state_of_another_training_is_refused(tmp_path):
@@ -132,7 +140,15 @@ def test_a_damaged_or_hostile_file_is_refused_by_name(tmp_path, damage, capsys):
 
 @pytest.mark.slow
 def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
-    command = ["--set", "images_seen=640", "evaluations=2", "--device", "cpu", "--checkpoint", str(tmp_path / "new" / "run.pt")]
+    command = [
+        "--set",
+        "images_seen=640",
+        "evaluations=2",
+        "--device",
+        "cpu",
+        "--checkpoint",
+        str(tmp_path / "new" / "run.pt"),
+    ]
     assert train.main(command) == 0
     whole = capsys.readouterr().out
     (tmp_path / "new" / "run.pt").unlink()
@@ -163,8 +179,12 @@ def test_a_trial_saved_by_tune_goes_on_in_another_actor(ray_session, tmp_path):
 
     from trainables.trial import TrainTrial
 
-    setup = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4, memory="variable", memory_size=64, memory_start=1)
-    trainable = tune.with_parameters(TrainTrial, setup_fields=asdict(setup), data_root=None, threads=1, recorder=InMemory())
+    setup = replace(
+        find_setup("glyphs", "small"), images_seen=640, evaluations=4, memory="variable", memory_size=64, memory_start=1
+    )
+    trainable = tune.with_parameters(
+        TrainTrial, setup_fields=asdict(setup), data_root=None, threads=1, recorder=InMemory()
+    )
     config = {"Lambda_p": 0.5, "Lambda_e": 4.0, "batch_size": 32, "seed": 0}
     whole = trainable(config)
     reports = [whole.train()]
@@ -176,6 +196,8 @@ def test_a_trial_saved_by_tune_goes_on_in_another_actor(ray_session, tmp_path):
     resumed = [other.train() for _ in range(3)]
     assert len(reports) == 4 and resumed[-1]["done"]
     told = ("val_score", "test_score", "images_seen", "train_positive_term", "train_negative_similarity")
-    assert [[report.get(name) for name in told] for report in resumed] == [[report.get(name) for name in told] for report in reports[1:]]
+    assert [[report.get(name) for name in told] for report in resumed] == [
+        [report.get(name) for name in told] for report in reports[1:]
+    ]
     for trial in (whole, other):
         trial.stop()

@@ -28,7 +28,6 @@ from trainables.datasets import (
 from trainables.datasets.source import Source
 from trainables.datasets.structure import fixed_order
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
@@ -216,8 +215,13 @@ def test_large_members_are_refused(archive, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "origin"), [("omniglot", "github.com/brendenlake/omniglot"), ("tinyimagenet", "cs231n.stanford.edu"),
-    ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"), ("landmarks", "download.europe.naverlabs.com")]
+    ("name", "origin"),
+    [
+        ("omniglot", "github.com/brendenlake/omniglot"),
+        ("tinyimagenet", "cs231n.stanford.edu"),
+        ("sop", "github.com/rksltnl/Deep-Metric-Learning-CVPR16"),
+        ("landmarks", "download.europe.naverlabs.com"),
+    ],
 )
 def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypatch, name, origin):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -225,7 +229,13 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
     for ask in (lambda: check_source(name), lambda: load_dataset(name, image_size=28)):
         with pytest.raises(FileNotFoundError) as error:
             ask()
-        for expected in (str(tmp_path / "shelf"), str(tmp_path / "home/.cache/tune_cd"), "Expected: ", origin, "or add --download"):
+        for expected in (
+            str(tmp_path / "shelf"),
+            str(tmp_path / "home/.cache/tune_cd"),
+            "Expected: ",
+            origin,
+            "or add --download",
+        ):
             assert expected in str(error.value)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         check_source(name, tmp_path / "nowhere")
@@ -233,7 +243,14 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     ("name", "task"),
-    [("glyphs", "ssl"), ("omniglot", "ssl"), ("sop", "ssl"), ("landmarks", "ssl"), ("tinyimagenet", "dml"), ("sop", "")],
+    [
+        ("glyphs", "ssl"),
+        ("omniglot", "ssl"),
+        ("sop", "ssl"),
+        ("landmarks", "ssl"),
+        ("tinyimagenet", "dml"),
+        ("sop", ""),
+    ],
 )
 def test_a_task_that_the_dataset_does_not_allow_is_refused(tmp_path, name, task):
     allowed = "ssl" if name == "tinyimagenet" else "dml"
@@ -241,7 +258,9 @@ def test_a_task_that_the_dataset_does_not_allow_is_refused(tmp_path, name, task)
         lambda: check_source(name, tmp_path, task=task),
         lambda: load_dataset(name, tmp_path, image_size=28, task=task),
     ):
-        with pytest.raises(ValueError, match=f"task='{task}' is not possible with dataset '{name}', allowed is {allowed}"):
+        with pytest.raises(
+            ValueError, match=f"task='{task}' is not possible with dataset '{name}', allowed is {allowed}"
+        ):
             ask()
 
 
@@ -259,12 +278,14 @@ def test_the_allowed_task_and_none_are_the_same(archive):
 def fetched(monkeypatch):
     """The roots into which Omniglot was "downloaded"."""
     roots = []
-    monkeypatch.setitem(DOWNLOADS, "omniglot", lambda root: (roots.append(root), write_zip(root / "omniglot.zip", omniglot_files())))
+    monkeypatch.setitem(
+        DOWNLOADS, "omniglot", lambda root: (roots.append(root), write_zip(root / "omniglot.zip", omniglot_files()))
+    )
     return roots
 
 
 def test_data_is_downloaded_where_it_is_missing_and_only_there(tmp_path, monkeypatch, fetched):
-    for k in range(2):
+    for _k in range(2):
         assert check_source("omniglot", tmp_path / "new", download=True).name == "omniglot-10"
     assert fetched == [tmp_path / "new"]
     monkeypatch.setenv("TUNE_CD_DATA", str(tmp_path / "shelf"))

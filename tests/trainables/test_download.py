@@ -67,7 +67,9 @@ def test_a_broken_connection_is_continued(server, path, stamp):
 
 def test_a_later_call_continues_what_an_earlier_one_left(server, path):
     server.pages["/file.zip"] = Page(DATA, cut=30_000, cuts=1, codes=[])
-    with pytest.raises(ConnectionError, match="30,000 of 100,000.*30,000 bytes are kept in .*file.zip.part and continued next time"):
+    with pytest.raises(
+        ConnectionError, match="30,000 of 100,000.*30,000 bytes are kept in .*file.zip.part and continued next time"
+    ):
         get(server, path, attempts=1)
     assert left(path) == ["file.zip.part", "file.zip.part.json"]
     assert path.with_name("file.zip.part").read_bytes() == DATA[:30_000]
@@ -138,7 +140,9 @@ def test_one_checksum_is_needed(server, path, checksum):
     assert not server.asked and not path.parent.exists()
 
 
-@pytest.mark.parametrize("url", ["ftp://cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip", "file:///etc/passwd", "x.zip"])
+@pytest.mark.parametrize(
+    "url", ["ftp://cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip", "file:///etc/passwd", "x.zip"]
+)
 def test_other_kinds_of_address_are_refused(path, url):
     with pytest.raises(ValueError, match=f"{url}: only http:// and https:// are fetched"):
         fetch(url, path, sha256=SHA256)

@@ -32,34 +32,73 @@ def sop(root):
             name = f"chair_final/{label}_{number}.JPG"
             images[name] = photo(label, number)
             files["train" if label < 10 else "test"] += f"{len(images)} {label + 1} 1 {name}\n"
-    images |= {f"Ebay_{split}.txt": b"image_id class_id super_class_id path\n" + lines.encode() for split, lines in files.items()}
-    return write_zip(root / "Stanford_Online_Products.zip", {f"Stanford_Online_Products/{name}": data for name, data in images.items()}).parent
+    images |= {
+        f"Ebay_{split}.txt": b"image_id class_id super_class_id path\n" + lines.encode()
+        for split, lines in files.items()
+    }
+    return write_zip(
+        root / "Stanford_Online_Products.zip",
+        {f"Stanford_Online_Products/{name}": data for name, data in images.items()},
+    ).parent
 
 
 def landmarks(root):
     """Lists and photos of Landmarks-clean, beside a revisited Oxford of nine images and three queries."""
     for file, numbers in (("train", range(4)), ("val", range(4, 6))):
-        urls = {f"http://photos/{label}/{number}.jpg": (label, number) for label in range(CLASSES) for number in numbers}
+        urls = {
+            f"http://photos/{label}/{number}.jpg": (label, number) for label in range(CLASSES) for number in numbers
+        }
         write_folder(root / "landmarks", {f"images/{_file_name(url)}": photo(*which) for url, which in urls.items()})
-        (root / "landmarks" / f"annotation_clean_{file}.txt").write_text("".join(f"{url} {label} 0 9 0 9\n" for url, (label, _) in urls.items()))
+        (root / "landmarks" / f"annotation_clean_{file}.txt").write_text(
+            "".join(f"{url} {label} 0 9 0 9\n" for url, (label, _) in urls.items())
+        )
     names = [f"all_souls_{i:06d}" for i in range(9)]
     queries = ["query_0", "query_1", "query_2"]
-    truth = [{"bbx": [0.0, 0.0, 40.0, 40.0], "easy": [3 * q], "hard": [3 * q + 1], "junk": [3 * q + 2]} for q in range(3)]
-    images = {name: photo(i // 3, 10 + i) for i, name in enumerate(names)} | {name: photo(i, 30) for i, name in enumerate(queries)}
+    truth = [
+        {"bbx": [0.0, 0.0, 40.0, 40.0], "easy": [3 * q], "hard": [3 * q + 1], "junk": [3 * q + 2]} for q in range(3)
+    ]
+    images = {name: photo(i // 3, 10 + i) for i, name in enumerate(names)} | {
+        name: photo(i, 30) for i, name in enumerate(queries)
+    }
     write_folder(root / "roxford5k" / "jpg", {f"{name}.jpg": data for name, data in images.items()})
-    (root / "roxford5k" / "gnd_roxford5k.pkl").write_bytes(pickle.dumps({"imlist": names, "qimlist": queries, "gnd": truth}))
+    (root / "roxford5k" / "gnd_roxford5k.pkl").write_bytes(
+        pickle.dumps({"imlist": names, "qimlist": queries, "gnd": truth})
+    )
     return root
 
 
 def folder(root):
-    return write_folder(root / "mine", {f"class {label}/{number}.jpg": photo(label, number) for label in range(CLASSES) for number in range(10)})
+    return write_folder(
+        root / "mine",
+        {f"class {label}/{number}.jpg": photo(label, number) for label in range(CLASSES) for number in range(10)},
+    )
 
 
 DATASETS = {
-    "omniglot": (lambda root: write_folder(root, omniglot_files()), ["--batch-size", "8"], "omniglot-10", {"test_r_map", "test_recall_at_2"}),
-    "sop": (sop, ["--batch-size", "8"], "sop-12", {"test_r_map", "test_map_at_r", "test_precision_at_1", "test_recall_at_4"}),
-    "landmarks": (landmarks, ["--batch-size", "16"], "landmarks-12", {"test_roxford5k-9_easy_map", "test_roxford5k-9_medium_map", "test_roxford5k-9_hard_map"}),
-    "tinyimagenet": (lambda root: write_folder(root, tiny_files()), ["--batch-size", "16"], "tinyimagenet-2", {"test_probe_accuracy"}),
+    "omniglot": (
+        lambda root: write_folder(root, omniglot_files()),
+        ["--batch-size", "8"],
+        "omniglot-10",
+        {"test_r_map", "test_recall_at_2"},
+    ),
+    "sop": (
+        sop,
+        ["--batch-size", "8"],
+        "sop-12",
+        {"test_r_map", "test_map_at_r", "test_precision_at_1", "test_recall_at_4"},
+    ),
+    "landmarks": (
+        landmarks,
+        ["--batch-size", "16"],
+        "landmarks-12",
+        {"test_roxford5k-9_easy_map", "test_roxford5k-9_medium_map", "test_roxford5k-9_hard_map"},
+    ),
+    "tinyimagenet": (
+        lambda root: write_folder(root, tiny_files()),
+        ["--batch-size", "16"],
+        "tinyimagenet-2",
+        {"test_probe_accuracy"},
+    ),
     "folder": (folder, ["--batch-size", "8"], "folder-mine", {"test_r_map", "val_r_map"}),
     "folder, ssl": (folder, ["--batch-size", "16", "--task", "ssl"], "folder-mine", {"test_probe_accuracy"}),
 }
@@ -86,9 +125,31 @@ def test_memory_and_weights_through_the_command(tmp_path, capsys):
 
     from trainables.models.networks import build_network
 
-    torch.save(build_network("small_conv", channels=3, image_size=32, projection=False, seed=5).state_dict(), tmp_path / "w.pt")
-    argv = ["--dataset", "sop", "--data-root", str(sop(tmp_path / "data")), "--batch-size", "8", "--weights", str(tmp_path / "w.pt"), "--device", "cpu"]
-    fields = ["images_seen=160", "evaluations=2", "k=4", "distance=cosine", "memory=fixed", "memory_size=24", "memory_start=5", "embedding=16"]
+    torch.save(
+        build_network("small_conv", channels=3, image_size=32, projection=False, seed=5).state_dict(), tmp_path / "w.pt"
+    )
+    argv = [
+        "--dataset",
+        "sop",
+        "--data-root",
+        str(sop(tmp_path / "data")),
+        "--batch-size",
+        "8",
+        "--weights",
+        str(tmp_path / "w.pt"),
+        "--device",
+        "cpu",
+    ]
+    fields = [
+        "images_seen=160",
+        "evaluations=2",
+        "k=4",
+        "distance=cosine",
+        "memory=fixed",
+        "memory_size=24",
+        "memory_start=5",
+        "embedding=16",
+    ]
     assert train.main([*argv, "--set", *fields]) == 0
     assert '"status": "completed"' in capsys.readouterr().out
     (tmp_path / "w.pt").write_bytes((tmp_path / "w.pt").read_bytes()[:1000])

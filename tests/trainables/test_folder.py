@@ -11,7 +11,6 @@ from PIL import Image
 from trainables.datasets import cache
 from trainables.datasets.folder import recipe
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
@@ -62,7 +61,9 @@ def test_ssl_splits_the_images_of_every_class(tmp_path, images):
     plan = plan_of(write_folder(tmp_path / "birds", content), "ssl")
     parts = [relative(split, "birds/") for split in plan.splits.values()]
     assert sum(map(len, parts)) == len(set.union(*parts)) == len(content) and set.union(*parts) == set(content)
-    for split, count in zip(plan.splits.values(), (images - 2 * max(1, images // 10), *[max(1, images // 10)] * 2), strict=True):
+    for split, count in zip(
+        plan.splits.values(), (images - 2 * max(1, images // 10), *[max(1, images // 10)] * 2), strict=True
+    ):
         assert split.class_names == ("class 00", "class 01", "class 02")
         assert np.bincount(split.labels).tolist() == [count] * 3
 
@@ -72,11 +73,18 @@ def test_directory_and_archives_are_split_alike(tmp_path, task):
     content = files()
     folder = plan_of(write_folder(tmp_path / "birds", content), task)
     archive = plan_of(write_zip(tmp_path / "birds.zip", content), task)
-    wrapped = {f"wrapper/{name}": data for name, data in content.items()} | {"__MACOSX/wrapper/._0.png": b"", "wrapper/readme.txt": b""}
+    wrapped = {f"wrapper/{name}": data for name, data in content.items()} | {
+        "__MACOSX/wrapper/._0.png": b"",
+        "wrapper/readme.txt": b"",
+    }
     inside = plan_of(write_zip(tmp_path / "other birds!.zip", wrapped), task)
     assert (archive.name, inside.name) == ("folder-birds", "folder-other_birds_")
     for split, expected in folder.splits.items():
-        assert relative(archive.splits[split]) == relative(inside.splits[split], "wrapper/") == relative(expected, "birds/")
+        assert (
+            relative(archive.splits[split])
+            == relative(inside.splits[split], "wrapper/")
+            == relative(expected, "birds/")
+        )
         assert archive.splits[split].labels == inside.splits[split].labels == expected.labels
 
 
@@ -152,17 +160,37 @@ def without(content, start):
 @pytest.mark.parametrize(
     ("task", "content", "message"),
     [
-        ("dml", {"readme.txt": b""}, "no images found. Expected: a directory or a zip archive with one sub-folder a class"),
-        ("dml", files() | {"a.png": b"", "b.JPG": b""}, "images directly at the top: a.png, b.JPG. Expected: .* sub-folder a class"),
+        (
+            "dml",
+            {"readme.txt": b""},
+            "no images found. Expected: a directory or a zip archive with one sub-folder a class",
+        ),
+        (
+            "dml",
+            files() | {"a.png": b"", "b.JPG": b""},
+            "images directly at the top: a.png, b.JPG. Expected: .* sub-folder a class",
+        ),
         ("dml", files(5), "1 classes for train, at least 2 are needed"),
         ("dml", files(1), "0 classes for train"),
         ("ssl", files(1), "1 classes for .*, at least 2 are needed"),
-        ("ssl", files() | files(2, 2, "few "), r"at least 3 images, but 2 have fewer: few class 00 \(2\), few class 01 \(2\)"),
+        (
+            "ssl",
+            files() | files(2, 2, "few "),
+            r"at least 3 images, but 2 have fewer: few class 00 \(2\), few class 01 \(2\)",
+        ),
         ("dml", files() | files(1, 1, "few "), r"at least 2 images, but 1 have fewer: few class 00 \(1\)"),
-        ("ssl", without(own_split(["train", "test"]), "test/class 03"), "every class must be in .* these are not: class 03"),
+        (
+            "ssl",
+            without(own_split(["train", "test"]), "test/class 03"),
+            "every class must be in .* these are not: class 03",
+        ),
         ("ssl", without(own_split(["train", "val", "test"]), "val/class 03"), "these are not: class 03"),
         ("ssl", without(own_split(["train", "test"]), "train/class 03"), "these are not: class 03"),
-        ("ssl", own_split(["train"], images=1) | own_split(["test"]), "at least 2 images to share with validation: class 00"),
+        (
+            "ssl",
+            own_split(["train"], images=1) | own_split(["test"]),
+            "at least 2 images to share with validation: class 00",
+        ),
         ("dml", own_split(["train", "val", "validation", "test"]), "both val and validation are there"),
         ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "train/x.png lies in no class folder"),
         ("dml", own_split(["train"]) | own_split(["test"], classes=1), "1 classes for test"),
@@ -193,6 +221,9 @@ def test_an_archive_with_images_at_the_top_is_named(tmp_path):
 def test_the_splits_of_given_names_never_change(tmp_path):
     root = write_folder(tmp_path / "birds", files(8, 10))
     classes, images = plan_of(root).splits, plan_of(root, "ssl").splits
-    assert [[int(name[-2:]) for name in classes[split].class_names] for split in ("validation", "test")] == [[2, 3], [1, 7]]
-    first = [[item for item in images[split].items if "class 00" in item][0] for split in ("validation", "test")]
+    assert [[int(name[-2:]) for name in classes[split].class_names] for split in ("validation", "test")] == [
+        [2, 3],
+        [1, 7],
+    ]
+    first = [next(item for item in images[split].items if "class 00" in item) for split in ("validation", "test")]
     assert first == ["birds/class 00/7.JPG", "birds/class 00/4.JPG"]

@@ -4,15 +4,24 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from test_pack import KINDS
 from test_train import CPU, H
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from trainables.training import cuda_graphs as graphs
 from trainables.training.cuda_graphs import WARM_UP, Replayed
 from trainables.training.loop import Training
 
-WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "unique_dim", "unique_consecutive"}
+WAITS = {
+    "_local_scalar_dense",
+    "nonzero",
+    "masked_select",
+    "equal",
+    "is_nonzero",
+    "_unique2",
+    "unique_dim",
+    "unique_consecutive",
+}
 FROM_THE_HOST = {"lift_fresh"}  # torch.tensor(...): a copy from pageable memory, which no recording allows
 
 

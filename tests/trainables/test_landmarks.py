@@ -34,7 +34,10 @@ def folder(tmp_path, server):
     """The lists, all of whose photos the server has; red tells the class, in which photo 0 is a JPEG."""
     folder = tmp_path / "data" / "landmarks"
     folder.mkdir(parents=True)
-    for file, first, count in (("annotation_clean_train.txt", 0, TRAINING), ("annotation_clean_val.txt", 10, VALIDATION)):
+    for file, first, count in (
+        ("annotation_clean_train.txt", 0, TRAINING),
+        ("annotation_clean_val.txt", 10, VALIDATION),
+    ):
         lines = []
         for label in range(CLASSES):
             for k in range(first, first + count):
@@ -72,7 +75,12 @@ def test_download_and_load(tmp_path, server, folder):
 def test_the_published_name_and_places(tmp_path, folder, monkeypatch):
     landmarks.download(folder)
     summary = check_source("landmarks", folder)
-    assert (summary.name, summary.training_classes, summary.training_images, summary.channels) == ("landmarks-4", 4, 20, 3)
+    assert (summary.name, summary.training_classes, summary.training_images, summary.channels) == (
+        "landmarks-4",
+        4,
+        20,
+        3,
+    )
     monkeypatch.setattr(landmarks, "PUBLISHED_CLASSES", 4)
     folder.rename(folder.with_name("landmarks-clean"))
     assert check_source("landmarks", tmp_path / "data").name == "landmarks"
@@ -91,8 +99,13 @@ def test_dead_links_are_listed_and_not_asked_again(folder, server, caplog):
     landmarks.download(folder, timeout=0.3)
     reasons = {url.removeprefix(server.url): reason for url, reason in read_dead(folder).items()}
     expected = {
-        "/0/0.jpg": "HTTP 404", "/0/1.jpg": "no PNG or JPEG that decodes (Content-Type: text/html)", "/1/0.jpg": "no PNG or JPEG",
-        "/1/1.jpg": "redirected to", "/2/0.jpg": "timed out", "/2/1.jpg": "not complete after 0.3 s", "/3/0.jpg": "broken off after 50",
+        "/0/0.jpg": "HTTP 404",
+        "/0/1.jpg": "no PNG or JPEG that decodes (Content-Type: text/html)",
+        "/1/0.jpg": "no PNG or JPEG",
+        "/1/1.jpg": "redirected to",
+        "/2/0.jpg": "timed out",
+        "/2/1.jpg": "not complete after 0.3 s",
+        "/3/0.jpg": "broken off after 50",
     }
     assert reasons.keys() == expected.keys()
     for url, reason in expected.items():
@@ -157,7 +170,9 @@ def test_offline_is_an_error_and_no_link_counts_as_dead(tmp_path, folder, server
     for file in LISTS:
         path = folder / file
         path.write_text(path.read_text().replace(server.url, "http://127.0.0.1:1"))
-    with pytest.raises(ConnectionError, match=f"none of {TOTAL} images could be fetched; http://127.0.0.1:1/0/0.jpg: .*refused"):
+    with pytest.raises(
+        ConnectionError, match=f"none of {TOTAL} images could be fetched; http://127.0.0.1:1/0/0.jpg: .*refused"
+    ):
         check_source("landmarks", tmp_path / "data", download=True)
     assert read_dead(folder) == {} and not list((folder / "images").iterdir())
 
@@ -207,7 +222,9 @@ def delete(folder, server, *paths):
 def test_missing_photos_and_small_classes_are_left_out_and_counted(folder, server):
     landmarks.download(folder)
     delete(folder, server, *(f"/2/{k}.jpg" for k in range(4)), "/1/11.jpg", "/1/12.jpg")
-    message = rf"6 of {TOTAL} images are missing; 2 classes have fewer than 2 images and are left out: train 2, validation 1"
+    message = (
+        rf"6 of {TOTAL} images are missing; 2 classes have fewer than 2 images and are left out: train 2, validation 1"
+    )
     with pytest.warns(UserWarning, match=message) as caught:
         dataset = load_dataset("landmarks", folder, image_size=8)
     assert len(caught) == 1
@@ -217,7 +234,9 @@ def test_missing_photos_and_small_classes_are_left_out_and_counted(folder, serve
 
 
 def test_photos_that_nobody_fetched_are_an_error_and_dead_links_are_not(folder, server):
-    with pytest.raises(ValueError, match=f"{TOTAL} of {TOTAL} images are missing, {TOTAL} of them not known to be dead.*--download") as error:
+    with pytest.raises(
+        ValueError, match=f"{TOTAL} of {TOTAL} images are missing, {TOTAL} of them not known to be dead.*--download"
+    ) as error:
         check_source("landmarks", folder)
     assert isinstance(error.value, IncompleteData) and isinstance(error.value, FileNotFoundError)
     for path in list(server.pages)[: TOTAL // 2 + 1]:
@@ -228,7 +247,8 @@ def test_photos_that_nobody_fetched_are_an_error_and_dead_links_are_not(folder, 
 
 @pytest.mark.parametrize("file", LISTS)
 @pytest.mark.parametrize(
-    "line", ["http://host/a.jpg 3 1 2 3", "a.jpg 3 1 2 3 4", "ftp://host/a.jpg 3 1 2 3 4", "file:///etc/passwd 3 1 2 3 4"]
+    "line",
+    ["http://host/a.jpg 3 1 2 3", "a.jpg 3 1 2 3 4", "ftp://host/a.jpg 3 1 2 3 4", "file:///etc/passwd 3 1 2 3 4"],
 )
 def test_malformed_lines_are_named(folder, file, line):
     path = folder / file
@@ -248,7 +268,9 @@ def test_an_empty_list_is_refused(folder):
 def test_the_lists_are_needed_and_it_is_said_where_they_are(tmp_path, folder):
     (folder / LISTS[1]).unlink()
     for options in ({}, {"download": True}):
-        with pytest.raises(FileNotFoundError, match=r"landmarks/annotation_clean_val.txt(.|\n)*annotation lists from http") as error:
+        with pytest.raises(
+            FileNotFoundError, match=r"landmarks/annotation_clean_val.txt(.|\n)*annotation lists from http"
+        ) as error:
             check_source("landmarks", tmp_path / "data", **options)
         assert f"landmarks/{LISTS[0]}\n" not in str(error.value)
 

@@ -7,7 +7,15 @@ from pytorch_metric_learning import distances, losses, reducers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
-from trainables.losses.terms import check_labels, cosines, infonce_of, infonce_terms, margin_of, margin_terms, pair_statistics
+from trainables.losses.terms import (
+    check_labels,
+    cosines,
+    infonce_of,
+    infonce_terms,
+    margin_of,
+    margin_terms,
+    pair_statistics,
+)
 
 BATCHES = {
     "two per class": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],

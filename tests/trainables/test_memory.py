@@ -9,13 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import distances, losses, reducers
+from test_losses import Weighted
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import normalize
 
-from test_losses import Weighted
-from trainables.losses.terms import infonce_terms, margin_terms
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.losses.terms import infonce_terms, margin_terms
 
 B, K, D, SIZE = 8, 2, 5, 27  # 27 is no multiple of 8: the fourth batch wraps around
 VARIANTS = {
@@ -71,7 +71,10 @@ def test_the_memory_is_a_deque(size_and_batches):
     enqueued = 0
     for b in batches:
         numbers = range(enqueued, enqueued + b)  # item n is the embedding (n, -n) of class n // 2
-        z, labels = torch.tensor([[n, -n] for n in numbers], dtype=torch.float32), torch.tensor([n // 2 for n in numbers])
+        z, labels = (
+            torch.tensor([[n, -n] for n in numbers], dtype=torch.float32),
+            torch.tensor([n // 2 for n in numbers]),
+        )
         slots = memory.enqueue(z, labels)
         model.extend(numbers)
         enqueued += b
@@ -150,7 +153,9 @@ def test_the_terms_are_loops_over_the_pairs(variant, steps):
     others, other_labels = memory.embeddings[:filled].tolist(), memory.labels[:filled].tolist()
     pairs = reference.memory_pairs(labels.tolist(), slots.tolist(), other_labels)
     if variant["loss"] == "margin":
-        slow = reference.margin_terms_of(z.tolist(), others, *pairs, variant["margin"], variant["distance"], variant.get("q", 1))
+        slow = reference.margin_terms_of(
+            z.tolist(), others, *pairs, variant["margin"], variant["distance"], variant.get("q", 1)
+        )
     else:
         slow = reference.infonce_terms_of(z.tolist(), others, *pairs, variant["temperature"], variant["distance"])
     positive, entropy, positive_pairs, negative_pairs = memory_terms(z, labels, slots, memory, **variant)

@@ -39,7 +39,11 @@ def test_shapes_and_sizes(name, channels, size, projection, features, embedding,
 
 def test_resnet32_has_32_layers_with_weights_on_its_main_path():
     trunk = build("resnet32").trunk
-    main = [name for name, module in trunk.named_modules() if isinstance(module, torch.nn.Conv2d) and "downsample" not in name]
+    main = [
+        name
+        for name, module in trunk.named_modules()
+        if isinstance(module, torch.nn.Conv2d) and "downsample" not in name
+    ]
     assert len(main) + 1 == 32, "31 convolutions and the classifier that the probe is"
 
 
@@ -62,7 +66,9 @@ def test_gem_is_computed_in_float32_inside_autocast():
 def test_gems_gradients_are_right_and_finite_for_zero_activations():
     x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
     gem = GeM().double()
-    assert torch.autograd.gradcheck(lambda x, p: torch.func.functional_call(gem, {"p": p}, x), (x.requires_grad_(), gem.p))
+    assert torch.autograd.gradcheck(
+        lambda x, p: torch.func.functional_call(gem, {"p": p}, x), (x.requires_grad_(), gem.p)
+    )
     gem, zeros = GeM(), torch.zeros(2, 3, 4, 4, requires_grad=True)
     gem(zeros).sum().backward()
     assert gem.p.grad.isfinite() and zeros.grad.isfinite().all()
@@ -228,7 +234,10 @@ def test_a_users_function_gives_the_trunk():
     again, other = build(f"{__name__}:Mine", 1, 12, embedding=3), build(f"{__name__}:Mine", 1, 12, seed=1)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
     assert not torch.equal(model.trunk.conv.weight, other.trunk.conv.weight)
-    assert build(f"{__name__}:Mine", 3, 12, projection=True)(torch.randn(4, 3, 12, 12, generator=seeded())).shape == (4, 64)
+    assert build(f"{__name__}:Mine", 3, 12, projection=True)(torch.randn(4, 3, 12, 12, generator=seeded())).shape == (
+        4,
+        64,
+    )
     assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)
 
 
@@ -265,7 +274,9 @@ def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
 
 @pytest.mark.slow
 def test_a_users_module_is_found_in_the_current_directory_by_python_m(tmp_path):
-    (tmp_path / "mynets.py").write_text("import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Flatten()\n")
+    (tmp_path / "mynets.py").write_text(
+        "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Flatten()\n"
+    )
     code = "from trainables.models.networks import check_network; check_network('mynets:flat', 'none', channels=1, image_size=8)"
     (tmp_path / "check.py").write_text(code)
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))

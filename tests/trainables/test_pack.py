@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 import torch
+from test_train import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, finished
 
-from test_train import CPU, DATA, H, SETUP, SSL_DATA, SSL_SETUP, finished
 from trainables import train
-from trainables.training.parallel import Pack
 from trainables.training.loop import DIVERGENCE_CHECK, Training, advance
+from trainables.training.parallel import Pack
 
 KINDS = {
     "margin": (SETUP, DATA),
@@ -49,7 +49,14 @@ def trained(pack, configurations):
 
 def told(outcome):
     """All that an outcome says, but the time it took."""
-    return [outcome.status, outcome.val_score, outcome.test_score, outcome.scores, outcome.best_at, [(look.images_seen, look.scores) for look in outcome.curve]]
+    return [
+        outcome.status,
+        outcome.val_score,
+        outcome.test_score,
+        outcome.scores,
+        outcome.best_at,
+        [(look.images_seen, look.scores) for look in outcome.curve],
+    ]
 
 
 @cache
@@ -75,7 +82,10 @@ def test_a_training_begun_again_is_as_a_new_one_to_the_bit():
     new = Training(SETUP, DATA, {"Lambda_p": 0.7, "Lambda_e": 0.5, "batch_size": 32}, seed=4, device=CPU)
     for _ in range(2):
         used.advance(), new.advance()
-    assert all(torch.equal(a, b) for a, b in zip(used.model.state_dict().values(), new.model.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(used.model.state_dict().values(), new.model.state_dict().values(), strict=True)
+    )
     with pytest.raises(ValueError, match="batch_size 16.*32"):
         used.begin(H | {"batch_size": 16}, seed=0)
 
@@ -97,7 +107,11 @@ def test_a_diverged_one_stops_and_the_others_do_not_notice():
 def test_networks_are_used_again_within_a_batch_size(monkeypatch):
     built = []
     init = Training.__init__
-    monkeypatch.setattr(Training, "__init__", lambda self, *args, **kwargs: (built.append(args[2]["batch_size"]), init(self, *args, **kwargs))[1])
+    monkeypatch.setattr(
+        Training,
+        "__init__",
+        lambda self, *args, **kwargs: (built.append(args[2]["batch_size"]), init(self, *args, **kwargs))[1],
+    )
     short = replace(SETUP, images_seen=64, evaluations=1)
     pack = Pack(short, DATA, CPU, at_once=2)
     trained(pack, [configuration(0.1 * n, 1.0, 32, n) for n in range(1, 6)])
@@ -151,9 +165,29 @@ def test_time_is_shared_not_summed():
 
 @pytest.mark.slow
 def test_the_command_trains_all_combinations(capsys):
-    command = ["--set", "images_seen=128", "evaluations=1", "--device", "cpu", "--Lambda_p", "0.1", "0.5", "--Lambda_e", "2", "--seed", "0", "1", "--at-once", "4"]
+    command = [
+        "--set",
+        "images_seen=128",
+        "evaluations=1",
+        "--device",
+        "cpu",
+        "--Lambda_p",
+        "0.1",
+        "0.5",
+        "--Lambda_e",
+        "2",
+        "--seed",
+        "0",
+        "1",
+        "--at-once",
+        "4",
+    ]
     assert train.main(command) == 0
     said = capsys.readouterr().out
-    assert said.count('"status": "completed"') == 4 and said.count("validation r_map") == 4 and '"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 1' in said
+    assert (
+        said.count('"status": "completed"') == 4
+        and said.count("validation r_map") == 4
+        and '"Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 1' in said
+    )
     assert train.main([*command, "--checkpoint", "x.pt"]) == 2 and "4 are asked for" in capsys.readouterr().err
     assert train.main([*command[:-1], "0"]) == 2 and "--at-once 0" in capsys.readouterr().err

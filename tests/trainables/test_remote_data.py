@@ -18,7 +18,17 @@ from s3 import place, proxy, server  # noqa: F401
 from test_revisited import root as benchmark  # noqa: F401
 from webserver import Page, serve
 
-from trainables.datasets import cache, check_source, data_roots, download, load_dataset, pin_source, remote, servers, source_sha256
+from trainables.datasets import (
+    cache,
+    check_source,
+    data_roots,
+    download,
+    load_dataset,
+    pin_source,
+    remote,
+    servers,
+    source_sha256,
+)
 from trainables.datasets.revisited import load_benchmark
 from trainables.datasets.uri import parse
 from tune_cd.run import preflight
@@ -107,7 +117,9 @@ def noted(proxy) -> list[tuple[str, str]]:
 def test_an_address_stays_what_it_was_and_has_a_plain_name(uri, name):
     address = parse(uri)
     assert address.name == name and parse(address.uri) == address
-    assert parse(address.pinned(DIGEST)).sha256 == DIGEST and parse(f"{uri}#sha256={DIGEST.upper()}").pinned(DIGEST) == address.pinned(DIGEST)
+    assert parse(address.pinned(DIGEST)).sha256 == DIGEST and parse(f"{uri}#sha256={DIGEST.upper()}").pinned(
+        DIGEST
+    ) == address.pinned(DIGEST)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +152,20 @@ def test_what_is_not_allowed_is_refused_before_anything_is_asked(uri, named):
 )  # fmt: skip
 def test_what_may_be_a_secret_is_refused_and_not_repeated(uri, monkeypatch, tmp_path, caplog):
     refused = []
-    for use in (data_roots, lambda uri: load_dataset("omniglot", uri, image_size=28), lambda uri: preflight.check_study(*study_options(tmp_path, uri))):
+    for use in (
+        data_roots,
+        lambda uri: load_dataset("omniglot", uri, image_size=28),
+        lambda uri: preflight.check_study(*study_options(tmp_path, uri)),
+    ):
         with pytest.raises(ValueError, match="the data root") as error:
             use(uri)
         refused.append(str(error.value))
     monkeypatch.setenv("TUNE_CD_DATA", uri)
     with pytest.raises(ValueError, match="TUNE_CD_DATA") as error:
         data_roots()
-    assert not any("SEC" in said or "RET" in said for said in (*refused, str(error.value), caplog.text)) and copies() == []
+    assert (
+        not any("SEC" in said or "RET" in said for said in (*refused, str(error.value), caplog.text)) and copies() == []
+    )
 
 
 # --- a web server
@@ -217,7 +235,9 @@ def test_a_copy_that_was_only_moved_about_is_not_fetched_again(web, archive, mon
 
 @pytest.mark.parametrize("stamps", [("etag", '"two"'), ("modified", "Wed, 21 Oct 2015 07:28:00 GMT")])
 def test_a_changed_file_is_another_copy_and_the_old_one_stays(web, archive, tmp_path, stamps, monkeypatch):
-    page = web.pages["/omniglot.zip"] = Page(archive.read_bytes(), etag='"one"', modified="Tue, 20 Oct 2015 07:28:00 GMT")
+    page = web.pages["/omniglot.zip"] = Page(
+        archive.read_bytes(), etag='"one"', modified="Tue, 20 Oct 2015 07:28:00 GMT"
+    )
     uri = f"{web.url}/omniglot.zip"
     old = pin_source("omniglot", uri)
     page.data = zipped(omniglot_files(images=3), tmp_path)
@@ -256,7 +276,10 @@ def test_without_a_stamp_nothing_is_trusted_but_a_digest(web, archive, tmp_path,
     (path,) = data_roots(uri)
     assert path.read_bytes() == page.data and "neither ETag nor Last-Modified" in caplog.text
     asked = len(web.asked)
-    assert data_roots(pinned := f"{uri}#sha256={sha256(page.data)}") == data_roots(pinned) == [path] and len(web.asked) == asked
+    assert (
+        data_roots(pinned := f"{uri}#sha256={sha256(page.data)}") == data_roots(pinned) == [path]
+        and len(web.asked) == asked
+    )
 
 
 @pytest.mark.parametrize(
@@ -286,7 +309,11 @@ def test_what_had_arrived_is_continued_by_the_next_call(web, archive, monkeypatc
     data = archive.read_bytes()
     web.pages["/omniglot.zip"] = page = Page(data, cut=len(data) // 2, cuts=3)  # twice what it is, and its bytes
     with monkeypatch.context() as patch:
-        patch.setattr(servers, "fetch", lambda *arguments, usual=servers.fetch, **options: usual(*arguments, attempts=1, **options))
+        patch.setattr(
+            servers,
+            "fetch",
+            lambda *arguments, usual=servers.fetch, **options: usual(*arguments, attempts=1, **options),
+        )
         with pytest.raises(ConnectionError, match="are kept in .* continued next time"):
             data_roots(f"{web.url}/omniglot.zip")
     assert page.cuts == 0 and data_roots(f"{web.url}/omniglot.zip")[0].read_bytes() == data
@@ -304,9 +331,12 @@ def test_a_full_disk_is_named_before_and_while_it_is_filled(web, archive, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 1000, 1000))
-        with pytest.raises(OSError, match=f"{uri} does not fit the disk of .*{len(data):,} bytes are needed, 1,000 are left.*TUNE_CD_CACHE"):
+        with pytest.raises(
+            OSError,
+            match=f"{uri} does not fit the disk of .*{len(data):,} bytes are needed, 1,000 are left.*TUNE_CD_CACHE",
+        ):
             data_roots(uri)
-        assert not [path for path in cache.cache_root().rglob("*.zip*")]
+        assert not list(cache.cache_root().rglob("*.zip*"))
     with monkeypatch.context() as patch:
         patch.setattr(download, "_append", full)
         with pytest.raises(OSError, match=f"{uri} does not fit the disk .*No space left on device") as error:
@@ -354,7 +384,9 @@ def test_a_broken_read_is_continued(store, archive, proxy, monkeypatch, caplog):
 
     def fault(method, path):
         if method == "GET" and path.endswith("omniglot.zip"):
-            states.append(403 if len(states) >= 3 and "again in" not in caplog.text else None)  # as long as the store's own client tries
+            states.append(
+                403 if len(states) >= 3 and "again in" not in caplog.text else None
+            )  # as long as the store's own client tries
             return states[-1]
 
     proxy.fault = fault
@@ -386,11 +418,24 @@ def test_all_objects_below_a_prefix_are_a_folder(store, proxy, tmp_path):
     asked = noted(proxy)
     uri = store.uri("omni/")
     (folder,) = data_roots(uri)
-    assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
-    assert len([path for method, path in asked if method == "GET" and path.partition("?")[0].endswith(".png")]) == len(files)
+    assert {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    } == files
+    assert len([path for method, path in asked if method == "GET" and path.partition("?")[0].endswith(".png")]) == len(
+        files
+    )
     expected = load_omniglot(write_folder(tmp_path / "made", files))
-    assert all(np.array_equal(found.images, wanted.images) for found, wanted in zip(splits(load_omniglot(uri)), splits(expected), strict=True))
-    said = subprocess.run("find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum", shell=True, cwd=folder, capture_output=True, text=True).stdout
+    assert all(
+        np.array_equal(found.images, wanted.images)
+        for found, wanted in zip(splits(load_omniglot(uri)), splits(expected), strict=True)
+    )
+    said = subprocess.run(
+        "find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    ).stdout
     assert source_sha256(pin_source("omniglot", uri)) == said.split()[0]
     assert len(copies()) == 1
 
@@ -426,7 +471,9 @@ def test_a_changed_prefix_is_another_copy_and_what_was_begun_is_continued(store,
     asked.clear()
     broken.clear()
     first = pin_source("folder", uri)
-    assert set(asked) == {"3.png"} | {f"{k}.png" for k in range(6)} - begun and {"0.png", "3.png"} <= begun, "whole files are kept"
+    assert set(asked) == {"3.png"} | {f"{k}.png" for k in range(6)} - begun and {"0.png", "3.png"} <= begun, (
+        "whole files are kept"
+    )
     store.put("photos/6.png", b"6")
     assert pin_source("folder", uri) != first and len(copies()) == 2
 
@@ -435,7 +482,9 @@ def test_a_changed_prefix_is_another_copy_and_what_was_begun_is_continued(store,
 def test_names_that_lead_elsewhere_are_refused(store, name, monkeypatch):
     """As a listing may have them: a store takes any."""
     store.put("photos/a.png", b"a")
-    listed = [fs.FileInfo(f"{store.prefix}/photos/{found}", fs.FileType.File, size=1, mtime=0.0) for found in ("a.png", name)]
+    listed = [
+        fs.FileInfo(f"{store.prefix}/photos/{found}", fs.FileType.File, size=1, mtime=0.0) for found in ("a.png", name)
+    ]
 
     class Listing:
         def get_file_info(self, selector):
@@ -507,7 +556,11 @@ def test_the_environment_may_name_a_uri(web, archive, monkeypatch):
 
 
 def test_paths_are_no_uris(tmp_path, archive):
-    assert pin_source("omniglot", archive) == str(archive) and pin_source("omniglot", None) is None and source_sha256(archive) is None
+    assert (
+        pin_source("omniglot", archive) == str(archive)
+        and pin_source("omniglot", None) is None
+        and source_sha256(archive) is None
+    )
     folder = write_folder(tmp_path / "s3:" / "data", FILES)
     assert data_roots(folder) == [folder] and pin_source("omniglot", folder) == str(folder)
 
@@ -524,7 +577,23 @@ def test_a_download_into_a_uri_is_refused(web):
 
 
 def study_options(tmp_path, uri, *more):
-    return parse_options(["--dataset", "omniglot", "--data-root", uri, "--setup", "small", "--batch-size", "4", "--results", str(tmp_path / "results"), "--study", "mine", *more])
+    return parse_options(
+        [
+            "--dataset",
+            "omniglot",
+            "--data-root",
+            uri,
+            "--setup",
+            "small",
+            "--batch-size",
+            "4",
+            "--results",
+            str(tmp_path / "results"),
+            "--study",
+            "mine",
+            *more,
+        ]
+    )
 
 
 def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_path):
@@ -539,10 +608,15 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
     stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
     assert (stored["data_root"], stored["data_sha256"]) == (uri, digest)
 
-    again = preflight.check_study(*parse_options(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"]))
+    again = preflight.check_study(
+        *parse_options(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
+    )
     assert again.data_root == study.data_root and len(web.asked) == fetching + 1
     page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
-    with pytest.raises(ValueError, match=f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; put the old"):
+    with pytest.raises(
+        ValueError,
+        match=f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; put the old",
+    ):
         preflight.check_study(*study_options(tmp_path, uri, "--resume"))
 
 
@@ -556,7 +630,21 @@ def test_the_cheap_checks_come_before_the_data(web, tmp_path):
 @pytest.mark.slow
 def test_training_from_a_uri_end_to_end(web, test_data, monkeypatch):
     web.pages["/omniglot-small.zip"] = Page((test_data / "omniglot-small.zip").read_bytes())
-    command = ["--dataset", "omniglot", "--data-root", f"{web.url}/omniglot-small.zip", "--setup", "small", "--device", "cpu", "--set", "images_seen=64", "evaluations=1"]
-    ran = subprocess.run([sys.executable, "-m", "trainables.train", *command], capture_output=True, text=True, timeout=300)
+    command = [
+        "--dataset",
+        "omniglot",
+        "--data-root",
+        f"{web.url}/omniglot-small.zip",
+        "--setup",
+        "small",
+        "--device",
+        "cpu",
+        "--set",
+        "images_seen=64",
+        "evaluations=1",
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-m", "trainables.train", *command], capture_output=True, text=True, timeout=300
+    )
     assert ran.returncode == 0 and '"status": "completed"' in ran.stdout, ran.stderr
     assert len(web.asked) == 4 and len(copies()) == 1

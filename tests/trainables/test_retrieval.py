@@ -201,7 +201,13 @@ def test_recall_is_the_loop_and_leaves_the_other_scores_alone(sizes, block_bytes
     scores = retrieval_scores(embeddings, labels, recall_at=depths, block_bytes=block_bytes)
     expected = {f"recall_at_{k}": reference.recall_at(embeddings.numpy(), labels.tolist(), k) for k in depths}
     assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    assert scores["recall_at_1"] == scores["precision_at_1"] < scores["recall_at_10"] <= scores[f"recall_at_{depths[-1]}"] == 1
+    assert (
+        scores["recall_at_1"]
+        == scores["precision_at_1"]
+        < scores["recall_at_10"]
+        <= scores[f"recall_at_{depths[-1]}"]
+        == 1
+    )
     plain = retrieval_scores(embeddings, labels)
     assert {name: scores[name] for name in SCORES} == pytest.approx(plain, rel=1e-12)
     assert list(scores) == [*SCORES, *expected]
@@ -240,7 +246,9 @@ def random_ground_truth(queries=6, images=30, seed=0, ties=False):
     truth = []
     for query in range(queries):
         kinds = torch.randint(query % 2, 5, (images,), generator=generator)  # every other query has no easy image
-        truth.append({name: (kinds == kind).nonzero()[:, 0].numpy() for kind, name in enumerate(("easy", "hard", "junk"))})
+        truth.append(
+            {name: (kinds == kind).nonzero()[:, 0].numpy() for kind, name in enumerate(("easy", "hard", "junk"))}
+        )
     return similarities, truth
 
 

@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from webserver import Page, serve
 
 import trainables.datasets.revisited as revisited
+from trainables.data.augmentation import normalise
 from trainables.datasets.ground_truth import load_ground_truth
 from trainables.datasets.revisited import check_benchmark, load_benchmark
 from trainables.datasets.untar import extract
-from trainables.training.evaluation import Diverged
 from trainables.metrics.retrieval import revisited_map
 from trainables.metrics.revisited import SCALES, descriptors, evaluate_benchmark, multi_scale
-from trainables.data.augmentation import normalise
+from trainables.training.evaluation import Diverged
 
 COLOURS = ((220, 30, 30), (30, 200, 40), (30, 40, 220))
 SIZES = ((40, 30), (30, 44), (36, 36))  # width, height
@@ -63,7 +63,13 @@ def ground_truth() -> dict:
             }
         )
     gnd[0]["junk"] = np.array([3], dtype=">i4")
-    return {"imlist": NAMES, "qimlist": [f"query_{query}" for query in range(3)], "gnd": gnd, "simlist": [], "note": b"bytes"}
+    return {
+        "imlist": NAMES,
+        "qimlist": [f"query_{query}" for query in range(3)],
+        "gnd": gnd,
+        "simlist": [],
+        "note": b"bytes",
+    }
 
 
 def write_truth(path, content=None, protocol=pickle.DEFAULT_PROTOCOL):
@@ -333,7 +339,9 @@ def link(name, target, kind=tarfile.SYMTYPE):
 
 def test_wanted_images_are_extracted_side_by_side(tmp_path):
     archives = [
-        write_tar(tmp_path / "1.tgz", [("paris/eiffel/a.jpg", b"A"), ("paris/readme.txt", b"no"), ("extra.jpg", b"no")]),
+        write_tar(
+            tmp_path / "1.tgz", [("paris/eiffel/a.jpg", b"A"), ("paris/readme.txt", b"no"), ("extra.jpg", b"no")]
+        ),
         write_tar(tmp_path / "2.tgz", [("b.jpg", b"B"), link("c.jpg", "a.jpg")]),
     ]
     extract(archives, tmp_path / "jpg", {"a.jpg", "b.jpg"})
@@ -373,7 +381,9 @@ def test_a_cut_archive_is_refused(tmp_path):
 def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
     """From a server on this machine: what is asked for, what is left, and that the benchmark is then the same."""
     assert revisited.ORIGIN == "http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}/gnd_{name}.pkl"
-    assert revisited.BENCHMARKS["roxford5k"].archives == ("https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",)
+    assert revisited.BENCHMARKS["roxford5k"].archives == (
+        "https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/oxbuild_images-v1.tgz",
+    )
     archive = write_tar(tmp_path / "o.tgz", [(f"{name}.jpg", data) for name, data in image_files().items()])
     new = tmp_path / "new"
     with serve() as server:
@@ -382,7 +392,10 @@ def test_download_fetches_what_is_nowhere(root, tmp_path, monkeypatch):
         server.pages["/cut.tgz"] = Page(archive.read_bytes()[:-200])
         monkeypatch.setattr(revisited, "ORIGIN", server.url + "/gnd_{name}.pkl")
         damaged = replace(revisited.BENCHMARKS["roxford5k"], archives=(server.url + "/cut.tgz",))
-        with monkeypatch.context() as patch, pytest.raises(ValueError, match="cut.tgz: what arrived .* is wrong and was deleted"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(ValueError, match="cut.tgz: what arrived .* is wrong and was deleted"),
+        ):
             patch.setitem(revisited.BENCHMARKS, "roxford5k", damaged)
             load_benchmark("roxford5k", new, download=True)
         assert sorted(p.name for p in (new / "roxford5k").iterdir() if p.suffix != ".lock") == ["gnd_roxford5k.pkl"]

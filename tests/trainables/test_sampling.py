@@ -163,7 +163,9 @@ def test_batches_are_composed_as_pytorch_metric_learnings(k):
     labels, b, batches = torch.arange(24).repeat_interleave(6), 16, 600
     torch.manual_seed(0)
     np.random.seed(0)  # PML's sampler draws from numpy's global generator
-    theirs = torch.tensor(list(MPerClassSampler(labels.numpy(), m=k, batch_size=b, length_before_new_iter=b * batches))).reshape(batches, b)
+    theirs = torch.tensor(
+        list(MPerClassSampler(labels.numpy(), m=k, batch_size=b, length_before_new_iter=b * batches))
+    ).reshape(batches, b)
     sampler, generator = KPerClass(labels, b, k), seeded()
     ours = torch.stack([sampler.draw(generator)[0] for _ in range(batches)])
     for drawn in (ours, theirs):

@@ -42,7 +42,12 @@ LAYOUTS = {
     "zip": lambda root: write_zip(root / "Stanford_Online_Products.zip", sop_files()).parent,
     "the zip itself": lambda root: write_zip(root / "other.zip", sop_files()),
     "zip with litter": lambda root: write_zip(
-        root / "s.zip", sop_files() | {"__MACOSX/Stanford_Online_Products/._Ebay_train.txt": b"", "Stanford_Online_Products/chair_final/._a.JPG": b""}
+        root / "s.zip",
+        sop_files()
+        | {
+            "__MACOSX/Stanford_Online_Products/._Ebay_train.txt": b"",
+            "Stanford_Online_Products/chair_final/._a.JPG": b"",
+        },
     ),
 }
 
@@ -100,7 +105,10 @@ def listed(text: bytes, file="Ebay_test.txt"):
         (listed(HEADER + b"\n1 2 bicycle_final/1002_0.JPG\n"), "Ebay_test.txt, line 3: '1 2 bicycle_final"),
         (listed(HEADER + b"1 x 3 bicycle_final/1002_0.JPG\n"), "Ebay_test.txt, line 2: '1 x 3 bic"),
         (listed(HEADER + 2 * b"1 99 3 bicycle_final/1002_0.JPG\n"), "line 3: .*with three numbers and a new path"),
-        (listed(HEADER + b"1 2 1 bicycle_final/1002_0.JPG\n"), "classes both in Ebay_train.txt and in Ebay_test.txt: 2"),
+        (
+            listed(HEADER + b"1 2 1 bicycle_final/1002_0.JPG\n"),
+            "classes both in Ebay_train.txt and in Ebay_test.txt: 2",
+        ),
         (sop_files(images=1), r"at least 2 images, but 18 have fewer: \d+ \(1\)"),
     ],
 )
@@ -122,7 +130,9 @@ def test_photos_that_do_not_decode(tmp_path):
     files = sop_files(training=20, test=20, images=6, shape=(8, 8))
     bad = [name for name in files if name.endswith("_3.JPG")]
     files[bad[0]] = files[bad[0]][:80]
-    with pytest.warns(UserWarning, match="1 images do not decode and are left out: Stanford_Online_Products/chair_final/1001_3"):
+    with pytest.warns(
+        UserWarning, match="1 images do not decode and are left out: Stanford_Online_Products/chair_final/1001_3"
+    ):
         dataset = load_dataset("sop", write_zip(tmp_path / "s.zip", files), image_size=8)
     assert sum(len(split.images) for split in splits(dataset)) == 239
     files |= dict.fromkeys(bad[1:3], b"<html>")

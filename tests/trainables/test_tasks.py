@@ -28,8 +28,17 @@ def test_the_papers_numbers():
     for dataset, expected in printed.items():
         setup = find_setup(dataset, "paper")
         assert (setup.task, setup.loss, setup.network, setup.images_seen) == expected
-        assert (setup.margin, setup.temperature, setup.k, setup.q, setup.optimizer, setup.schedule) == (0.5, 0.1, 2, 1, "sgd", "constant")
-        assert setup.weights == ("imagenet" if setup.task == "dml" else "none"), "fine-tuning of a pretrained model; from scratch"
+        assert (setup.margin, setup.temperature, setup.k, setup.q, setup.optimizer, setup.schedule) == (
+            0.5,
+            0.1,
+            2,
+            1,
+            "sgd",
+            "constant",
+        )
+        assert setup.weights == ("imagenet" if setup.task == "dml" else "none"), (
+            "fine-tuning of a pretrained model; from scratch"
+        )
     assert find_setup("landmarks", "paper").test_metric == "roxford5k_medium_map"
     assert SEARCH_RANGE == (1e-6, 17.0) and BATCH_SIZES == (16, 32, 64, 128, 256, 512)
 
@@ -150,7 +159,11 @@ def test_overrides_that_do_not_fit(text, said):
 
 
 def test_what_is_not_in_the_table():
-    for arguments, said in ((("cub", "small"), "cub"), (("glyphs", "large"), "large"), (("glyphs", "small", "ssl"), "dml")):
+    for arguments, said in (
+        (("cub", "small"), "cub"),
+        (("glyphs", "large"), "large"),
+        (("glyphs", "small", "ssl"), "dml"),
+    ):
         with pytest.raises(ValueError, match=said):
             find_setup(*arguments)
 
@@ -162,7 +175,10 @@ def test_a_folder_has_both_tasks():
         override(find_setup("folder", "small", "ssl"), ["memory=fixed"])
 
 
-@pytest.mark.parametrize("fields", [{"k": 2.5}, {"images_seen": float("inf")}, {"evaluations": 1.5}, {"embedding": True}, {"memory_size": 10.0}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"k": 2.5}, {"images_seen": float("inf")}, {"evaluations": 1.5}, {"embedding": True}, {"memory_size": 10.0}],
+)
 def test_numbers_of_things_are_whole(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         replace(find_setup("glyphs", "small"), **fields)

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from trainables import train
-from trainables.training import loop as training
-from trainables.data.resident import DeviceData, room_on, take
-from trainables.training.evaluation import Diverged, evaluate, spread
-from trainables.losses.terms import infonce_terms, margin_terms
-from trainables.training.setups import find_setup
-from trainables.training.assembly import decay, loss_terms, plateau
-from trainables.training.loop import Training
 from trainables.data.augmentation import centre, crop_views
+from trainables.data.resident import DeviceData, room_on, take
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.training import loop as training
+from trainables.training.assembly import decay, loss_terms, plateau
+from trainables.training.evaluation import Diverged, evaluate, spread
+from trainables.training.loop import Training
+from trainables.training.setups import find_setup
 
 CPU = torch.device("cpu")
 SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
@@ -47,11 +47,15 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
     reference = Training(SETUP, DATA, H, seed=3, device=CPU)
     images, labels = reference._batch()
     positive, entropy = margin_terms(reference.model.train()(images), labels)
-    gradients = torch.autograd.grad(H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters()))
+    gradients = torch.autograd.grad(
+        H["Lambda_p"] * positive + H["Lambda_e"] * entropy, list(reference.model.parameters())
+    )
     training.model.train()
     training.step()
     assert torch.allclose(training.terms, torch.stack((positive, entropy)))
-    for moved, before, gradient in zip(training.model.parameters(), reference.model.parameters(), gradients, strict=True):
+    for moved, before, gradient in zip(
+        training.model.parameters(), reference.model.parameters(), gradients, strict=True
+    ):
         assert torch.allclose(moved, before - gradient, atol=1e-6)
 
 
@@ -105,7 +109,14 @@ def test_it_learns():
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = finished(replace(SETUP, images_seen=3200), noisy).outcome()
     assert outcome.status == "completed" and outcome.test_score >= before
-    assert {"val_r_map", "test_r_map", "test_map_at_r", "test_precision_at_1", "test_r_precision", "positive_similarity"} <= set(outcome.scores)
+    assert {
+        "val_r_map",
+        "test_r_map",
+        "test_map_at_r",
+        "test_precision_at_1",
+        "test_r_precision",
+        "positive_similarity",
+    } <= set(outcome.scores)
     assert outcome.positive_term == outcome.scores["positive_term"] > 0
 
 
@@ -167,7 +178,11 @@ def test_the_command_trains_and_refuses(capsys):
     assert train.main(["--set", "images_seen=640", "evaluations=2", "--Lambda_e", "2", "--device", "cpu"]) == 0
     said = capsys.readouterr().out
     assert '"status": "completed"' in said and "validation r_map" in said
-    for wrong, message in ((["--set", "images=3"], "images"), (["--batch-size", "63"], "63"), (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere")):
+    for wrong, message in (
+        (["--set", "images=3"], "images"),
+        (["--batch-size", "63"], "63"),
+        (["--dataset", "omniglot", "--data-root", "/nowhere"], "/nowhere"),
+    ):
         assert train.main([*wrong, "--device", "cpu"]) == 2
         assert message in capsys.readouterr().err
 
@@ -175,7 +190,17 @@ def test_the_command_trains_and_refuses(capsys):
 def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
     run = finished()
     first, last = run.curve[0].scores, run.curve[-1].scores
-    logged = {f"train_{name}" for name in ("positive_term", "entropy_term", "positive_similarity", "negative_similarity", "positive_pairs", "negative_pairs")}
+    logged = {
+        f"train_{name}"
+        for name in (
+            "positive_term",
+            "entropy_term",
+            "positive_similarity",
+            "negative_similarity",
+            "positive_pairs",
+            "negative_pairs",
+        )
+    }
     assert logged <= set(first) and logged <= set(run.outcome().scores)
     assert first["train_positive_pairs"] == 32 and first["train_negative_pairs"] == 32 * 30
     assert last["train_positive_term"] < first["train_positive_term"], "classes draw together"
@@ -189,19 +214,27 @@ def test_the_logged_terms_are_the_means_over_the_interval():
         twin.step()
         terms.append(twin.terms)
     scores = run.advance().scores
-    assert torch.stack(terms).mean(0).tolist() == pytest.approx([scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6)
+    assert torch.stack(terms).mean(0).tolist() == pytest.approx(
+        [scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("mode", ["variable", "fixed"])
 def test_the_memory_joins_the_loss_after_its_start(mode):
     """Before memory_start the training is the one without; at it, the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
-    run, without = Training(setup, DATA, H, seed=3, device=CPU), Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU)
+    run, without = (
+        Training(setup, DATA, H, seed=3, device=CPU),
+        Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU),
+    )
     for training in (run, without):
         training.model.train()
         for _ in range(2):
             training.step()
-    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters())) and int(run.memory.enqueued) == 0
+    assert (
+        all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
+        and int(run.memory.enqueued) == 0
+    )
     images, labels = without._batch()
     z = without.model(images)
     positive, entropy = margin_terms(z, labels, distance="cosine")
@@ -210,7 +243,9 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     same = labels[:, None] == labels[None, :]
     others = same & ~torch.eye(32, dtype=torch.bool)
     of_memory = (remembered[1][others].mean(), remembered[0][~same].mean())
-    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (entropy + of_memory[1])  # factors are 1 for a memory of one batch
+    loss = H["Lambda_p"] * (positive + of_memory[0]) + H["Lambda_e"] * (
+        entropy + of_memory[1]
+    )  # factors are 1 for a memory of one batch
     gradients = torch.autograd.grad(loss, list(without.model.parameters()))
     before = [p.clone() for p in run.model.parameters()]
     run.step()
@@ -223,9 +258,15 @@ def test_schedules():
     assert [decay("cosine", x) for x in (0, 0.5)] == pytest.approx([1, 0.5]) and decay("cosine", 0.999) < 1e-5
     assert [decay("step", x) for x in (0, 0.59, 0.6, 0.79, 0.8, 0.99)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
     assert decay("constant", 0.9) == 1
-    run, constant = (Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU) for name in ("cosine", "constant"))
+    run, constant = (
+        Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
+        for name in ("cosine", "constant")
+    )
     run.advance(), constant.advance()
-    assert float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20)) and constant.optimiser.param_groups[0]["lr"] == 1.0
+    assert (
+        float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20))
+        and constant.optimiser.param_groups[0]["lr"] == 1.0
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -335,4 +376,6 @@ def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(mon
 
     monkeypatch.setattr(training, "evaluate", on_test)
     outcome = finished().outcome()
-    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(outcome.curve) == 4
+    assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(
+        outcome.curve
+    ) == 4

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from recorders import InMemory
 from test_pack import alone, configuration, told
 from test_train import DATA
 from test_train import SETUP as USUAL
+
 from trainables import trial as module
 from trainables.training.loop import Training
-from trainables.trial import PACK, UNSTORED, TrainTrial
 from trainables.training.watchdog import OVERDUE
+from trainables.trial import PACK, UNSTORED, TrainTrial
 
 SETUP = replace(USUAL, images_seen=256)  # four looks, two iterations of 32 before each
 SETTINGS = [configuration(0.3, 2.0, 32, 0), configuration(0.1, 0.1, 32, 1), configuration(0.5, 1.0, 16, 0)]
@@ -53,11 +53,17 @@ def expected(config):
 def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
     recorder = InMemory()
     reports = driven(make({"extra": 7, PACK: SETTINGS}, recorder, at_once=2))
-    assert [config["batch_size"] for config, _, _ in recorder.ended] == [32, 32, 16] and all(config["extra"] == 7 for config, _, _ in recorder.ended)
+    assert [config["batch_size"] for config, _, _ in recorder.ended] == [32, 32, 16] and all(
+        config["extra"] == 7 for config, _, _ in recorder.ended
+    )
     assert {where["share"] for _, _, where in recorder.ended} == {0.5}
     last = reports[-1][PACK]
-    assert [last[str(place)]["status"] for place in range(3)] == ["completed"] * 3 and all(last[str(place)]["done"] for place in range(3))
-    assert {last[str(place)]["val_score"] for place in range(3)} == {outcome.val_score for _, outcome, _ in recorder.ended}
+    assert [last[str(place)]["status"] for place in range(3)] == ["completed"] * 3 and all(
+        last[str(place)]["done"] for place in range(3)
+    )
+    assert {last[str(place)]["val_score"] for place in range(3)} == {
+        outcome.val_score for _, outcome, _ in recorder.ended
+    }
     assert reports[-1]["val_score"] == max(outcome.val_score for _, outcome, _ in recorder.ended)
     assert "2" not in reports[0][PACK] and not any(report["done"] for report in reports[:-1])
 
@@ -65,8 +71,16 @@ def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
 def test_one_configuration_reports_as_itself(make):
     recorder = InMemory()
     reports = driven(make(SETTINGS[0], recorder))
-    assert [where["share"] for _, _, where in recorder.ended] == [1] and PACK not in reports[-1] and UNSTORED not in reports[-1]
-    assert reports[-1]["status"] == "completed" and "train_positive_term" in reports[0] and len(reports) == SETUP.evaluations
+    assert (
+        [where["share"] for _, _, where in recorder.ended] == [1]
+        and PACK not in reports[-1]
+        and UNSTORED not in reports[-1]
+    )
+    assert (
+        reports[-1]["status"] == "completed"
+        and "train_positive_term" in reports[0]
+        and len(reports) == SETUP.evaluations
+    )
 
 
 def test_the_next_trial_uses_the_same_networks(make):
@@ -113,10 +127,18 @@ def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeyp
     trial = make({PACK: SETTINGS}, recorder, at_once=at_once)
     reports = driven(trial)
     outcomes = {config["seed"]: outcome for config, outcome, _ in recorder.ended if config["batch_size"] == 32}
-    assert outcomes[1].status == "failed" and outcomes[1].error.startswith(f"{said}\n") and "test_trial.py" in outcomes[1].error
+    assert (
+        outcomes[1].status == "failed"
+        and outcomes[1].error.startswith(f"{said}\n")
+        and "test_trial.py" in outcomes[1].error
+    )
     assert told(outcomes[0]) == expected(SETTINGS[0]) and len(recorder.ended) == 3
     last = reports[-1][PACK]["1"]
-    assert (last["status"], last["done"]) == ("failed", True) and math.isnan(last["val_score"]) and last["error"] == outcomes[1].error
+    assert (
+        (last["status"], last["done"]) == ("failed", True)
+        and math.isnan(last["val_score"])
+        and last["error"] == outcomes[1].error
+    )
     monkeypatch.undo()
     recorder.ended.clear()
     trial.reset_config({PACK: [SETTINGS[1]]})
@@ -124,7 +146,9 @@ def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeyp
     assert told(recorder.ended[0][1]) == expected(SETTINGS[1]), "the process is as good as new"
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), MemoryError("no"), RuntimeError("CUDA error: an illegal memory access")])
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), MemoryError("no"), RuntimeError("CUDA error: an illegal memory access")]
+)
 def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, error):
     raising(monkeypatch, error)
     recorder = InMemory()
@@ -139,9 +163,20 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
 def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypatch):
     raising(monkeypatch, AssertionError("trained again"))
     recorder = InMemory()
-    recorder.known[recorder.key(SETTINGS[1])] = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    recorder.known[recorder.key(SETTINGS[1])] = {
+        "val_score": 0.7,
+        "test_score": 0.6,
+        "images_seen": 640,
+        "status": "completed",
+    }
     reports = driven(make({PACK: SETTINGS}, recorder, at_once=2))
-    assert reports[0][PACK]["1"] == {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed", "done": True}
+    assert reports[0][PACK]["1"] == {
+        "val_score": 0.7,
+        "test_score": 0.6,
+        "images_seen": 640,
+        "status": "completed",
+        "done": True,
+    }
     assert [told(outcome) for _, outcome, _ in recorder.ended] == [expected(SETTINGS[0]), expected(SETTINGS[2])]
     alone_there = driven(make(SETTINGS[1], recorder))
     assert len(alone_there) == 1 and alone_there[0]["val_score"] == 0.7 and alone_there[0]["done"]
@@ -198,7 +233,9 @@ def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, mo
     driven(make({PACK: SETTINGS}, recorder, limit=4))
     outcomes = [outcome for _, outcome, _ in recorder.ended]
     assert [outcome.status for outcome in outcomes] == ["completed", "failed", "completed"]
-    assert outcomes[1].error == "timeout: not done after 4 s" and 0 < outcomes[1].images_seen < 256 and outcomes[1].curve
+    assert (
+        outcomes[1].error == "timeout: not done after 4 s" and 0 < outcomes[1].images_seen < 256 and outcomes[1].curve
+    )
 
 
 HANGS = """
@@ -236,7 +273,9 @@ while True:
 @pytest.mark.slow
 def test_a_training_that_hangs_is_recorded_and_its_process_ends():
     started = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=100)
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=100
+    )
     assert ended.returncode == OVERDUE, ended.stderr
     assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
     assert "in hangs" in ended.stderr and time.monotonic() - started < 60, "and where it hung is said"

@@ -214,7 +214,10 @@ def test_crop_views_follow_their_generator_and_keep_the_images_colours():
 def test_crops_keep_to_their_scale_and_ratio_and_half_are_mirrored(scale):
     n, height, width = 5000, 200, 220
     crops = draw_crops(n, height, width, seeded(7), scale)
-    area, rounding = crops.height * crops.width / (height * width), 0.006  # sizes are whole px: half a px of 200 on both sides
+    area, rounding = (
+        crops.height * crops.width / (height * width),
+        0.006,
+    )  # sizes are whole px: half a px of 200 on both sides
     assert scale[0] - rounding < area.min() < scale[0] + 0.01 and area.max() < scale[1] + rounding
     ratio = crops.width / crops.height
     assert 3 / 4 - 0.02 < ratio.min() < 3 / 4 + 0.02 and 4 / 3 - 0.02 < ratio.max() < 4 / 3 + 0.02

@@ -13,9 +13,9 @@ from torchvision import models as torchvision_models
 from torchvision.models import Weights, WeightsEnum
 from torchvision.transforms.v2 import functional as tv
 
+from trainables.data.augmentation import normalise
 from trainables.models import weights
 from trainables.models.networks import Embedder, build_network, check_network
-from trainables.data.augmentation import normalise
 from trainables.models.weights import Standardise
 
 NETWORKS = {"resnet18_gem": "resnet18", "resnet50": "resnet50", "resnet50_xbm": "resnet50"}
@@ -74,7 +74,9 @@ def saved(tmp_path, state, name="weights.pth"):
 
 
 def photographs(n=2, channels=3, size=64):
-    return torch.randint(0, 256, (n, channels, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    return torch.randint(
+        0, 256, (n, channels, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
+    )
 
 
 def as_imagenet(images):
@@ -153,7 +155,9 @@ def test_from_scratch_nothing_stands_in_front():
 @pytest.mark.parametrize("drop", ["fc.", "num_batches_tracked"])
 def test_a_file_without_classifier_or_counters_is_whole(resnet18, tmp_path, drop):
     name, net, path = resnet18
-    state = {key: value for key, value in net.state_dict().items() if not key.startswith(drop) and not key.endswith(drop)}
+    state = {
+        key: value for key, value in net.state_dict().items() if not key.startswith(drop) and not key.endswith(drop)
+    }
     assert len(state) < len(net.state_dict())
     with_, without = build(name, path), build(name, saved(tmp_path, state))
     assert all(torch.equal(a, b) for a, b in zip(with_.parameters(), without.parameters(), strict=True))
@@ -167,7 +171,9 @@ def test_the_head_is_the_seeded_one_with_and_without_weights(resnet18, channels,
     loaded, again, other = (build(name, path, seed=seed, **options) for seed in (4, 4, 5))
     for key, value in fresh.head.state_dict().items():
         assert torch.equal(value, loaded.head.state_dict()[key]), key
-    assert all(torch.equal(a, b) for a, b in zip(loaded.state_dict().values(), again.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(loaded.state_dict().values(), again.state_dict().values(), strict=True)
+    )
     assert not torch.equal(next(loaded.head.parameters()), next(other.head.parameters()))
 
 
@@ -239,7 +245,9 @@ def test_files_for_a_users_network(tmp_path):
     assert torch.equal(build(own, whole, seed=3, **small).head.weight, model.head.weight)
     with pytest.raises(ValueError, match=r"2 \(head.weight, ...\) are missing"):
         build(own, bare, **small)  # a head that is the user's own is not ours to leave as it is
-    with pytest.raises(ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"):
+    with pytest.raises(
+        ValueError, match="'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '.*:mine'"
+    ):
         build(name, "imagenet", **small)
 
 
@@ -424,5 +432,7 @@ def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):
 
 @pytest.mark.parametrize("name", ["small_conv", "resnet32"])
 def test_other_networks_have_no_imagenet_weights(name):
-    with pytest.raises(ValueError, match=f"'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '{name}'"):
+    with pytest.raises(
+        ValueError, match=f"'imagenet' exist for .*'resnet18_gem', 'resnet50'.*, not for network '{name}'"
+    ):
         check_network(name, "imagenet", channels=3, image_size=64)

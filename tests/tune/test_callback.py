@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from ray import tune
 from ray.tune.utils import flatten_dict
-
 from test_results import evaluation, full, minimal
+
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled
 from tune_cd.tune.callback.filing import Entry, Filing
@@ -31,7 +31,9 @@ def objective(config):
 @pytest.fixture
 def fit(ray_session, tmp_path):
     def run(callback, num_samples=8):
-        searcher = CoordinateDescentSearch(points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin")
+        searcher = CoordinateDescentSearch(
+            points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin"
+        )
         return tune.Tuner(
             objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
             tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True),
@@ -44,16 +46,27 @@ def fit(ray_session, tmp_path):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
-    callback = ResultsCallback(tmp_path / "r", "mine", metric="loss", mode="min", fields={"dataset": "toy", "seed": 3}, annotate="origin")
+    callback = ResultsCallback(
+        tmp_path / "r", "mine", metric="loss", mode="min", fields={"dataset": "toy", "seed": 3}, annotate="origin"
+    )
     grid = fit(callback)
     table = results.read(tmp_path / "r", "mine")
     assert len(table) == len(grid) == 8 and table["trial_index"].tolist() == list(range(8))
-    assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {"completed"}
+    assert table["status"].tolist()[:3] == ["failed", "diverged", "completed"] and set(table["status"][3:]) == {
+        "completed"
+    }
     assert "too hot" in table["error"][0] and table["val_score"][:2].isna().all()
-    assert set(table["metric_name"]) == {"-loss"} and table["val_score"].max() == pytest.approx(-grid.get_best_result(filter_nan_and_inf=True).metrics["loss"])
+    assert set(table["metric_name"]) == {"-loss"} and table["val_score"].max() == pytest.approx(
+        -grid.get_best_result(filter_nan_and_inf=True).metrics["loss"]
+    )
     row = table.iloc[5]
-    assert row["params"].keys() == {"lr"} and row["Lambda_p"] is None or math.isnan(row["Lambda_p"])
-    assert row["direction"] == "lr" and row["scores"].keys() == {"loss", "top5"} and row["dataset"] == "toy" and row["seed"] == 3
+    assert (row["params"].keys() == {"lr"} and row["Lambda_p"] is None) or math.isnan(row["Lambda_p"])
+    assert (
+        row["direction"] == "lr"
+        and row["scores"].keys() == {"loss", "top5"}
+        and row["dataset"] == "toy"
+        and row["seed"] == 3
+    )
     assert '"epochs": 2' in row["config"] and "origin" not in row["config"] and row["ended_at"] >= row["started_at"]
 
 
@@ -63,7 +76,9 @@ def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path)
     (tmp_path / "file").touch()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        grid = fit(ResultsCallback(tmp_path / "file" / "r", "mine", metric="loss", mode="min", patience=1), num_samples=4)
+        grid = fit(
+            ResultsCallback(tmp_path / "file" / "r", "mine", metric="loss", mode="min", patience=1), num_samples=4
+        )
     assert len(grid) == 4 and grid.num_errors >= 1
     assert any("4 of 4 result rows were not written" in str(warning.message) for warning in caught)
 
@@ -132,7 +147,9 @@ def lrs(*values):
 
 
 def told(lr, index):
-    return FakeTrial(index + 1, {"lr": lr}, {"acc": lr}, origin={"trial_index": index, "direction": "lr", "line_position": 0.5})
+    return FakeTrial(
+        index + 1, {"lr": lr}, {"acc": lr}, origin={"trial_index": index, "direction": "lr", "line_position": 0.5}
+    )
 
 
 def make(tmp_path, **arguments):
@@ -140,7 +157,10 @@ def make(tmp_path, **arguments):
 
 
 def numbers(tmp_path):
-    return {row.trial_id: (row.trial_index, row.params["lr"], row.attempt) for row in results.read(tmp_path, "mine").itertuples()}
+    return {
+        row.trial_id: (row.trial_index, row.params["lr"], row.attempt)
+        for row in results.read(tmp_path, "mine").itertuples()
+    }
 
 
 def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
@@ -148,7 +168,12 @@ def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
     run(make(tmp_path), lrs(0.1, 0.2))
     second = lrs(0.1, 0.3)
     run(make(tmp_path), second[::-1], listed=second)
-    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 0), "cd-00002": (2, 0.1, 0), "cd-00003": (3, 0.3, 0)}
+    assert numbers(tmp_path) == {
+        "cd-00000": (0, 0.1, 0),
+        "cd-00001": (1, 0.2, 0),
+        "cd-00002": (2, 0.1, 0),
+        "cd-00003": (3, 0.3, 0),
+    }
 
 
 def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
@@ -174,7 +199,13 @@ def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_t
 def test_a_fresh_searcher_over_an_old_study_loses_no_row(tmp_path):
     run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.2, 1)])
     run(make(tmp_path, annotate="origin"), [told(0.1, 0), told(0.3, 1), told(0.4, 2)])
-    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [(0, 0.1), (1, 0.2), (2, 0.1), (3, 0.3), (4, 0.4)]
+    assert [entry[:2] for entry in sorted(numbers(tmp_path).values())] == [
+        (0, 0.1),
+        (1, 0.2),
+        (2, 0.1),
+        (3, 0.3),
+        (4, 0.4),
+    ]
 
 
 def test_a_searcher_that_goes_on_in_an_old_study_names_its_own_places(tmp_path):
@@ -197,11 +228,15 @@ def test_a_failed_trial_that_is_run_again_is_its_next_attempt(tmp_path, same):
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: first"))
     pickled = pickle.dumps(callback)  # as Tune does when the Tuner is made
     run(callback, trials, failed=trials[1:])
-    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id if same else "other").fail(tmp_path, TRACEBACK.format("RuntimeError: second"))
+    again = FakeTrial(2, {"lr": 0.2}, {"acc": 0.2}, trial_id=trials[1].trial_id if same else "other").fail(
+        tmp_path, TRACEBACK.format("RuntimeError: second")
+    )
     run(pickle.loads(pickled), [again], failed=[again], listed=[again, trials[0]])
     assert results.read_trial(tmp_path, "mine", "cd-00001")["error"] == "RuntimeError: second"
     run(pickle.loads(pickled), [again], listed=[again, trials[0]])
-    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(results.read(tmp_path, "mine")["status"]) == {"completed"}
+    assert numbers(tmp_path) == {"cd-00000": (0, 0.1, 0), "cd-00001": (1, 0.2, 2)} and set(
+        results.read(tmp_path, "mine")["status"]
+    ) == {"completed"}
 
 
 def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts(tmp_path):
@@ -210,7 +245,11 @@ def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts
 
     trial = told(0.1, 1).fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
     for _ in range(2):
-        run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [told(0.5, 0), trial], failed=[trial])
+        run(
+            make(tmp_path, annotate="origin", identify=identify, record="failures"),
+            [told(0.5, 0), trial],
+            failed=[trial],
+        )
     assert numbers(tmp_path) == {"own-1": (1, 0.1, 1)}
     run(make(tmp_path, annotate="origin", identify=identify), [trial])
     run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [trial], failed=[trial])
@@ -258,7 +297,10 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
     run(make(tmp_path), [trial], failed=[trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
     assert row["error"].startswith(error) and row["status"] == "failed"
-    assert not error.startswith(("RuntimeError: two", "ValueError", "lost: The actor died unexpectedly before")) or row["error"] == error
+    assert (
+        not error.startswith(("RuntimeError: two", "ValueError", "lost: The actor died unexpectedly before"))
+        or row["error"] == error
+    )
 
 
 def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
@@ -276,7 +318,11 @@ def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
     trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
     run(make(tmp_path), [trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
-    assert row["status"] == status and (row["error"] is None if says is None else says in row["error"]) and row["scores"]["loss"] == 1.0
+    assert (
+        row["status"] == status
+        and (row["error"] is None if says is None else says in row["error"])
+        and row["scores"]["loss"] == 1.0
+    )
     searcher = CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max", start={"lr": 0.1})
     searcher.suggest("a")
     searcher.on_trial_complete("a", trial.last_result)
@@ -304,7 +350,10 @@ class TestPacks:
         trial = self.trial(tmp_path, seeds=[0])
         run(make(tmp_path, annotate="origin"), [trial], failed=[trial])
         table = results.read(tmp_path, "mine").set_index("trial_id")
-        assert table["status"].to_dict() == {"cd-00000-seed0": "completed", "cd-00001-seed0": "failed"} and table["val_score"].iloc[0] == 0.7
+        assert (
+            table["status"].to_dict() == {"cd-00000-seed0": "completed", "cd-00001-seed0": "failed"}
+            and table["val_score"].iloc[0] == 0.7
+        )
 
     def test_every_seed_has_a_row_of_its_own(self, tmp_path):
         trial = self.trial(tmp_path, seeds=[3, 4])
@@ -318,14 +367,20 @@ def test_rows_that_were_not_written_are_written_later_from_the_file_that_the_war
     (tmp_path / "away").touch()
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
-    with pytest.warns(UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*write_spooled") as caught:
+    with pytest.warns(
+        UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*write_spooled"
+    ) as caught:
         run(ResultsCallback(tmp_path / "away", "mine", metric="acc", patience=0), trials, failed=trials[1:])
     [kept] = tmp_path.glob("tune_cd-rows-*.jsonl")
     assert str(kept) in str(caught[0].message)
     run(make(tmp_path / "r"), lrs(0.8))  # has taken the first one's number since
     for _ in range(2):
         assert write_spooled(kept, tmp_path / "r") == 2
-    assert sorted((lr, attempt) for _, lr, attempt in numbers(tmp_path / "r").values()) == [(0.1, 0), (0.2, 0), (0.8, 0)], "each once"
+    assert sorted((lr, attempt) for _, lr, attempt in numbers(tmp_path / "r").values()) == [
+        (0.1, 0),
+        (0.2, 0),
+        (0.8, 0),
+    ], "each once"
     with pytest.raises(ValueError, match="no row that waited"):
         write_spooled(_written(tmp_path / "other", '{"a": 1}\n'), tmp_path / "r")
 
@@ -338,7 +393,9 @@ def _written(path, text):
 def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     trials = lrs(0.1, math.nan, 0.3)
-    with pytest.warns(UserWarning, match="1 of 3 result rows were not written .cd-00001.; the first: params = .*is not allowed"):
+    with pytest.warns(
+        UserWarning, match="1 of 3 result rows were not written .cd-00001.; the first: params = .*is not allowed"
+    ):
         run(make(tmp_path), trials)
     assert sorted(numbers(tmp_path)) == ["cd-00000", "cd-00002"]
 
@@ -372,7 +429,11 @@ def test_tunes_check_of_the_metric_is_off_once_it_is_no_misspelling_and_on_again
 def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path, packed):
     told = {"row": full(study="mine"), "curve": [evaluation(images_seen=n) for n in (1, 2)]}
     config = {"pack": [{"lr": 0.1}, {"lr": 0.2}]} if packed else {"lr": 0.1}
-    result = {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: told}}} if packed else {"acc": 0.5, UNSTORED: told}
+    result = (
+        {"acc": 0.5, "pack": {"0": {"acc": 0.5, "done": True, UNSTORED: told}}}
+        if packed
+        else {"acc": 0.5, UNSTORED: told}
+    )
     callback = make(tmp_path, record="failures", patience=0)
     (tmp_path / "curves").touch()  # a folder is needed there: the store does not answer
     callback.setup()
@@ -390,7 +451,11 @@ def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(t
     filing, since = Filing(tmp_path), full()["started_at"]
     failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
     for attempt, stored in ((1, 1), (0, 1), (2, 2)):
-        filing(Entry(failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True))
+        filing(
+            Entry(
+                failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True
+            )
+        )
         assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
     filing(Entry(failed | {"attempt": 0}, since))
     assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == 3, "one whose attempt is not its own is the next"
@@ -403,7 +468,14 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
     assert vars(again)["_study"] == "mine" and vars(again)["_writer"] is None
 
 
-WRONG = [{"mode": "most"}, {"record": "some"}, {"patience": -1}, {"fields": {"seed": "3"}}, {"fields": {"colour": "red"}}, {"search": "a/b"}]
+WRONG = [
+    {"mode": "most"},
+    {"record": "some"},
+    {"patience": -1},
+    {"fields": {"seed": "3"}},
+    {"fields": {"colour": "red"}},
+    {"search": "a/b"},
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -97,7 +97,9 @@ def test_the_latest_is_taken_where_all_are_whole(copied, build):
         copied.save(again, session="2026-01-02")
         step(again, f"t{n}")
     copied.save(again, session="2026-01-02")
-    assert step(copied.restore(build()), "t6") == course[6] and len(list(copied.copy.iterdir())) == 4, "two of a session"
+    assert step(copied.restore(build()), "t6") == course[6] and len(list(copied.copy.iterdir())) == 4, (
+        "two of a session"
+    )
 
 
 @pytest.mark.parametrize("cut", [0, 100])
@@ -238,7 +240,10 @@ def test_several_workers_and_a_trial_of_another_search(tmp_path):
     live = [searcher.suggest(f"t{n}") for n in range(3)]
     searcher.save_to_dir(str(tmp_path))
     strange = {"lr": 0.05, "wd": 0.05}
-    tunes(tmp_path, [done("t0", live[0]), done("t1", live[1]), ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)])
+    tunes(
+        tmp_path,
+        [done("t0", live[0]), done("t1", live[1]), ("t2", live[2], "PENDING", None), ("x", strange, "RUNNING", None)],
+    )
     again = make(workers=3)
     again.restore_from_dir(str(tmp_path))
     suggested = [again.suggest(f"n{n}") for n in range(2)]

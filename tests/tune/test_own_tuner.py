@@ -79,12 +79,28 @@ def test_whatever_a_trial_does_is_a_row_and_the_search_goes_on(ray_session, tmp_
     rows = table(tmp_path)
     assert len(grid) == len(rows) == len(BEHAVIOUR) and rows["trial_index"].tolist() == list(range(len(BEHAVIOUR)))
     status, error = (dict(zip(BEHAVIOUR, rows[name])) for name in ("status", "error"))
-    assert status == {name: "failed" for name in BEHAVIOUR} | {"fine": "completed", "nan": "diverged", "inf": "diverged"}
-    assert error["raises"] == "RuntimeError: too hot" and "acc = '0.5' (str)" in error["text"] and error["missing"] == "it reported no acc"
-    assert error["memory"].startswith(f"out of memory: lr={POINTS[9]['lr']:g}, wd=0.1: RuntimeError: CUDA out of memory.")
-    assert error["exits"].startswith("lost: ") and "exit code 3" in error["exits"] and error["dies"].startswith("lost: The actor died")
+    assert status == dict.fromkeys(BEHAVIOUR, "failed") | {
+        "fine": "completed",
+        "nan": "diverged",
+        "inf": "diverged",
+    }
+    assert (
+        error["raises"] == "RuntimeError: too hot"
+        and "acc = '0.5' (str)" in error["text"]
+        and error["missing"] == "it reported no acc"
+    )
+    assert error["memory"].startswith(
+        f"out of memory: lr={POINTS[9]['lr']:g}, wd=0.1: RuntimeError: CUDA out of memory."
+    )
+    assert (
+        error["exits"].startswith("lost: ")
+        and "exit code 3" in error["exits"]
+        and error["dies"].startswith("lost: The actor died")
+    )
     assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
-    again = CoordinateDescentSearch.from_results(tmp_path / "results", "mine", resume=True, points_to_evaluate=POINTS, start=START)
+    again = CoordinateDescentSearch.from_results(
+        tmp_path / "results", "mine", resume=True, points_to_evaluate=POINTS, start=START
+    )
     assert again.earlier == len(BEHAVIOUR) - 2, "the two that were lost are run again"
 
 
@@ -117,7 +133,11 @@ def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session,
     assert table(tmp_path)["status"].tolist() == ["completed", "failed"] * 2
     tune.Tuner.restore(str(tmp_path / "tune/run"), fails_once, param_space=PARAM_SPACE | flags, **{how: True}).fit()
     rows = table(tmp_path)
-    assert rows["status"].tolist() == ["completed"] * 4 and rows["attempt"].tolist() == [0, 1, 0, 1] and rows["trial_index"].tolist() == [0, 1, 2, 3]
+    assert (
+        rows["status"].tolist() == ["completed"] * 4
+        and rows["attempt"].tolist() == [0, 1, 0, 1]
+        and rows["trial_index"].tolist() == [0, 1, 2, 3]
+    )
 
 
 # ------------------------------------------------------------------------------------------- a store that is away
@@ -131,7 +151,14 @@ def brings_the_store_back(config):
 
 def test_rows_wait_for_a_store_while_tune_goes_on(ray_session, tmp_path, caplog):
     (tmp_path / "results").touch()
-    grid = tuner(brings_the_store_back, tmp_path, search(), num_samples=5, constants={"away": str(tmp_path / "results")}, patience=30).fit()
+    grid = tuner(
+        brings_the_store_back,
+        tmp_path,
+        search(),
+        num_samples=5,
+        constants={"away": str(tmp_path / "results")},
+        patience=30,
+    ).fit()
     rows = table(tmp_path)
     assert len(grid) == len(rows) == 5 and rows["params"].tolist() == course(5)
     said = [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.callback.patient_writer"]
@@ -217,7 +244,9 @@ def test_a_killed_driver_and_tuner_restore(ray_session, killed, cut):
 def test_a_killed_driver_and_a_new_tuner(ray_session, killed):
     folder, kept = killed
     shutil.rmtree(folder / "tune")
-    again = CoordinateDescentSearch.from_results(folder / "results", "mine", resume=True, start=START, annotate="origin")
+    again = CoordinateDescentSearch.from_results(
+        folder / "results", "mine", resume=True, start=START, annotate="origin"
+    )
     grid = tuner(takes_its_time, folder, again, name="again", num_samples=TRIALS - again.earlier).fit()
     assert len(grid) == TRIALS - len(kept), "nothing is trained twice"
     assert_as_if_never_stopped(folder, kept)

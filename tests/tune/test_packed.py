@@ -9,11 +9,11 @@ from ray.tune.utils import flatten_dict
 
 import trainables.trial
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, Space
-from tune_cd.tune.optimiser_search import OptimiserSearch
-from tune_cd.search.registry import OPTIMISERS
-from tune_cd.tune.packed import PACK, members_of
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.together import Member, Together
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.tune.packed import PACK, members_of
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 BEST = {"lr": 1e-3, "wd": 1e-4}
@@ -44,7 +44,9 @@ def drive(searcher, trials, value=bowl):
         if config == Searcher.FINISHED:
             break
         packs.append(config[PACK])
-        searcher.on_trial_complete(trial_id=f"t{i}", result=flatten_dict({PACK: reported(config[PACK], value), "config": config}), error=False)
+        searcher.on_trial_complete(
+            trial_id=f"t{i}", result=flatten_dict({PACK: reported(config[PACK], value), "config": config}), error=False
+        )
     return packs
 
 
@@ -75,10 +77,14 @@ def test_packs_hold_what_the_search_can_propose_and_no_more():
 
 def test_the_grid_in_packs_is_the_grid():
     def grid():
-        return OptimiserSearch(PLANE, "acc", "max", make=lambda space, start: OPTIMISERS["grid"](space, start=start, step=16, workers=99))
+        return OptimiserSearch(
+            PLANE, "acc", "max", make=lambda space, start: OPTIMISERS["grid"](space, start=start, step=16, workers=99)
+        )
 
     singles = []
-    while (config := (searcher := grid() if not singles else searcher).suggest(f"t{len(singles)}")) != Searcher.FINISHED:
+    while (
+        config := (searcher := grid() if not singles else searcher).suggest(f"t{len(singles)}")
+    ) != Searcher.FINISHED:
         singles.append(config)
         searcher.on_trial_complete(f"t{len(singles) - 1}", {"acc": 0.1})
     packs = drive(packed(grid(), 7), 99)
@@ -114,7 +120,9 @@ def test_a_pack_that_fails_fails_those_that_were_not_done():
     told.clear()
     searcher.suggest("b")
     searcher.on_trial_complete("b", {PACK: {"0": {"acc": math.nan, "done": True}, "2": {"acc": 0.2}}})
-    assert sorted(told.values(), key=str) == sorted([(None, True), (None, True), ({"acc": 0.2}, False)], key=str), "a trial ended by a scheduler counts as it last reported"
+    assert sorted(told.values(), key=str) == sorted([(None, True), (None, True), ({"acc": 0.2}, False)], key=str), (
+        "a trial ended by a scheduler counts as it last reported"
+    )
     searcher.on_trial_complete("b", None, error=True)
     searcher.on_trial_complete("never", None, error=True)
 
@@ -131,7 +139,9 @@ def test_replicates_are_told_as_their_mean():
 
     searcher = packed(Inner("acc", "max"), 4, seeds=[5, 6, 7])
     pack = searcher.suggest("a")[PACK]
-    assert [(config["x"], config["seed"]) for config in pack] == [(0.0, 5), (0.0, 6), (0.0, 7)], "one setting: a second would not fit whole"
+    assert [(config["x"], config["seed"]) for config in pack] == [(0.0, 5), (0.0, 6), (0.0, 7)], (
+        "one setting: a second would not fit whole"
+    )
     searcher.on_trial_result("a", {PACK: {"0": {"acc": 0.2, "done": True}, "2": {"acc": 0.4, "done": True}}})
     assert told == []
     searcher.on_trial_complete("a", {PACK: {"1": {"acc": math.nan, "done": True}}})
@@ -140,14 +150,31 @@ def test_replicates_are_told_as_their_mean():
 
 def test_what_is_known_of_a_setting_is_not_trained_again():
     values = {(START["lr"], 0): 0.5, (START["lr"], 1): 0.7}
-    searcher = packed(descent(), 2, seeds=[0, 1], known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None)
+    searcher = packed(
+        descent(),
+        2,
+        seeds=[0, 1],
+        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
+    )
     pack = searcher.suggest("a")[PACK]
-    assert pack[0]["lr"] != START["lr"] or pack[0]["wd"] != START["wd"], "the start is known for both seeds: the search has gone on"
+    assert pack[0]["lr"] != START["lr"] or pack[0]["wd"] != START["wd"], (
+        "the start is known for both seeds: the search has gone on"
+    )
     values.pop((START["lr"], 0))
-    searcher = packed(descent(), 2, seeds=[0, 1], known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None)
+    searcher = packed(
+        descent(),
+        2,
+        seeds=[0, 1],
+        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
+    )
     assert searcher.suggest("a")[PACK] == [{**START, "seed": 0}]
     values[START["lr"], 0] = math.nan  # it diverged: that is known too, and not repeated
-    searcher = packed(descent(), 2, seeds=[0, 1], known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None)
+    searcher = packed(
+        descent(),
+        2,
+        seeds=[0, 1],
+        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
+    )
     assert all(config["lr"] != START["lr"] or config["wd"] != START["wd"] for config in searcher.suggest("a")[PACK])
 
 
@@ -174,22 +201,31 @@ def test_impossible_packs_are_refused(arguments):
 
 def test_members_of_a_trial():
     assert members_of({"lr": 1}, {"acc": 2}) == [({"lr": 1}, {"acc": 2})]
-    assert members_of({"b": 3, PACK: [{"lr": 1}, {"lr": 2, "b": 4}]}, {PACK: {"1": {"acc": 5}}}) == [({"b": 3, "lr": 1}, {}), ({"b": 4, "lr": 2}, {"acc": 5})]
+    assert members_of({"b": 3, PACK: [{"lr": 1}, {"lr": 2, "b": 4}]}, {PACK: {"1": {"acc": 5}}}) == [
+        ({"b": 3, "lr": 1}, {}),
+        ({"b": 4, "lr": 2}, {"acc": 5}),
+    ]
     assert members_of({PACK: [{"lr": 1}]}, None) == [({"lr": 1}, {})]
 
 
 def line(direction, start, budget=5):
-    make = lambda space, start: CoordinateDescent(space, settings="paper", directions=[direction], budgets=budget, start=start)  # noqa: E731
+    make = lambda space, start: CoordinateDescent(
+        space, settings="paper", directions=[direction], budgets=budget, start=start
+    )
     searcher = OptimiserSearch(PLANE, "val_score", "max", make=make, start=start, annotate=ORIGIN)
     searcher.set_max_concurrency(1)
     return searcher
 
 
 def together(workers, **searches):
-    return Together({name: Member(searcher, budget) for name, (searcher, budget) in searches.items()}, key=PLANE_KEY, workers=workers)
+    return Together(
+        {name: Member(searcher, budget) for name, (searcher, budget) in searches.items()},
+        key=PLANE_KEY,
+        workers=workers,
+    )
 
 
-def PLANE_KEY(config):  # noqa: N802
+def PLANE_KEY(config):
     return PLANE.key({name: config[name] for name in PLANE.names})
 
 
@@ -214,8 +250,12 @@ def run(searcher, workers):
 def test_searches_run_side_by_side_on_the_course_they_would_take_alone():
     alone = [config for _, config in run(together(1, one=(line([1, 1], START), 5)), 1)[0]]
     begun, most = run(together(2, one=(line([1, 1], START), 5), two=(line([1, 1], {"lr": 1e-4, "wd": 1e-2}), 5)), 2)
-    assert most == 2 and [{**config, ORIGIN: None} for name, config in begun if name == "one"] == [{**config, ORIGIN: None} for config in alone]
-    assert [name for name, _ in begun].count("two") == 5 and begun[1][0] == "two", "a search that waits leaves its worker to the next"
+    assert most == 2 and [{**config, ORIGIN: None} for name, config in begun if name == "one"] == [
+        {**config, ORIGIN: None} for config in alone
+    ]
+    assert [name for name, _ in begun].count("two") == 5 and begun[1][0] == "two", (
+        "a search that waits leaves its worker to the next"
+    )
 
 
 def test_a_setting_of_two_searches_is_trained_once():
@@ -224,7 +264,9 @@ def test_a_setting_of_two_searches_is_trained_once():
     keys = [PLANE_KEY(config) for _, config in begun]
     assert len(set(keys)) == len(keys) and [name for name, _ in begun].count("two") == 4
     alone, _ = run(together(1, two=(line([1, -1], START), 5)), 1)
-    assert [PLANE_KEY(config) for name, config in begun if name == "two"] == [PLANE_KEY(config) for _, config in alone[1:]]
+    assert [PLANE_KEY(config) for name, config in begun if name == "two"] == [
+        PLANE_KEY(config) for _, config in alone[1:]
+    ]
 
 
 def test_a_failure_is_told_to_both():

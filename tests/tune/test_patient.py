@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tune_cd.tune.callback.patient_writer import PatientWriter
+import itertools
 
 QUICK = (0.01, 0.05)
 
@@ -70,7 +71,9 @@ def test_a_store_that_is_away_is_tried_again_until_it_is_back_and_the_user_is_to
         assert time.monotonic() - began < 1, "whoever puts never waits"
         until(lambda: store.tries >= 4)
         kept = list(own_temporary_folder.iterdir())
-        assert store.written == [] and [json.loads(line) for line in kept[0].read_text().splitlines()] == [0, 1, 2], "should this process be killed"
+        assert store.written == [] and [json.loads(line) for line in kept[0].read_text().splitlines()] == [0, 1, 2], (
+            "should this process be killed"
+        )
         store.away = False
         until(lambda: len(store.written) == 3)
         rows.put(3)
@@ -86,7 +89,7 @@ def test_pauses_grow():
     rows.put(0)
     until(lambda: len(times) >= 7)
     rows.close()
-    pauses = [after - before for before, after in zip(times, times[1:])]
+    pauses = [after - before for before, after in itertools.pairwise(times)]
     assert pauses[0] < 0.3 and all(pause >= least for pause, least in zip(pauses, (0.02, 0.04, 0.08, 0.16, 0.32, 0.32)))
 
 
@@ -97,7 +100,9 @@ def test_what_will_never_be_allowed_is_refused_at_once_and_holds_nobody_up():
         rows.put(item)
     left, kept = rows.close()
     assert store.written == [1, 2] and store.tries == 3
-    assert [item for item, _ in left] == ["x"] and isinstance(left[0][1], ValueError) and Path(kept).read_text() == '"x"\n'
+    assert (
+        [item for item, _ in left] == ["x"] and isinstance(left[0][1], ValueError) and Path(kept).read_text() == '"x"\n'
+    )
 
 
 def test_at_the_end_it_waits_as_long_as_it_may_then_keeps_the_rest_in_order():
@@ -164,7 +169,9 @@ print("put", flush=True)
 """
 
 
-@pytest.mark.parametrize("end", ["raise RuntimeError('the driver breaks')", "sys.exit(3)", "time.sleep(60)"], ids=["error", "exit", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "end", ["raise RuntimeError('the driver breaks')", "sys.exit(3)", "time.sleep(60)"], ids=["error", "exit", "Ctrl-C"]
+)
 def test_a_program_that_ends_without_closing_has_written_all(tmp_path, end):
     code = ENDS.format(path=str(tmp_path / "out"), end=end, away=False)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -179,7 +186,9 @@ def test_a_program_that_ends_without_closing_has_written_all(tmp_path, end):
 def test_what_waits_when_a_program_ends_or_is_killed_is_in_the_file(tmp_path, own_temporary_folder, end, how):
     environment = os.environ | {"TMPDIR": str(own_temporary_folder)}
     code = ENDS.format(path=str(tmp_path / "out"), end=end, away=True)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
     process.stdout.readline()
     until(lambda: any(file.read_text().count("\n") == 4 for file in own_temporary_folder.glob("tune_cd-rows-*.jsonl")))
     if how is not None:

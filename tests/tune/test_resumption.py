@@ -21,7 +21,16 @@ def bowl(config):
 
 
 def make(workers=1, settings="default", **arguments):
-    return CoordinateDescentSearch(PLANE, "acc", "max", start={"lr": 0.1, "wd": 0.1}, settings=settings, workers=workers, annotate="origin", **arguments)
+    return CoordinateDescentSearch(
+        PLANE,
+        "acc",
+        "max",
+        start={"lr": 0.1, "wd": 0.1},
+        settings=settings,
+        workers=workers,
+        annotate="origin",
+        **arguments,
+    )
 
 
 def again(tmp_path, workers=1, settings="default", given=True, **arguments):
@@ -219,11 +228,16 @@ def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
     start = {"lr": 0.1, "batch_size": 32}
 
     def search(**arguments):
-        return CoordinateDescentSearch(space, "acc", "max", start=start, full_length=("training_iteration", 10), **arguments)
+        return CoordinateDescentSearch(
+            space, "acc", "max", start=start, full_length=("training_iteration", 10), **arguments
+        )
 
     def step(searcher, n):
         h = searcher.suggest(f"t{n}")
-        result = {"acc": 0.9 if n == 2 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}), "training_iteration": 3 if n == 2 else 10}
+        result = {
+            "acc": 0.9 if n == 2 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}),
+            "training_iteration": 3 if n == 2 else 10,
+        }
         searcher.on_trial_complete(f"t{n}", result)
         return h, result["acc"]
 

@@ -134,7 +134,7 @@ def test_saved_is_json_and_a_blank_searcher_continues_it(tmp_path):
     blank.restore(str(tmp_path / "state.pkl"))
     assert blank.suggest("waits") is None, "the live trial is Tune's to resume"
     blank.on_trial_complete("t6", {"acc": bowl(live)})
-    assert head + [live] + drive(blank, 6, first=7) == drive(make(), 13)
+    assert [*head, live, *drive(blank, 6, first=7)] == drive(make(), 13)
 
 
 def test_restore_after_set_search_properties_as_tuner_restore_does(tmp_path):
@@ -142,7 +142,9 @@ def test_restore_after_set_search_properties_as_tuner_restore_does(tmp_path):
     drive(searcher, 5)
     searcher.save(str(tmp_path / "s"))
     again = CoordinateDescentSearch()
-    assert again.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-3, 1), "wd": tune.loguniform(1e-3, 1)}, num_samples=1)
+    assert again.set_search_properties(
+        "acc", "max", {"lr": tune.loguniform(1e-3, 1), "wd": tune.loguniform(1e-3, 1)}, num_samples=1
+    )
     again.restore(str(tmp_path / "s"))
     assert drive(again, 5, first=5) == drive(make(), 10)[5:], "the saved space wins"
 
@@ -154,7 +156,9 @@ def test_a_new_experiment_with_a_restored_searcher_runs_the_orphans_again(tmp_pa
     searcher.save(str(tmp_path / "s"))
     again = CoordinateDescentSearch()
     again.restore(str(tmp_path / "s"))
-    again.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=20)
+    again.set_search_properties(
+        "acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=20
+    )
     assert drive(again, 5, first=6) == drive(make(), 10)[5:] and orphan == drive(make(), 6)[5]
 
 
@@ -208,7 +212,9 @@ def test_domains_without_an_answer_are_refused_by_name_with_a_hint(domain, hint)
 
 def test_a_domain_outside_the_given_space_is_refused():
     with pytest.raises(ValueError, match="momentum"):
-        make().set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "momentum": tune.loguniform(0.1, 1)}, num_samples=1)
+        make().set_search_properties(
+            "acc", "max", {"lr": tune.loguniform(1e-6, 1), "momentum": tune.loguniform(0.1, 1)}, num_samples=1
+        )
 
 
 def test_metric_mode_and_space_must_be_known():
@@ -229,7 +235,9 @@ def test_points_to_evaluate_come_first_and_known_rewards_cost_nothing():
     assert configs[:2] == points
     moved = [math.log(configs[2][name] / points[1][name]) for name in ("lr", "wd")]
     assert sum(step != 0 for step in moved) == 1, "a line along one axis, through the better one"
-    known = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[bowl(p) for p in points])
+    known = CoordinateDescentSearch(
+        PLANE, "acc", "max", points_to_evaluate=points, evaluated_rewards=[bowl(p) for p in points]
+    )
     assert drive(known, 1) == configs[2:3]
     with pytest.raises(ValueError, match="1 values for 2"):
         CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=[0.5])
@@ -238,7 +246,9 @@ def test_points_to_evaluate_come_first_and_known_rewards_cost_nothing():
 def test_rewards_in_min_mode_are_losses_even_if_tune_says_so_later():
     points, losses = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}], [9.0, 0.5]
     searcher = CoordinateDescentSearch(PLANE, points_to_evaluate=points, evaluated_rewards=losses)
-    searcher.set_search_properties("loss", "min", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=3)
+    searcher.set_search_properties(
+        "loss", "min", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=3
+    )
     suggested = searcher.suggest("t0")
     assert (suggested["wd"] == 2e-4) != (suggested["lr"] == 2e-3), "a line through the better one"
     assert searcher._search.best == (points[1], -0.5)
@@ -265,8 +275,17 @@ def rows(configs, value=bowl, study="s"):
     params = [{"lr": config["lr"], "wd": config["wd"]} for config in configs]
     scores = [value(config) for config in configs]
     status = ["failed" if score is None else "completed" for score in scores]
-    columns = {"study": study, "search": "cd", "trial_index": range(len(configs)), "params": params, "status": status, "val_score": scores}
-    return pd.DataFrame(columns | {"ended_at": pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(range(len(configs)), unit="min")})
+    columns = {
+        "study": study,
+        "search": "cd",
+        "trial_index": range(len(configs)),
+        "params": params,
+        "status": status,
+        "val_score": scores,
+    }
+    return pd.DataFrame(
+        columns | {"ended_at": pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(range(len(configs)), unit="min")}
+    )
 
 
 def method(name):
@@ -304,7 +323,11 @@ def stored(tmp_path, configs, metric_name="acc", study="before"):
     """A results folder with these trials; None among the values: failed."""
     for i, config in enumerate(configs):
         value = bowl(config)
-        failed = {"status": "failed", "error": "out of memory"} if value is None else {"status": "completed", "val_score": value}
+        failed = (
+            {"status": "failed", "error": "out of memory"}
+            if value is None
+            else {"status": "completed", "val_score": value}
+        )
         results.write_trial(tmp_path, {
             "study": study, "search": "cd", "trial_id": f"cd-{i:05d}", "trial_index": i, "attempt": 0, "params": config,
             "metric_name": metric_name, "scores": {}, "config": "{}", "software": "{}", **failed,
@@ -320,7 +343,9 @@ def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
     searcher = CoordinateDescentSearch.from_results(stored(tmp_path, whole[:9]), "before", **named)
     if not given:
         searcher = pickle.loads(pickle.dumps(searcher))
-        searcher.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=5)
+        searcher.set_search_properties(
+            "acc", "max", {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}, num_samples=5
+        )
     more = drive(searcher, 5)
     assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
     best, moved = max(whole, key=bowl), PLANE.to_log(more[0]) - PLANE.to_log(max(whole, key=bowl))
@@ -345,7 +370,10 @@ def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):
     assert searcher._search.best[1] < 1 and len(searcher._search.history) == 5
 
 
-@pytest.mark.parametrize("result, kept", [({"acc": 0.9, "training_iteration": 3}, 0.5), ({"acc": 0.9, "training_iteration": 10}, 0.9), ({"acc": 0.9}, 0.9)])
+@pytest.mark.parametrize(
+    "result, kept",
+    [({"acc": 0.9, "training_iteration": 3}, 0.5), ({"acc": 0.9, "training_iteration": 10}, 0.9), ({"acc": 0.9}, 0.9)],
+)
 def test_a_trial_of_less_than_full_length_is_censored(result, kept):
     searcher = make(full_length=("training_iteration", 10))
     searcher.suggest("a")
@@ -362,7 +390,9 @@ def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp
         CoordinateDescentSearch.from_results(tmp_path)
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}, {"lr": 0.5, "wd": 0.1}])
     with pytest.warns(UserWarning, match="1 of 2 known trials lie outside"):
-        CoordinateDescentSearch.from_results(tmp_path, space=Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0)), metric="acc", mode="max")
+        CoordinateDescentSearch.from_results(
+            tmp_path, space=Space(lr=(1e-6, 0.2), wd=(1e-8, 1.0)), metric="acc", mode="max"
+        )
     stored(tmp_path, [{"lr": 0.1, "wd": 0.1}], metric_name="f1", study="other")
     with pytest.raises(ValueError, match="'acc', 'f1'"):
         CoordinateDescentSearch.from_results(tmp_path)
@@ -388,7 +418,7 @@ def test_every_method_is_saved_and_restored(name, tmp_path):
 
 def test_annotations_are_opt_in():
     searcher = make(annotate="origin")
-    first, second = (drive(searcher, 2))
+    first, second = drive(searcher, 2)
     assert first["origin"] == {"direction": "start", "line_position": 0.0, "trial_index": 0}
     assert second["origin"]["direction"] in ("lr", "wd") and second["origin"]["trial_index"] == 1
     assert set(drive(make(), 1)[0]) == {"lr", "wd"}
@@ -442,7 +472,14 @@ class TestWithTuner:
         assert len(live) == 12 and set(live) == {1, 2}, "live trials after each suggestion"
         assert all(running == 2 for running in refused), "nothing to suggest only where both are busy"
         if settings == "paper":
-            alone, known = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1}, settings="paper"), 0
+            alone, known = (
+                CoordinateDescent(
+                    Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}),
+                    start={"opt/lr": 0.1, "wd": 0.1},
+                    settings="paper",
+                ),
+                0,
+            )
             while tuple((h := alone.ask()).values()) in asked:
                 alone.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
                 known += 1
@@ -462,7 +499,9 @@ class TestWithTuner:
         def sometimes(config):
             if config["opt"]["lr"] > 0.05:
                 raise RuntimeError("too large")
-            tune.report({"acc": math.nan if config["wd"] > 0.05 else bowl({"lr": config["opt"]["lr"], "wd": config["wd"]})})
+            tune.report(
+                {"acc": math.nan if config["wd"] > 0.05 else bowl({"lr": config["opt"]["lr"], "wd": config["wd"]})}
+            )
 
         grid = fit(tmp_path, self.start(), sometimes, 16)
         assert len(grid) == 16 and grid.num_errors >= 1
@@ -491,7 +530,9 @@ class TestWithTuner:
         whole = fit(tmp_path, self.start(), num_samples=9, name="whole2")
         code = KILLED_DRIVER.format(tests=str(Path(__file__).parent), path=str(tmp_path), after=after)
         environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
-        killed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+        killed = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+        )
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         restored = tune.Tuner.restore(str(tmp_path / "cut"), objective, param_space=PARAM_SPACE)
         assert sorted(lrs(restored.fit())) == sorted(lrs(whole)), "Tune lists resumed trials in an order of its own"
@@ -525,8 +566,13 @@ tune.Tuner(
 def test_what_was_lost_is_run_again_though_the_search_asks_for_other_trials_now():
     """With its place and its origin, and before the search may end."""
     table = rows(drive(method("cd"), 8)).assign(direction="balance", line_position=0.5)
-    searcher = OptimiserSearch(PLANE, "acc", "max", make=OPTIMISERS["cd"], start={"lr": 1e-5, "wd": 1e-3}, annotate="origin")
+    searcher = OptimiserSearch(
+        PLANE, "acc", "max", make=OPTIMISERS["cd"], start={"lr": 1e-5, "wd": 1e-3}, annotate="origin"
+    )
     assert not searcher.recall(table, again=table.iloc[[3]])
     again = drive(searcher, 2)
-    assert again[0] == {**table["params"][3], "origin": {"direction": "balance", "line_position": 0.5, "trial_index": 3}}
+    assert again[0] == {
+        **table["params"][3],
+        "origin": {"direction": "balance", "line_position": 0.5, "trial_index": 3},
+    }
     assert again[1]["origin"]["trial_index"] == 8

@@ -72,9 +72,7 @@ class KPerClass:
         ValueError: as `check_batch` and `check_class_sizes`, or labels of another shape or kind.
     """
 
-    def __init__(
-        self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"
-    ):
+    def __init__(self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
         labels = torch.as_tensor(labels).cpu()
         if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex():
             raise ValueError(

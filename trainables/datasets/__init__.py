@@ -12,7 +12,18 @@ from trainables.datasets.structure import Dataset, Recipe, Split, local_path
 from trainables.datasets.uri import Address, is_uri, parse
 from trainables.training.setups import IMAGE_SIZES
 
-__all__ = ["DATASETS", "DOWNLOADS", "Dataset", "SourceSummary", "Split", "check_source", "data_roots", "load_dataset", "pin_source", "source_sha256"]
+__all__ = [
+    "DATASETS",
+    "DOWNLOADS",
+    "Dataset",
+    "SourceSummary",
+    "Split",
+    "check_source",
+    "data_roots",
+    "load_dataset",
+    "pin_source",
+    "source_sha256",
+]
 
 DATASETS = {
     "glyphs": glyphs.recipe,
@@ -79,7 +90,14 @@ def check_source(
     plan = recipe.plan()
     train = plan.splits["train"]
     test = plan.splits.get("test")
-    return SourceSummary(plan.name, len(train.class_names), len(train.items), recipe.location, plan.channels, len(test.items) if test else 0)
+    return SourceSummary(
+        plan.name,
+        len(train.class_names),
+        len(train.items),
+        recipe.location,
+        plan.channels,
+        len(test.items) if test else 0,
+    )
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
@@ -116,12 +134,16 @@ def source_sha256(data_root: str | os.PathLike | None) -> str | None:
 
 def _address(data_root: str | os.PathLike | None, download: bool) -> Address | None:
     """The URI that `data_roots` goes by, checked; None where it goes by paths."""
-    place, what = (data_root, "the data root") if data_root is not None else (os.environ.get("TUNE_CD_DATA"), "TUNE_CD_DATA")
+    place, what = (
+        (data_root, "the data root") if data_root is not None else (os.environ.get("TUNE_CD_DATA"), "TUNE_CD_DATA")
+    )
     if not place or not is_uri(place):
         return None
     address = parse(place, what)
     if download:
-        raise ValueError(f"data at {address.uri} and a download of published data exclude each other: leave out --download, or name a folder")
+        raise ValueError(
+            f"data at {address.uri} and a download of published data exclude each other: leave out --download, or name a folder"
+        )
     return address
 
 

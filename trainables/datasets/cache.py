@@ -21,7 +21,16 @@ import numpy as np
 from filelock import FileLock
 from numpy.lib.format import open_memmap
 
-from trainables.datasets.structure import Dataset, Recipe, Render, Split, UndecodableImage, in_order, local_path, preview
+from trainables.datasets.structure import (
+    Dataset,
+    Recipe,
+    Render,
+    Split,
+    UndecodableImage,
+    in_order,
+    local_path,
+    preview,
+)
 
 FORMAT = 1  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
@@ -74,7 +83,9 @@ def _read(folder: Path, image_size: int) -> Dataset | None:
         return None
     try:
         meta = json.loads((folder / "meta.json").read_text())
-        splits = {split: _read_split(folder, split, meta, image_size) for split in SPLITS if split in meta["class_names"]}
+        splits = {
+            split: _read_split(folder, split, meta, image_size) for split in SPLITS if split in meta["class_names"]
+        }
         return Dataset(meta["name"], splits["train"], splits["validation"], splits.get("test"))
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         log.warning("%s is damaged (%s), it is made again", folder, error)

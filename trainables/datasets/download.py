@@ -55,11 +55,15 @@ def fetch(
     with credentials, which it does not repeat, and for none of the three.
     """
     if "@" in urlsplit(url).netloc:
-        raise ValueError("credentials in the address of a download are refused, they would end up in logs; fetch it by hand")
+        raise ValueError(
+            "credentials in the address of a download are refused, they would end up in logs; fetch it by hand"
+        )
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{url}: only http:// and https:// are fetched (ftp:// cannot be resumed here)")
     if [sha256, md5, verify].count(None) != 2:
-        raise ValueError(f"{url}: a download needs one published checksum, sha256 or md5, or else verify; got {sha256=}, {md5=}, {verify=}")
+        raise ValueError(
+            f"{url}: a download needs one published checksum, sha256 or md5, or else verify; got {sha256=}, {md5=}, {verify=}"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if path.exists():  # another process may have fetched it while we waited
@@ -102,7 +106,9 @@ def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:
 def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> Iterator[http.client.HTTPResponse]:
     """The server's answer (redirects followed). Raises Interrupted, and ConnectionError for a refusal that will stay."""
     try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=HEADERS | (headers or {})), timeout=timeout)
+        response = urllib.request.urlopen(
+            urllib.request.Request(url, headers=HEADERS | (headers or {})), timeout=timeout
+        )
     except urllib.error.HTTPError as error:  # an OSError, so before those
         kind = Interrupted if error.code in TEMPORARY else ConnectionError
         failure = kind(f"HTTP {error.code} {error.reason}")
@@ -156,7 +162,9 @@ def _continue(url: str, part: Path, timeout: float) -> None:
     wanted = {"Range": f"bytes={have}-", "If-Range": stamp} if have and stamp else {}
     try:
         with opened(url, timeout, wanted) as response:
-            continues = response.status == 206 and (response.headers["Content-Range"] or "").startswith(f"bytes {have}-")
+            continues = response.status == 206 and (response.headers["Content-Range"] or "").startswith(
+                f"bytes {have}-"
+            )
             if response.status == 206 and not continues:
                 part.unlink(missing_ok=True)
                 raise Interrupted("the server sent another range than the one asked for")

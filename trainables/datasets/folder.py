@@ -35,7 +35,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """The images of the one root, split for the task. Raises FileNotFoundError, ValueError."""
     task = allowed_task("folder", task, TASKS)
     if len(roots) != 1:
-        raise ValueError(f"the dataset 'folder' is one place that you name as data root; here are {len(roots)}: {roots}")
+        raise ValueError(
+            f"the dataset 'folder' is one place that you name as data root; here are {len(roots)}: {roots}"
+        )
     root = roots[0]
     if not root.exists():
         raise missing_data("folder", [root], LAYOUT, "your own images")
@@ -130,7 +132,9 @@ def _validation_classes(classes: Classes) -> tuple[Classes, Classes]:
 
 def _split_images(source: Source, classes: Classes) -> dict[str, Classes]:
     if short := [f"{label} ({len(images)})" for label, images in classes.items() if len(images) < 3]:
-        raise ValueError(f"{source.location}: classes need at least 3 images, but {len(short)} have fewer: {preview(short)}")
+        raise ValueError(
+            f"{source.location}: classes need at least 3 images, but {len(short)} have fewer: {preview(short)}"
+        )
     rest, test = _take_images(source, classes, IMAGE_FRACTIONS["test"], "folder test")
     train, validation = _validation_images(source, rest)
     return {"train": train, "validation": validation, "test": test}
@@ -153,7 +157,9 @@ def _take_classes(classes: Classes, share: float, purpose: str) -> tuple[Classes
 def _take_images(source: Source, classes: Classes, share: float, purpose: str) -> tuple[Classes, Classes]:
     """(the other images, `share` of every class's images, at least one). ValueError where a class has only one."""
     if short := [label for label, images in classes.items() if len(images) < 2]:
-        raise ValueError(f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}")
+        raise ValueError(
+            f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}"
+        )
     rest, taken = {}, {}
     for label, images in classes.items():
         shuffled = fixed_order(images, purpose)

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 MAX_BYTES = 8 * 2**20  # the published files have less than 1 MB
-MAX_PAIRS = 10**8  # of a query and an image: each may have a position, and will have a similarity; published are 442,540
+MAX_PAIRS = (
+    10**8
+)  # of a query and an image: each may have a position, and will have a similarity; published are 442,540
 LISTS = ("easy", "hard", "junk")
 
 _KIND = re.compile(r"[<>|=]?[biufSU]\d{0,9}")  # numbers and text
@@ -162,7 +164,9 @@ def _checked(content: Any) -> GroundTruth:
         if not isinstance(entry, dict) or not {"bbx", *LISTS} <= set(entry):
             raise ValueError(f"the entry of query {query} must be a dict with bbx, {', '.join(LISTS)}")
         boxes.append(_box(_plain(entry["bbx"]), query))
-        relevant.append({name: _positions(_plain(entry[name]), f"{name} of query {query}", len(database)) for name in LISTS})
+        relevant.append(
+            {name: _positions(_plain(entry[name]), f"{name} of query {query}", len(database)) for name in LISTS}
+        )
         every = np.concatenate(list(relevant[-1].values()))
         if len(np.unique(every)) != len(every):
             raise ValueError(f"query {query} has an image twice in easy, hard and junk")
@@ -170,7 +174,9 @@ def _checked(content: Any) -> GroundTruth:
 
 
 def _names(values: Any, key: str) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple) and not (isinstance(values, np.ndarray) and values.ndim == 1) or not len(values):
+    if (not isinstance(values, list | tuple) and not (isinstance(values, np.ndarray) and values.ndim == 1)) or not len(
+        values
+    ):
         raise ValueError(f"{key} must be a list of image names")
     for name in values:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -187,7 +193,9 @@ def _box(value: Any, query: str) -> np.ndarray:
     except (ValueError, TypeError, OverflowError):
         box = np.empty(0)
     if box.shape != (4,) or not np.isfinite(box).all() or box[0] >= box[2] or box[1] >= box[3]:
-        raise ValueError(f"bbx of query {query} is {reprlib.repr(value)}; x0 < x1 and y0 < y1 in [x0, y0, x1, y1] are expected")
+        raise ValueError(
+            f"bbx of query {query} is {reprlib.repr(value)}; x0 < x1 and y0 < y1 in [x0, y0, x1, y1] are expected"
+        )
     return box
 
 
@@ -210,6 +218,8 @@ def _positions(value: Any, what: str, images: int) -> np.ndarray:
 
 def _flat(values: Any) -> Any:
     """The values, unless lists lie in lists: numpy would make them one array, of any size from a few bytes."""
-    if not isinstance(values, np.ndarray) and not (isinstance(values, list | tuple) and all(isinstance(value, Real) for value in values)):
+    if not isinstance(values, np.ndarray) and not (
+        isinstance(values, list | tuple) and all(isinstance(value, Real) for value in values)
+    ):
         raise ValueError("not a list of numbers")
     return values

@@ -29,7 +29,9 @@ from trainables.datasets.structure import (
 )
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
-MAX_UNTRIED = 0.5  # of the images that may be missing without a link known to be dead: beyond it nobody has fetched them
+MAX_UNTRIED = (
+    0.5  # of the images that may be missing without a link known to be dead: beyond it nobody has fetched them
+)
 IMAGES_PER_CLASS = 2
 
 LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}
@@ -65,7 +67,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     missing = [url for url in urls if _member(folder, url) not in source.members]
     untried = set(missing) - read_dead(folder).keys()
     if len(untried) > MAX_UNTRIED * len(urls):
-        raise IncompleteData(f"{folder}: {len(missing):,} of {len(urls):,} images are missing, {len(untried):,} of them not known to be dead links; fetch them with --download")
+        raise IncompleteData(
+            f"{folder}: {len(missing):,} of {len(urls):,} images are missing, {len(untried):,} of them not known to be dead links; fetch them with --download"
+        )
 
     classes, few = _classes(folder, lists, source)
     if empty := [LISTS[split] for split, found in classes.items() if not found]:

@@ -79,7 +79,11 @@ def _find(address: Address, version: str | None) -> Path | None:
         record = _record(folder)
         if record is None:
             continue
-        same = record["sha256"] == address.sha256 if address.sha256 else version is not None and record["seen"].get(address.uri) == version
+        same = (
+            record["sha256"] == address.sha256
+            if address.sha256
+            else version is not None and record["seen"].get(address.uri) == version
+        )
         if same and _is_whole(folder, address.name, record):
             return folder
     return None
@@ -87,7 +91,10 @@ def _find(address: Address, version: str | None) -> Path | None:
 
 def _folders(address: Address, ending: str) -> list[Path]:
     """Those of the address's name, of copies ("") or of what is being fetched (".partial")."""
-    matches = ((folder, _KEYED.fullmatch(folder.name.removeprefix(address.stem))) for folder in _shelf().glob(f"{address.stem}-*"))
+    matches = (
+        (folder, _KEYED.fullmatch(folder.name.removeprefix(address.stem)))
+        for folder in _shelf().glob(f"{address.stem}-*")
+    )
     return sorted(folder for folder, match in matches if match and (match[1] or "") == ending)
 
 
@@ -116,7 +123,9 @@ def _is_whole(folder: Path, name: str, record: dict) -> bool:
     except FileNotFoundError:  # another process is putting a whole one in its place
         return False
     if digest != record["sha256"]:
-        log.warning("%s is damaged (SHA-256 %s, expected %s), it is fetched again", folder / name, digest, record["sha256"])
+        log.warning(
+            "%s is damaged (SHA-256 %s, expected %s), it is fetched again", folder / name, digest, record["sha256"]
+        )
         return False
     _write_record(folder, record | {"files": found})
     return True
@@ -135,7 +144,9 @@ def _digest(root: Path, names: dict[str, list[int]]) -> str:
         return _hashed(root)
     ordered = sorted(names, key=os.fsencode)
     digests = in_order(lambda name: _hashed(root / name), ordered, os.cpu_count() or 1, AHEAD)
-    return sha256(os.fsencode("".join(f"{digest}  {name}\n" for name, digest in zip(ordered, digests, strict=True)))).hexdigest()
+    return sha256(
+        os.fsencode("".join(f"{digest}  {name}\n" for name, digest in zip(ordered, digests, strict=True)))
+    ).hexdigest()
 
 
 def _hashed(path: Path) -> str:
@@ -176,7 +187,8 @@ def _bring(address: Address, found: Survey) -> Path:
         if error.errno not in FULL:
             raise
         raise OSError(
-            error.errno, f"{address.uri} does not fit the disk of {_shelf()} ({error.strerror}); make room, where it is continued next time, or name another place by TUNE_CD_CACHE"
+            error.errno,
+            f"{address.uri} does not fit the disk of {_shelf()} ({error.strerror}); make room, where it is continued next time, or name another place by TUNE_CD_CACHE",
         ) from error
     return partial
 

@@ -24,7 +24,9 @@ BACKOFF = 1.0  # s before the second attempt, doubled before each further one
 BLOCK = 16 * 2**20  # bytes of an object that are asked for at a time
 THREADS = 16  # objects of a prefix that are fetched at a time
 AHEAD = 1024  # objects that may wait for a slow one
-GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
+GCS_SECONDS = (
+    60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,9 @@ def bring(address: Address, found: Survey, folder: Path) -> None:
     _check_room(found, folder)
     if address.is_web:
         if (found.sizes[address.name] or 0) > download.MAX_BYTES:
-            raise ValueError(f"{address.uri} has {found.sizes[address.name]:,} bytes, of a web server at most {download.MAX_BYTES:,} are fetched")
+            raise ValueError(
+                f"{address.uri} has {found.sizes[address.name]:,} bytes, of a web server at most {download.MAX_BYTES:,} are fetched"
+            )
         fetch(address.uri, folder / address.name, verify=lambda path: None, backoff=BACKOFF)
         (folder / f"{address.name}.lock").unlink(missing_ok=True)
         return
@@ -105,7 +109,10 @@ def _survey_web(address: Address) -> Survey:
                 raise kind(f"{address.uri}: {error}") from error
             _wait(address.uri, error, attempt)
     if not any(stamps):
-        log.warning("%s: the server says neither ETag nor Last-Modified, so it is fetched each time; #sha256=… behind the address helps", address.uri)
+        log.warning(
+            "%s: the server says neither ETag nor Last-Modified, so it is fetched each time; #sha256=… behind the address helps",
+            address.uri,
+        )
     return Survey(json.dumps([size, *stamps]) if any(stamps) else None, {address.name: size})
 
 
@@ -129,13 +136,17 @@ def _survey_prefix(files: fs.FileSystem, address: Address) -> Survey:
     """Raises ValueError for names that are no plain relative paths, or a file and a folder at once."""
     prefix = f"{address.host}/{address.path}"
     found = files.get_file_info(fs.FileSelector(prefix.rstrip("/"), recursive=True, allow_not_found=True))
-    stamps = sorted((info.path.removeprefix(prefix), info.size, info.mtime_ns) for info in found if info.type == fs.FileType.File)
+    stamps = sorted(
+        (info.path.removeprefix(prefix), info.size, info.mtime_ns) for info in found if info.type == fs.FileType.File
+    )
     if not stamps:
         raise _absent(files, address, "object below it")
     names = {name for name, _, _ in stamps}
     for name in names:
         if any(part in ("", ".", "..") for part in name.split("/")) or re.search(r"[\\\x00-\x1f\x7f]", name):
-            raise ValueError(f"{address.uri}: the object's name {name!r} is refused; allowed are relative names without '..', backslashes and control characters")
+            raise ValueError(
+                f"{address.uri}: the object's name {name!r} is refused; allowed are relative names without '..', backslashes and control characters"
+            )
         if any(str(parent) in names for parent in PurePosixPath(name).parents):
             raise ValueError(f"{address.uri}: {name!r} lies below an object, which as a file has nothing below it")
     return Survey(sha256(repr(stamps).encode()).hexdigest(), {name: size for name, size, _ in stamps})
@@ -170,7 +181,9 @@ def _bring_object(files: fs.FileSystem, source: str, size: int, path: Path, part
         except (FileNotFoundError, ConnectionError) as error:
             failures = 1 if part.exists() and part.stat().st_size > before else failures + 1
             if not isinstance(error, Interrupted) or failures >= ATTEMPTS:
-                raise ConnectionError(f"{source} could not be fetched: {error}; what has arrived is continued next time") from error
+                raise ConnectionError(
+                    f"{source} could not be fetched: {error}; what has arrived is continued next time"
+                ) from error
             _wait(source, error, failures)
 
 
@@ -194,7 +207,11 @@ def _connect(address: Address) -> fs.FileSystem:
         limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
         return fs.GcsFileSystem(anonymous=address.anonymous, retry_time_limit=limit, **options)
     # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
-    endpoint = options.pop("endpoint_override", None) or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = (
+        options.pop("endpoint_override", None)
+        or os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+    )
     region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(address.host)

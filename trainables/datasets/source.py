@@ -139,7 +139,14 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
 
 
 def find_archive(
-    dataset: str, roots: list[Path], *, folder: str, marks: tuple[str, ...], archives: tuple[str, ...], layout: str, origin: str
+    dataset: str,
+    roots: list[Path],
+    *,
+    folder: str,
+    marks: tuple[str, ...],
+    archives: tuple[str, ...],
+    layout: str,
+    origin: str,
 ) -> Path:
     """The dataset's folder, or its archive, in the first root that has one; a root that is a file is the archive itself.
 
@@ -180,7 +187,10 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """The member's bytes, inflated no further than the size that it claims: `ZipFile.read` cuts only what it has inflated."""
     info = archive.getinfo(name)
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # of others zipfile inflates all it has read
+    if info.compress_type not in (
+        zipfile.ZIP_STORED,
+        zipfile.ZIP_DEFLATED,
+    ):  # of others zipfile inflates all it has read
         raise NotImplementedError("it is compressed, and not by deflate; only that is read")
     with archive.open(info) as member:
         return member.read(info.file_size)

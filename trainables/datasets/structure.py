@@ -15,7 +15,9 @@ import numpy as np
 
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
-Render = Callable[[Any], np.ndarray]  # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
+Render = Callable[
+    [Any], np.ndarray
+]  # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
 
 
 class UndecodableImage(ValueError):

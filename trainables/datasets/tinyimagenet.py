@@ -40,7 +40,13 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """Find Tiny-ImageNet below the roots (directories, or the archive itself). Raises FileNotFoundError, ValueError."""
     allowed_task("tinyimagenet", task, ("ssl",))
     found = find_archive(
-        "tinyimagenet", roots, folder="tiny-imagenet-200", marks=("wnids.txt",), archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"), layout=LAYOUT, origin=ORIGIN
+        "tinyimagenet",
+        roots,
+        folder="tiny-imagenet-200",
+        marks=("wnids.txt",),
+        archives=("tiny-imagenet-200.zip", "tiny-imagenet-20.zip"),
+        layout=LAYOUT,
+        origin=ORIGIN,
     )
     source = Source((found,), _WANTED)
 

@@ -63,7 +63,9 @@ def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
                 raise ValueError(f"{archive}: {error}; remove it and download it again") from error
         missing = sorted(wanted - set(os.listdir(partial)))
         if missing:
-            raise ValueError(f"{len(missing)} images are in no archive ({', '.join(map(str, archives))}): {preview(missing)}")
+            raise ValueError(
+                f"{len(missing)} images are in no archive ({', '.join(map(str, archives))}): {preview(missing)}"
+            )
         os.rename(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -15,13 +15,19 @@ ALLOWED = (
     "a local path, s3://BUCKET/KEY.zip, gs://BUCKET/KEY.zip, http[s]://HOST/FILE.zip, and s3://BUCKET/PREFIX/ or gs://BUCKET/PREFIX/ "
     "for all objects below it, each with #sha256=DIGEST behind it or not"
 )
-OPTIONS = {"s3": ("region", "endpoint_override", "scheme"), "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds")}
+OPTIONS = {
+    "s3": ("region", "endpoint_override", "scheme"),
+    "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds"),
+}
 """Query parameters, as `pyarrow.fs.FileSystem.from_uri` understands them; a web address has none, it may be a signature."""
 
 CHECKED = {
     "scheme": (re.compile("https?"), "http or https"),
     "retry_limit_seconds": (re.compile(r"\d{1,6}(\.\d+)?"), "a number of seconds"),
-    "endpoint_override": (re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"), "[http[s]://]HOST[:PORT]"),
+    "endpoint_override": (
+        re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"),
+        "[http[s]://]HOST[:PORT]",
+    ),
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
     "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
@@ -33,8 +39,14 @@ _HOST = {
     "web": (re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?"), "HOST or HOST:PORT comes first"),
 }
 _SEGMENT = {  # of a path: nothing that means another folder, no credentials
-    "store": (re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=+!(), -]+"), "A-Z a-z 0-9 . _ ~ = + ! ( ) , - and blanks are, but not . and .."),
-    "web": (re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=+!(),%;&$'*-]+"), "A-Z a-z 0-9 . _ ~ = + ! ( ) , % ; & $ ' * - are, but not . and .."),
+    "store": (
+        re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=+!(), -]+"),
+        "A-Z a-z 0-9 . _ ~ = + ! ( ) , - and blanks are, but not . and ..",
+    ),
+    "web": (
+        re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=+!(),%;&$'*-]+"),
+        "A-Z a-z 0-9 . _ ~ = + ! ( ) , % ; & $ ' * - are, but not . and ..",
+    ),
 }
 _FRAGMENT = re.compile(r"sha256=([0-9A-Fa-f]{64})")
 LONGEST = 100  # characters of a copy's name
@@ -104,18 +116,24 @@ def parse(uri: str | os.PathLike, what: str = "the data root") -> Address:
     if scheme not in ("http", "https", *OPTIONS):
         raise ValueError(f"{what} is a URI of the kind {scheme}://, which is not allowed; {ALLOWED} are")
     if not slash:
-        raise ValueError(f"{what} is a URI with one slash, {scheme}:/; give it as text with two, pathlib.Path takes one out")
+        raise ValueError(
+            f"{what} is a URI with one slash, {scheme}:/; give it as text with two, pathlib.Path takes one out"
+        )
     rest, hash_sign, fragment = rest.partition("#")
     pin = _FRAGMENT.fullmatch(fragment)
     if hash_sign and not pin:
-        raise ValueError(f"{what} is a URI with something behind # that is not repeated here; #sha256= and 64 hexadecimal digits are allowed")
+        raise ValueError(
+            f"{what} is a URI with something behind # that is not repeated here; #sha256= and 64 hexadecimal digits are allowed"
+        )
     address = _web(scheme, rest, what) if scheme in ("http", "https") else _store(scheme, rest, what)
     return replace(address, sha256=pin[1].lower() if pin else None)
 
 
 def _web(scheme: str, rest: str, what: str) -> Address:
     if "?" in rest or "@" in rest:
-        raise ValueError(f"{what} is a URI with a user, a password or a query, which is not repeated here and may hold a secret; {scheme}://HOST/FILE.zip is allowed")
+        raise ValueError(
+            f"{what} is a URI with a user, a password or a query, which is not repeated here and may hold a secret; {scheme}://HOST/FILE.zip is allowed"
+        )
     host, path = _checked(scheme, rest, "web", what)
     return _archive(Address(scheme, host, path), what)
 
@@ -132,7 +150,9 @@ def _store(scheme: str, rest: str, what: str) -> Address:
     bucket, path = _checked(scheme, place, "store", what)
     options = parse_qsl(query, keep_blank_values=True)
     if any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options):
-        raise ValueError(f"{what} {scheme}://{bucket}/{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value")
+        raise ValueError(
+            f"{what} {scheme}://{bucket}/{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value"
+        )
     for name, value in options:
         allowed, meaning = CHECKED[name]
         if not allowed.fullmatch(value):
@@ -145,7 +165,9 @@ def _checked(scheme: str, place: str, kind: str, what: str) -> tuple[str, str]:
     host, slash, path = place.partition("/")
     allowed, meaning = _HOST[kind]
     if not allowed.fullmatch(host) or not slash:
-        raise ValueError(f"{what} is a URI {scheme}:// without a place that can be read, and not repeated here: {meaning}, then /; {ALLOWED} are allowed")
+        raise ValueError(
+            f"{what} is a URI {scheme}:// without a place that can be read, and not repeated here: {meaning}, then /; {ALLOWED} are allowed"
+        )
     allowed, meaning = _SEGMENT[kind]
     for segment in path.removesuffix("/").split("/") if path else []:
         if not allowed.fullmatch(segment):
@@ -156,7 +178,11 @@ def _checked(scheme: str, place: str, kind: str, what: str) -> tuple[str, str]:
 def _archive(address: Address, what: str) -> Address:
     """The address, if it names a zip archive or a prefix."""
     if address.is_prefix and address.is_web:
-        raise ValueError(f"{what} {address.uri}: a web server cannot be asked for all files below an address; {ALLOWED} are allowed")
+        raise ValueError(
+            f"{what} {address.uri}: a web server cannot be asked for all files below an address; {ALLOWED} are allowed"
+        )
     if not address.is_prefix and not address.path.lower().endswith(".zip"):
-        raise ValueError(f"{what} {address.uri}: neither an archive (.zip) nor a prefix, which ends in /; {ALLOWED} are allowed")
+        raise ValueError(
+            f"{what} {address.uri}: neither an archive (.zip) nor a prefix, which ends in /; {ALLOWED} are allowed"
+        )
     return address

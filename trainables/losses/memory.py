@@ -92,7 +92,9 @@ class CrossBatchMemory(nn.Module):
     def _check(self, z: Tensor, labels: Tensor) -> None:
         check_batch(z, labels)
         if z.shape[1] != self.embeddings.shape[-1]:
-            raise ValueError(f"z has {z.shape[1]} dimensions; this memory's embeddings have {self.embeddings.shape[-1]}")
+            raise ValueError(
+                f"z has {z.shape[1]} dimensions; this memory's embeddings have {self.embeddings.shape[-1]}"
+            )
 
 
 def memory_terms(
@@ -190,9 +192,13 @@ def check_memory(mode: str, size: int, batch_size: int, k: int) -> None:
     """
     _check_mode(mode)
     if not 2 <= k < batch_size:
-        raise ValueError(f"k is {k} at batch_size {batch_size}; 2 <= k < batch_size is expected, for pairs of both kinds")
+        raise ValueError(
+            f"k is {k} at batch_size {batch_size}; 2 <= k < batch_size is expected, for pairs of both kinds"
+        )
     if size < batch_size:
-        raise ValueError(f"a memory of size {size} does not hold a batch of {batch_size}; size >= batch_size is expected")
+        raise ValueError(
+            f"a memory of size {size} does not hold a batch of {batch_size}; size >= batch_size is expected"
+        )
 
 
 def _check_mode(mode: str) -> None:

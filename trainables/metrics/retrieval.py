@@ -18,7 +18,10 @@ SCORES = ("r_map", "map_at_r", "precision_at_1", "r_precision")
 COSINE_STEPS = 2**35
 POSITIONS = 2**26
 
-BLOCK_BYTES = {"cpu": 16 * 2**20, "gpu": 256 * 2**20}  # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
+BLOCK_BYTES = {
+    "cpu": 16 * 2**20,
+    "gpu": 256 * 2**20,
+}  # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
 
 # Level of revisited Oxford and Paris: (lists that count as positive, lists that are taken out of the ranking).
 LEVELS = {
@@ -57,7 +60,9 @@ def retrieval_scores(
         ValueError: other shapes or kinds, embeddings that are not finite, no two equal labels, block_bytes below 1, k
             that is not an integer of 1 to N - 1.
     """
-    block_bytes = BLOCK_BYTES["cpu" if embeddings.device.type == "cpu" else "gpu"] if block_bytes is None else block_bytes
+    block_bytes = (
+        BLOCK_BYTES["cpu" if embeddings.device.type == "cpu" else "gpu"] if block_bytes is None else block_bytes
+    )
     if block_bytes < 1:
         raise ValueError(f"block_bytes is {block_bytes}; a positive number of bytes is expected")
     z = _unit_rows(embeddings)
@@ -178,9 +183,7 @@ def _revisited_scores(wanted: Tensor, removed: Tensor, precision_at: Sequence[in
     return torch.stack(columns, dim=1)
 
 
-def _list_masks(
-    ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int
-) -> dict[str, Tensor]:
+def _list_masks(ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int) -> dict[str, Tensor]:
     """{"easy", "hard", "junk"} -> [queries, images] booleans; `first` is the number of the first query, for messages."""
     masks = {name: torch.zeros(len(ground_truth), images, dtype=torch.bool) for name in ("easy", "hard", "junk")}
     for query, lists in enumerate(ground_truth):
@@ -189,7 +192,9 @@ def _list_masks(
             if not len(positions):  # an empty list has no integer type
                 continue
             if positions.is_floating_point() or positions.min() < 0 or positions.max() >= images:
-                raise ValueError(f"query {first + query}: {name} has a position that is not an integer of 0 to {images - 1}")
+                raise ValueError(
+                    f"query {first + query}: {name} has a position that is not an integer of 0 to {images - 1}"
+                )
             mask[query, positions.long()] = True
         if bool((sum(mask[query].int() for mask in masks.values()) > 1).any()):
             raise ValueError(f"query {first + query}: an image is in two of the lists easy, hard and junk")
@@ -230,9 +235,7 @@ def _classes(labels: Tensor | Sequence[int], z: Tensor) -> tuple[Tensor, Tensor]
     return classes, sizes[classes] - 1
 
 
-def _neighbours(
-    z: Tensor, queries: Tensor, depths: list[int], block_bytes: int
-) -> Iterator[tuple[Tensor, Tensor]]:
+def _neighbours(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield (queries [n], the positions [n, R_max] of their nearest neighbours, best first), block by block.
 
     Args:

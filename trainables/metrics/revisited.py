@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.datasets.revisited import Benchmark
-from trainables.training.evaluation import Diverged
-from trainables.metrics.retrieval import revisited_map
 from trainables.data.augmentation import normalise
+from trainables.datasets.revisited import Benchmark
+from trainables.metrics.retrieval import revisited_map
+from trainables.training.evaluation import Diverged
 
 SCALES = (1.0, 2**-0.5, 0.5)
 

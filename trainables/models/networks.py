@@ -16,6 +16,7 @@ from torchvision.models import resnet18, resnet50
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
+import itertools
 
 
 class Embedder(nn.Module):
@@ -33,7 +34,9 @@ class Embedder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """What the loss and retrieval see: unit vectors [b, d]."""
         embedding = self.head(self.trunk(images))
-        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)  # bfloat16 is no unit vector
+        return F.normalize(
+            embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1
+        )  # bfloat16 is no unit vector
 
 
 class GeM(nn.Module):
@@ -77,7 +80,7 @@ def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """
     widths = [channels, 32, 64, 128, 128]
     layers: list[nn.Module] = []
-    for n_in, n_out in zip(widths, widths[1:]):
+    for n_in, n_out in itertools.pairwise(widths):
         layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()]
     layers += [_PoolToTwo(2), nn.Flatten()]
     return nn.Sequential(*layers), 4 * widths[-1]
@@ -257,7 +260,9 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
         module = function(channels, image_size)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{network}: called with (channels={channels}, image_size={image_size}) it raised {reason}") from error
+        raise ValueError(
+            f"{network}: called with (channels={channels}, image_size={image_size}) it raised {reason}"
+        ) from error
     if not isinstance(module, nn.Module):
         raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
     modes = [(part, part.training) for part in module.modules()]
@@ -267,7 +272,9 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
         with torch.no_grad():
             outputs = [module.features(images), module(images)] if isinstance(module, Embedder) else [module(images)]
     except Exception as error:
-        raise ValueError(f"{network}: images {list(images.shape)} made it raise {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"{network}: images {list(images.shape)} made it raise {type(error).__name__}: {error}"
+        ) from error
     for part, mode in modes:
         part.training = mode
     for output in outputs:
@@ -283,9 +290,13 @@ def _imported(name: str) -> Callable:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the user's file raises
-        raise ValueError(f"network {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"network {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
+        ) from error
     if not hasattr(module, attribute):
         raise ValueError(f"network {name!r}: {module_name!r} has no {attribute!r}")
     if not callable(getattr(module, attribute)):
-        raise ValueError(f"network {name!r}: {attribute!r} is {type(getattr(module, attribute)).__name__}, not a function")
+        raise ValueError(
+            f"network {name!r}: {attribute!r} is {type(getattr(module, attribute)).__name__}, not a function"
+        )
     return getattr(module, attribute)

@@ -24,7 +24,10 @@ IMAGENET: dict[str, WeightsEnum] = {
 }
 """The networks made of torchvision's layers, and the weights that fit them."""
 
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of R, G, B in [0, 1]; torchvision's numbers
+IMAGENET_MEAN, IMAGENET_STD = (
+    (0.485, 0.456, 0.406),
+    (0.229, 0.224, 0.225),
+)  # of R, G, B in [0, 1]; torchvision's numbers
 
 State = dict[str, Tensor]
 
@@ -139,7 +142,9 @@ def _imagenet(network: str) -> State:
 def _file(weights: str) -> State:
     path = local_path(weights, "weights")
     if not path.is_file():
-        raise FileNotFoundError(f"weights {weights!r}: no such file in {Path.cwd()}; allowed are none, imagenet and a file")
+        raise FileNotFoundError(
+            f"weights {weights!r}: no such file in {Path.cwd()}; allowed are none, imagenet and a file"
+        )
     hint = "save one with torch.save(model.state_dict(), FILE)"
     try:
         with path.open("rb") as file:
@@ -147,8 +152,12 @@ def _file(weights: str) -> State:
     except ValueError as error:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
     if not isinstance(state, dict) or not state:
-        raise ValueError(f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}")
+        raise ValueError(
+            f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}"
+        )
     for name, value in state.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(f"weights {weights!r}: not a state dict, {name!r} is {type(value).__name__}, not a tensor; {hint}")
+            raise ValueError(
+                f"weights {weights!r}: not a state dict, {name!r} is {type(value).__name__}, not a tensor; {hint}"
+            )
     return state

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainables.data.resident import DeviceData, take
-from trainables.losses.terms import infonce_terms, margin_terms
-from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
-from trainables.models.networks import Embedder, build_network
-from trainables.data.sampling import KPerClass, Views
-from trainables.training.setups import Setup
 from trainables.data.augmentation import centre, normalise
-
+from trainables.data.resident import DeviceData, take
+from trainables.data.sampling import KPerClass, Views
+from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.models.networks import Embedder, build_network
+from trainables.training.setups import Setup
 
 REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; research-xbm, solver/build.py
 LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in configs/sample_config.yaml
@@ -90,7 +89,9 @@ def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) 
 
 
 @torch.no_grad()
-def build_memory(model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> CrossBatchMemory | None:
+def build_memory(
+    model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device
+) -> CrossBatchMemory | None:
     """Empty, for embeddings of the model's dimension; None where the set-up has none."""
     if setup.memory == "none":
         return None

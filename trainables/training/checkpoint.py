@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from trainables.models.weights import load_tensors
 from trainables.training.faults import is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
-from trainables.models.weights import load_tensors
 
 
 def dumps(training: Training) -> bytes:

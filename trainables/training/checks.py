@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 
+from trainables.data.sampling import check_batch
 from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.losses.memory import check_memory
 from trainables.models.networks import check_network
-from trainables.data.sampling import check_batch
 from trainables.training.setups import Setup
 
 
-def check_training(setup: Setup, batch_sizes: Iterable[int], data_root: str | None, download: bool = False) -> SourceSummary:
+def check_training(
+    setup: Setup, batch_sizes: Iterable[int], data_root: str | None, download: bool = False
+) -> SourceSummary:
     """Check the set-up against its data for each batch size; no image is decoded, nothing is trained.
 
     download: fetch data that are absent, where a public archive exists.
@@ -26,13 +28,17 @@ def check_training(setup: Setup, batch_sizes: Iterable[int], data_root: str | No
             check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
             iterations = setup.images_seen // batch_size
             if setup.memory_start >= iterations:
-                raise ValueError(f"memory_start = {setup.memory_start}: {setup.images_seen} images at batch_size {batch_size} are only {iterations} iterations")
+                raise ValueError(
+                    f"memory_start = {setup.memory_start}: {setup.images_seen} images at batch_size {batch_size} are only {iterations} iterations"
+                )
     if setup.test != "split":
         check_benchmark(setup.test, data_root, download=download)
         if source.channels != 3:
             raise ValueError(f"test = {setup.test!r} has colour images; {setup.dataset} has {source.channels} channel")
     elif not source.test_images:
-        raise ValueError(f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed")
+        raise ValueError(
+            f"test = 'split': {setup.dataset} has no test split; one of the benchmarks roxford5k and rparis6k is needed"
+        )
     check_network(
         setup.network, setup.weights, channels=source.channels, image_size=setup.input_size, embedding=setup.embedding,
         projection=setup.task == "ssl",

@@ -11,7 +11,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-WARM_UP = 3  # steps run one by one before the recording: cuDNN chooses its algorithms, autograd and the optimiser set up
+WARM_UP = (
+    3  # steps run one by one before the recording: cuDNN chooses its algorithms, autograd and the optimiser set up
+)
 
 Step = Callable[[], tuple[Tensor, ...]]
 

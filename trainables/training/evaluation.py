@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.models.networks import Embedder
+from trainables.data.augmentation import centre, normalise
 from trainables.metrics.linear_probe import linear_probe
 from trainables.metrics.retrieval import retrieval_scores
+from trainables.models.networks import Embedder
 from trainables.training.setups import Setup
-from trainables.data.augmentation import centre, normalise
 
 BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images a forward pass, fewer of large ones
 CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # their maps stay in a core's cache: 1.2 to 1.7 times as fast as 512

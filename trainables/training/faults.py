@@ -20,7 +20,9 @@ def is_of_the_machine(error: BaseException) -> bool:
     """Whether the same training may well succeed in another process: files, memory of the host, a GPU that is in disorder."""
     if is_out_of_memory(error):
         return False
-    return isinstance(error, (OSError, MemoryError, *DEVICE_ERRORS)) or _says(error, "CUDA error", "CUDA driver error", "EXECUTION_FAILED", "can't allocate memory")
+    return isinstance(error, (OSError, MemoryError, *DEVICE_ERRORS)) or _says(
+        error, "CUDA error", "CUDA driver error", "EXECUTION_FAILED", "can't allocate memory"
+    )
 
 
 def described(error: BaseException, configuration: Mapping[str, Any], device: str) -> str:

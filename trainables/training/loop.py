@@ -20,16 +20,25 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from trainables.training.assembly import build_memory, build_model, build_optimiser, build_sampler
-from trainables.training.assembly import decay, loss_terms, next_look, plateau, remember_and_compare
-from trainables.data.resident import DeviceData, take
-from trainables.training.evaluation import COLLAPSED, Diverged, evaluate
-from trainables.training.cuda_graphs import Replayed
-from trainables.losses.terms import pair_statistics
-from trainables.training.outcome import Evaluation, Outcome, named
-from trainables.metrics.revisited import evaluate_benchmark
-from trainables.training.setups import Setup
 from trainables.data.augmentation import crop_views, normalise, simclr_views
+from trainables.data.resident import DeviceData, take
+from trainables.losses.terms import pair_statistics
+from trainables.metrics.revisited import evaluate_benchmark
+from trainables.training.assembly import (
+    build_memory,
+    build_model,
+    build_optimiser,
+    build_sampler,
+    decay,
+    loss_terms,
+    next_look,
+    plateau,
+    remember_and_compare,
+)
+from trainables.training.cuda_graphs import Replayed
+from trainables.training.evaluation import COLLAPSED, Diverged, evaluate
+from trainables.training.outcome import Evaluation, Outcome, named
+from trainables.training.setups import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two looks at the loss: each look waits for the device
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
@@ -88,7 +97,9 @@ class Training:
     @property
     def best_score(self) -> float:
         """Best validation score so far; -inf before the first, NaN once diverged."""
-        return math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
+        return (
+            math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
+        )
 
     def advance(self) -> Evaluation:
         """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
@@ -98,7 +109,10 @@ class Training:
         """Make ready for the iterations up to the next look, `target`, unless they have begun."""
         if self.iteration < self.target:
             return
-        self.departed_at, self.target = self.iteration, next_look(self.iteration, self.iterations, self.setup.evaluations)
+        self.departed_at, self.target = (
+            self.iteration,
+            next_look(self.iteration, self.iterations, self.setup.evaluations),
+        )
         self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
         with self._aside():
@@ -129,7 +143,12 @@ class Training:
     def look(self) -> Evaluation:
         """The look at the validation split that `target` is; a better one than before keeps the weights."""
         with self._aside():
-            logged = dict(zip(("train_positive_term", "train_entropy_term"), (self._sums / (self.iteration - self.departed_at)).tolist()))
+            logged = dict(
+                zip(
+                    ("train_positive_term", "train_entropy_term"),
+                    (self._sums / (self.iteration - self.departed_at)).tolist(),
+                )
+            )
             logged |= {f"train_{name}": float(value) for name, value in pair_statistics(self.z, self.labels).items()}
             evaluation = self._evaluate(logged)
             if not self.diverged and evaluation.val_score > self.best_score:
@@ -182,7 +201,9 @@ class Training:
         identity = self._identity()
         differs = [name for name in identity if state.get(name) != identity[name]]
         if differs:
-            raise ValueError(f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}")
+            raise ValueError(
+                f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}"
+            )
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
         self._replayed = {}  # the optimiser's tensors will be others
         with self._aside():
@@ -298,7 +319,10 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
         training.depart()
     under_way = list(trainings)
     while under_way:
-        stops = {training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK) for training in under_way}
+        stops = {
+            training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK)
+            for training in under_way
+        }
         while any(training.iteration < stops[training] for training in under_way):
             for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
                 if training.iteration < stops[training]:
@@ -307,5 +331,7 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
             training.check()
             if training.diverged or training.iteration == training.target:
                 training.train_seconds += time.perf_counter() - started
-        under_way = [training for training in under_way if not training.diverged and training.iteration < training.target]
+        under_way = [
+            training for training in under_way if not training.diverged and training.iteration < training.target
+        ]
     return [training.look() for training in trainings]

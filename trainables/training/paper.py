@@ -46,7 +46,8 @@ EVERYWHERE = {
     "margin": Number(0.5, TRAINING),
     "temperature": Number(0.1, TRAINING, "of InfoNCE"),
     "distance": Number(
-        None, "eq:contrastive, eq:infoNCE_onepair",
+        None,
+        "eq:contrastive, eq:infoNCE_onepair",
         "the usual one there: euclidean for margin, cosine for InfoNCE; on unit vectors",
     ),
     "q": Number(1, "eq:contrastive"),
@@ -55,7 +56,8 @@ EVERYWHERE = {
     "learning_rate": Number(0.1, OURS, "where the search starts, alone: it is part of Lambda"),
     "schedule": Number("constant", OURS, f"{SILENT} but for sec:xbm"),
     "precision": Number(
-        "float32", OURS,
+        "float32",
+        OURS,
         "torch's default, TF32 in a GPU's convolutions included; --set precision=bfloat16 is asked for",
     ),
     "step": Number(None, OURS, "how it is computed, not what"),
@@ -72,11 +74,13 @@ EVERYWHERE = {
     "test_image_size": Number(1024, UNUSED),
     "selected_by": Number(None, METRICS, "R-mAP on validation; weights are selected where it peaks"),
     "network": Number(
-        "resnet18_gem", TRAINING,
+        "resnet18_gem",
+        TRAINING,
         "torchvision's; GeM with p = 3, learned, eps = 1e-6 as in cnnimageretrieval-pytorch (layers/pooling.py)",
     ),
     "weights": Number(
-        "imagenet", "ssec:best_hp_values",
+        "imagenet",
+        "ssec:best_hp_values",
         "fine-tuning of a pretrained model; which is not said: torchvision's IMAGENET1K_V1",
     ),
 }
@@ -84,7 +88,8 @@ EVERYWHERE = {
 
 CROPS = {
     "augmentation": Number(
-        "crop", OURS,
+        "crop",
+        OURS,
         f"random resized crops and flips; {SILENT} on augmentation in metric learning",
     ),
     "crop_scale": Number(0.25, OURS, SILENT),

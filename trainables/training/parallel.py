@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from trainables.data.resident import DeviceData
-from trainables.training.faults import is_of_the_machine, is_out_of_memory
 from trainables.training.cuda_graphs import WARM_UP
+from trainables.training.faults import is_of_the_machine, is_out_of_memory
+from trainables.training.loop import Training, advance
 from trainables.training.outcome import Evaluation, Outcome
 from trainables.training.setups import Setup
-from trainables.training.loop import Training, advance
 
 MOST = 64  # trainings at a time: beyond it even the smallest network keeps an H200's memory system busy
 SHARE = 0.7  # of the free memory of a GPU that trainings may take; the rest is for evaluations and best weights
@@ -126,7 +126,9 @@ class Pack:
 
     def _fill(self) -> None:
         if self._at_once is None and self.waiting:
-            self._at_once = self._measured(max(self.waiting, key=lambda index: self.configurations[index]["batch_size"]))
+            self._at_once = self._measured(
+                max(self.waiting, key=lambda index: self.configurations[index]["batch_size"])
+            )
         while self.waiting and len(self.running) < min(self._at_once, self._caution):
             try:
                 self.start(self.waiting[0])
@@ -141,13 +143,20 @@ class Pack:
         before = torch.cuda.mem_get_info(self.device)[0]
         training = self.start(index)
         training.depart()
-        for _ in range(min(WARM_UP + 1, training.target - 1 - training.iteration)):  # at its target it is `advance` that looks
+        for _ in range(
+            min(WARM_UP + 1, training.target - 1 - training.iteration)
+        ):  # at its target it is `advance` that looks
             training.step()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         after = torch.cuda.mem_get_info(self.device)[0]
         room = 1 + int(SHARE * after / max(1, before - after))
-        log.info("a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time", (before - after) / 1e9, after / 1e9, min(MOST, room))
+        log.info(
+            "a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time",
+            (before - after) / 1e9,
+            after / 1e9,
+            min(MOST, room),
+        )
         return min(MOST, room)
 
     def _retreat(self, error: BaseException) -> None:
@@ -163,7 +172,9 @@ class Pack:
 
     def _go_on_with(self, number: int, error: BaseException) -> None:
         """So many at a time, for good where the memory is the reason."""
-        log.warning("%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number)
+        log.warning(
+            "%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number
+        )
         self._caution = number
         if is_out_of_memory(error):
             self._at_once = number

@@ -33,7 +33,16 @@ ALLOWED = {
 }  # fmt: skip
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
-POSITIVE = ("image_size", "images_seen", "evaluations", "probe_epochs", "learning_rate", "margin", "temperature", "test_image_size")
+POSITIVE = (
+    "image_size",
+    "images_seen",
+    "evaluations",
+    "probe_epochs",
+    "learning_rate",
+    "margin",
+    "temperature",
+    "test_image_size",
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,9 @@ class Setup:
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100
     weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
-    embedding: int = 0  # dimension of a linear head (dml) or of the projection's output (ssl); 0: no head, or the usual one
+    embedding: int = (
+        0  # dimension of a linear head (dml) or of the projection's output (ssl); 0: no head, or the usual one
+    )
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
@@ -68,7 +79,9 @@ class Setup:
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
     precision: str = "float32"  # of the forward pass in training
-    step: str | None = None  # on a GPU recorded as a CUDA graph, or call by call; None: graph, but eager in a network of one's own
+    step: str | None = (
+        None  # on a GPU recorded as a CUDA graph, or call by call; None: graph, but eager in a network of one's own
+    )
     memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used
@@ -98,9 +111,13 @@ class Setup:
                 f"selected_by = {self.selected_by!r}: one of {list(SELECTIONS[self.task])} with task {self.task!r}"
             )
         if self.margin > LARGEST_MARGIN:
-            raise ValueError(f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors")
+            raise ValueError(
+                f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
+            )
         if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
-            raise ValueError(f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[-1]}) pixels")
+            raise ValueError(
+                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[-1]}) pixels"
+            )
         if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
             raise ValueError(
                 f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
@@ -109,9 +126,13 @@ class Setup:
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
-            raise ValueError(f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = {self.memory_size}: at least 0, 0 and 1")
+            raise ValueError(
+                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = {self.memory_size}: at least 0, 0 and 1"
+            )
         if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
-            raise ValueError(f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has 'none', 'split' and an augmentation")
+            raise ValueError(
+                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has 'none', 'split' and an augmentation"
+            )
 
     @property
     def loss_distance(self) -> str:
@@ -141,7 +162,10 @@ class Setup:
 
 DML = {"task": "dml", "loss": "margin"}
 SSL = {"task": "ssl", "loss": "infonce"}
-PRETRAINED = {"network": "resnet18_gem", "weights": "imagenet"}  # "fine-tuning of a pretrained model", ssec:best_hp_values
+PRETRAINED = {
+    "network": "resnet18_gem",
+    "weights": "imagenet",
+}  # "fine-tuning of a pretrained model", ssec:best_hp_values
 PATACCHIOLA = {"network": "resnet32", "projection": "leaky_relu"}  # the SSL baseline that table:baselines compares with
 SMALL = {"network": "small_conv", "image_size": 28, "memory_size": 2_000, "memory_start": 50}
 PHOTOS = SMALL | {"image_size": 32}
@@ -149,7 +173,9 @@ PHOTOS = SMALL | {"image_size": 32}
 SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     "glyphs": {  # not in the paper: fonts as a stand-in for Omniglot that needs no download, hence from scratch
         "dml": {
-            "paper": Setup("glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30),
+            "paper": Setup(
+                "glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30
+            ),
             "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=4),
         }
     },
@@ -161,14 +187,34 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     },
     "sop": {
         "dml": {
-            "paper": Setup("sop", **DML, **PRETRAINED, image_size=224, images_seen=2_000_000, evaluations=20, augmentation="crop"),
+            "paper": Setup(
+                "sop", **DML, **PRETRAINED, image_size=224, images_seen=2_000_000, evaluations=20, augmentation="crop"
+            ),
             "small": Setup("sop", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
         }
     },
     "landmarks": {
         "dml": {
-            "paper": Setup("landmarks", **DML, **PRETRAINED, image_size=448, images_seen=1_000_000, evaluations=20, augmentation="crop", test="roxford5k"),
-            "small": Setup("landmarks", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop", test="roxford5k", test_image_size=96),
+            "paper": Setup(
+                "landmarks",
+                **DML,
+                **PRETRAINED,
+                image_size=448,
+                images_seen=1_000_000,
+                evaluations=20,
+                augmentation="crop",
+                test="roxford5k",
+            ),
+            "small": Setup(
+                "landmarks",
+                **DML,
+                **PHOTOS,
+                images_seen=32_000,
+                evaluations=4,
+                augmentation="crop",
+                test="roxford5k",
+                test_image_size=96,
+            ),
         }
     },
     "tinyimagenet": {
@@ -179,7 +225,15 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     },
     "folder": {  # the user's own images, one sub-folder a class
         "dml": {
-            "paper": Setup("folder", **DML, **PRETRAINED, image_size=224, images_seen=1_000_000, evaluations=20, augmentation="crop"),
+            "paper": Setup(
+                "folder",
+                **DML,
+                **PRETRAINED,
+                image_size=224,
+                images_seen=1_000_000,
+                evaluations=20,
+                augmentation="crop",
+            ),
             "small": Setup("folder", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
         },
         "ssl": {

@@ -28,13 +28,21 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
     landscapes, unknown times, and as `Curve.clock`.
     """
     if not curves or len({(curve.method, curve.landscape) for curve in curves}) > 1:
-        raise ValueError(f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required")
+        raise ValueError(
+            f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required"
+        )
     ends = [curve.clock(over)[-1] for curve in curves]
     if not np.isfinite(ends).all():
-        raise ValueError(f"over {over!r}: trials of {int((~np.isfinite(ends)).sum())} searches do not say when they began and ended; 'trials' is possible")
+        raise ValueError(
+            f"over {over!r}: trials of {int((~np.isfinite(ends)).sum())} searches do not say when they began and ended; 'trials' is possible"
+        )
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
-    low, high = np.quantile(_resampled(reached, seed), [0.025, 0.975], axis=0) if len(curves) >= FEWEST else np.full((2, len(clock)), np.nan)
+    low, high = (
+        np.quantile(_resampled(reached, seed), [0.025, 0.975], axis=0)
+        if len(curves) >= FEWEST
+        else np.full((2, len(clock)), np.nan)
+    )
     first = min((curve.clock(over)[curve.waiting] for curve in curves if curve.waiting < len(curve)), default=inf)
     reached[:, clock < first - 1e-9], low[clock < first - 1e-9], high[clock < first - 1e-9] = nan, nan, nan
     index = pd.Index(clock.astype(int) if over == "trials" else clock, name=over)
@@ -83,7 +91,9 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
     row["n95"] = n_to_reach(target, reached) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
     row["t95"] = _time_to_reach(target, searches)
-    row["gpu95"] = float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else row["t95"]
+    row["gpu95"] = (
+        float(np.mean([search.used(row["t95"]) for search in searches])) if isfinite(row["t95"]) else row["t95"]
+    )
     row["stuck"] = float(np.mean([not curve[-1] >= target for curve in reached]))
     return row
 
@@ -105,7 +115,11 @@ def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
 
 
 def _half_interval(values: Sequence[float]) -> float:
-    return float(student.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+    return (
+        float(student.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+        if len(values) > 1
+        else np.nan
+    )
 
 
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:

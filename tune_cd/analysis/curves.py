@@ -80,7 +80,9 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     rows["told"] = rows["told"].where(rows["reported"].notna())
     rows["score"] = np.where(absent, told, score)
     lowest = rows.groupby("landscape")["reported"].min()
-    groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(["landscape", "study", "search", "search_seed"], sort=False)
+    groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(
+        ["landscape", "study", "search", "search_seed"], sort=False
+    )
     curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
     return sorted(curves, key=lambda curve: (curve.landscape, curve.method, curve.seed, curve.study))
 
@@ -94,7 +96,9 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
-        raise ValueError(f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}")
+        raise ValueError(
+            f"trials of more than one {' and '.join(several)}: {trials[several].drop_duplicates().values.tolist()}"
+        )
     if over not in OVER:
         raise ValueError(f"over {over!r}: one of {list(OVER)}")
     rows = trials.sort_values("trial_index" if over == "trials" else "ended_at", kind="stable")
@@ -106,7 +110,9 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
     """The completed trial with the best validation score, of equal ones the first asked; None where there is none."""
-    scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values("trial_index", kind="stable")
+    scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
+        "trial_index", kind="stable"
+    )
     return scored.iloc[int(scored["val_score"].argmax())] if len(scored) else None
 
 
@@ -119,16 +125,29 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     trials = trials.assign(scores=maps_of(trials, "scores")).reset_index(drop=True)
     setting = [name for name in by if name in trials]
     rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
-    means, completed = rows.drop(columns="lost").set_index(setting), trials[trials["status"] == "completed"].groupby(setting, dropna=False)
+    means, completed = (
+        rows.drop(columns="lost").set_index(setting),
+        trials[trials["status"] == "completed"].groupby(setting, dropna=False),
+    )
     for name in ("val", "test"):
-        means[f"{name}_score"], means[f"{name}_std"] = completed[f"{name}_score"].mean(), completed[f"{name}_score"].std()
+        means[f"{name}_score"], means[f"{name}_std"] = (
+            completed[f"{name}_score"].mean(),
+            completed[f"{name}_score"].std(),
+        )
     means["seeds"] = completed.size().reindex(means.index, fill_value=0)
     means["trained"] = trials.groupby(setting, dropna=False).size().reindex(means.index)
     several = (means["seeds"] > 1).to_numpy()
     if several.any():
         wide = pd.DataFrame(list(trials["scores"]), index=trials.index, dtype=float)[trials["status"] == "completed"]
-        averages = wide.groupby([trials.loc[wide.index, name] for name in setting], dropna=False).mean().reindex(means.index[several])
-        maps = [{name: value for name, value in zip(averages.columns, row) if value == value} for row in averages.to_numpy().tolist()]
+        averages = (
+            wide.groupby([trials.loc[wide.index, name] for name in setting], dropna=False)
+            .mean()
+            .reindex(means.index[several])
+        )
+        maps = [
+            {name: value for name, value in zip(averages.columns, row) if value == value}
+            for row in averages.to_numpy().tolist()
+        ]
         means.loc[several, "scores"] = pd.Series(maps, index=means.index[several], dtype=object)
     return means.reset_index().sort_values(setting, ignore_index=True)
 
@@ -194,9 +213,19 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     rows["gpus"] = rows["gpus"] if (rows["gpus"] > 0).any() else 1.0
     rows["busy"] = rows["gpus"] * (rows["ended_at"] - rows["started_at"]).dt.total_seconds()
     groups = rows.groupby(setting, dropna=False)
-    times = pd.DataFrame({"started_at": groups["started_at"].min(), "ended_at": groups["ended_at"].max(), "busy": groups["busy"].sum(min_count=1)})
-    times["gpus"] = times["busy"] / (times["ended_at"] - times["started_at"]).dt.total_seconds().where(lambda seconds: seconds > 0)
-    return means.drop(columns=["started_at", "ended_at", "gpus"]).merge(times.drop(columns="busy"), left_on=setting, right_index=True, how="left")
+    times = pd.DataFrame(
+        {
+            "started_at": groups["started_at"].min(),
+            "ended_at": groups["ended_at"].max(),
+            "busy": groups["busy"].sum(min_count=1),
+        }
+    )
+    times["gpus"] = times["busy"] / (times["ended_at"] - times["started_at"]).dt.total_seconds().where(
+        lambda seconds: seconds > 0
+    )
+    return means.drop(columns=["started_at", "ended_at", "gpus"]).merge(
+        times.drop(columns="busy"), left_on=setting, right_index=True, how="left"
+    )
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
@@ -216,7 +245,9 @@ def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFr
     rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
     told = rows["told"].fillna(-np.inf).to_numpy()
     held = np.maximum.accumulate(told)
-    last = np.maximum.accumulate(np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1))
+    last = np.maximum.accumulate(
+        np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
+    )
     reported = rows["reported"].to_numpy(dtype=float)
     reached = np.where(last >= 0, reported[last], low)
     return Curve(
@@ -236,7 +267,10 @@ def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """started, ended and gpus of a curve, in the order of the rows. Trials that were lost without a time to say took
     none, and changed nothing: they count as the last to end."""
     begin = rows["started_at"].min()
-    started, ended = ((pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy() for name in ("started_at", "ended_at"))
+    started, ended = (
+        (pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy()
+        for name in ("started_at", "ended_at")
+    )
     lost = (rows["status"] != "completed").to_numpy()
     ended = np.where(
         np.isnan(ended) & lost, np.nanmax(ended, initial=-np.inf) if np.isfinite(ended).any() else np.nan, ended

@@ -23,7 +23,9 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
         raise ValueError(f"axes {grid.names}: {BALANCE} are required")
     within = grid.steps[1] / 2 if within is None else within
     if not np.isfinite(within):
-        raise ValueError("a grid of one Lambda_e has no step: say how many octaves away counts as reachable, within=...")
+        raise ValueError(
+            "a grid of one Lambda_e has no step: say how many octaves away counts as reachable, within=..."
+        )
     ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
     away = entropy[None, :, None] - positive[:, None, None] - ratios
@@ -31,7 +33,11 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
 
 
 def balance_gain(
-    grid: Grid, k: int = 2, averages: Sequence[str] = balance.AVERAGES, within: float | None = None, select: Grid | None = None
+    grid: Grid,
+    k: int = 2,
+    averages: Sequence[str] = balance.AVERAGES,
+    within: float | None = None,
+    select: Grid | None = None,
 ) -> pd.DataFrame:
     """The best score at each batch size, and the best that each average reaches without a balance of its own.
 
@@ -43,9 +49,13 @@ def balance_gain(
     `select` has other cells.
     """
     select = grid if select is None else select
-    if any(not np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in zip(grid.ticks, select.ticks, strict=True)):
+    if any(
+        not np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in zip(grid.ticks, select.ticks, strict=True)
+    ):
         raise ValueError(f"grids of {grid.score} and {select.score} have different cells")
-    among = {"best": np.ones(grid.values.shape, dtype=bool)} | {average: reachable(grid, average, k, within) for average in averages}
+    among = {"best": np.ones(grid.values.shape, dtype=bool)} | {
+        average: reachable(grid, average, k, within) for average in averages
+    }
     rows = []
     for place in range(len(grid.ticks[2])):
         row: dict[str, float] = {}

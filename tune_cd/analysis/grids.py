@@ -1,9 +1,9 @@
 """Landscapes as labelled grids: M(h) over (Lambda_p, Lambda_e, b), averaged over seeds (`fig:hp_omniglot`).
 
-    landscape = grid(results.read("results", "my-grid"), "test_score")
-    landscape.at(64)                        # a slice: rows Lambda_p, columns Lambda_e
-    landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
-    landscape.holes                         # cells without a value, and why
+landscape = grid(results.read("results", "my-grid"), "test_score")
+landscape.at(64)                        # a slice: rows Lambda_p, columns Lambda_e
+landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
+landscape.holes                         # cells without a value, and why
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,11 @@ class Grid:
         """Cells without a value, and the reason: "not run", or "not completed" where all trainings were lost."""
         frame = self.frame()
         holes = frame[frame["count"] == 0]
-        return holes[list(self.names)].assign(reason=np.where(holes["lost"] > 0, "not completed", "not run")).reset_index(drop=True)
+        return (
+            holes[list(self.names)]
+            .assign(reason=np.where(holes["lost"] > 0, "not completed", "not run"))
+            .reset_index(drop=True)
+        )
 
     @property
     def best(self) -> pd.Series | None:
@@ -66,7 +70,9 @@ class Grid:
     def frame(self) -> pd.DataFrame:
         """One row a cell: the parameters, then value, count, spread and lost."""
         cells = pd.MultiIndex.from_product(self.ticks, names=self.names).to_frame(index=False)
-        return cells.assign(value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel())
+        return cells.assign(
+            value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel()
+        )
 
     def place(self, batch_size: float | None = None) -> int:
         """Where a batch size lies on the last axis; None: of a grid that has only one. Raises ValueError for one it has not."""
@@ -94,10 +100,17 @@ class Grid:
         frame = self.frame()
         if batch_size is not None:
             frame = frame[frame[self.names[-1]] == self.ticks[-1][self.place(batch_size)]]
-        return frame[frame["count"] > 0].sort_values("value", ascending=False, kind="stable").head(k).reset_index(drop=True)
+        return (
+            frame[frame["count"] > 0]
+            .sort_values("value", ascending=False, kind="stable")
+            .head(k)
+            .reset_index(drop=True)
+        )
 
 
-def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None) -> Grid:
+def grid(
+    trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
+) -> Grid:
     """The grid of a score: a column of the table, or a name in its `scores` map.
 
     trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for (the
@@ -111,7 +124,9 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     placed = _place(trials, score, axes, cell)
     shape = tuple(map(len, placed.ticks))
     if prod(shape) > LARGEST:
-        raise ValueError(f"{' x '.join(map(str, shape))} cells of {len(trials)} trials: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves")
+        raise ValueError(
+            f"{' x '.join(map(str, shape))} cells of {len(trials)} trials: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves"
+        )
     arrays = []
     for tried, hole in zip(placed.aggregated(), (np.nan, 0, np.nan, 0)):
         arrays.append(np.full(shape, hole, dtype=tried.dtype))
@@ -119,7 +134,9 @@ def grid(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | N
     return Grid(score, placed.names, placed.ticks, *arrays, words=score_words(trials, score))
 
 
-def cells(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None) -> pd.DataFrame:
+def cells(
+    trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
+) -> pd.DataFrame:
     """The cells of `grid` that some training tried, a row each, in the order of the axes: the parameters, then value, count, spread, lost,
     and `trials`, the index of the rows that lie there. Arguments and errors: as for `grid`, but for the number of cells."""
     placed = _place(trials, score, axes, cell)
@@ -165,9 +182,15 @@ def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: f
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
     known = ~np.isnan(columns[[name != "batch_size" for name in names]]).any(0)
     trials, columns = trials[known], columns[:, known]
-    ticks, codes = zip(*(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names)))
+    ticks, codes = zip(
+        *(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names))
+    )
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
-    values = score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float) if len(trials) else np.empty(0)
+    values = (
+        score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)
+        if len(trials)
+        else np.empty(0)
+    )
     counted = _once(trials, values)
     members: list[list] = [[] for _ in at]
     for row, place in zip(trials.index, where.tolist()):
@@ -183,7 +206,9 @@ def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
 def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) -> tuple[np.ndarray, np.ndarray]:
     """Values of an axis, ascending, and each trial's place on it."""
     coordinates, first, codes = np.unique(at, return_index=True, return_inverse=True)
-    values = column[first] if cell is None else 2.0**coordinates  # the value itself, not what is left of it after log2 and back
+    values = (
+        column[first] if cell is None else 2.0**coordinates
+    )  # the value itself, not what is left of it after log2 and back
     whole = name == "batch_size" and cell is None and np.isfinite(values).all()
     return values.astype(int) if whole else values, codes
 

@@ -60,7 +60,12 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
     same = known["batch_size"].isna() if pd.isna(best["batch_size"]) else known["batch_size"] == best["batch_size"]
     away = np.log2(known[same]["Lambda_p"].astype(float) / best["Lambda_p"])
     below, above = -away[away < -1e-9], away[away > 1e-9]
-    return RateSearch(int(same.sum()), float(below.min()) if len(below) else inf, float(above.min()) if len(above) else inf, _end(best, ranges))
+    return RateSearch(
+        int(same.sum()),
+        float(below.min()) if len(below) else inf,
+        float(above.min()) if len(above) else inf,
+        _end(best, ranges),
+    )
 
 
 def _end(best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> str | None:

@@ -61,7 +61,13 @@ class Ridge:
         return bool((np.linalg.eigvalsh(self.draws).max(-1) < 0).mean() >= 0.95)
 
 
-def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, share: float = 0.25, seed: int = 0) -> Ridge:
+def ridge(
+    trials: pd.DataFrame,
+    score: str = "val_score",
+    axes: Sequence[str] | None = None,
+    share: float = 0.25,
+    seed: int = 0,
+) -> Ridge:
     """Fit a quadratic in octaves, by least squares, to the settings near the best one.
 
     Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the best
@@ -80,10 +86,14 @@ def ridge(trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | 
     frame = frame.dropna(subset=list(names))
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
-        raise ValueError(f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ in one or more are needed")
+        raise ValueError(
+            f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ in one or more are needed"
+        )
     x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
-        raise ValueError(f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: no quadratic can be told from another")
+        raise ValueError(
+            f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: no quadratic can be told from another"
+        )
     near = _nearest(x, x[y.argmax()], least)
     for _ in range(ROUNDS):
         near, before = _near(_Fit(x[near], y[near]), x, y, share, least), near
@@ -105,7 +115,9 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
     for at, direction in enumerate(ridge.directions):
         for name, row in rows.items():
             low, high = _between(drawn[:, at], direction, row)
-            table.append({"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high})
+            table.append(
+                {"direction": at, "row": name, "degrees": float(_degrees(direction @ row)), "low": low, "high": high}
+            )
     return pd.DataFrame(table)
 
 
@@ -134,7 +146,9 @@ class _Fit:
         self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
         self.freedom = len(y) - np.linalg.matrix_rank(design)
         residuals = y - design @ self.coefficients
-        rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # what exact scores leave open, lest no curvature be some
+        rounding = (
+            np.finfo(float).eps * np.abs(y).max() * len(y)
+        )  # what exact scores leave open, lest no curvature be some
         self.residual = float(max(np.sqrt((residuals**2).sum() / max(1, self.freedom)), rounding))
         self.covariance = self.residual**2 * np.linalg.pinv(design.T @ design)
         self.hessian = self._hessian(self.coefficients)
@@ -227,7 +241,11 @@ def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.n
     """The matrix's rows that move along the fit's axes alone, as unit vectors on those."""
     axes = [BALANCE.index(name) for name in ridge.names if name in BALANCE]
     others = [axis for axis in range(len(BALANCE)) if axis not in axes]
-    rows = {name: np.array(row)[axes] / np.linalg.norm(row) for name, row in matrix.items() if not np.array(row)[others].any()}
+    rows = {
+        name: np.array(row)[axes] / np.linalg.norm(row)
+        for name, row in matrix.items()
+        if not np.array(row)[others].any()
+    }
     if len(axes) < len(ridge.names) or not rows:
         raise ValueError(f"a fit over {ridge.names} cannot be compared with directions of {BALANCE}: {dict(matrix)}")
     return rows
@@ -255,7 +273,11 @@ def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple
 
 def _folded(low: float, high: float) -> tuple[float, float]:
     """The interval of a number's size, from that of the number."""
-    return (0.0, float(max(-low, high))) if low <= 0 <= high else (float(min(abs(low), abs(high))), float(max(abs(low), abs(high))))
+    return (
+        (0.0, float(max(-low, high)))
+        if low <= 0 <= high
+        else (float(min(abs(low), abs(high))), float(max(abs(low), abs(high))))
+    )
 
 
 def _degrees(cosine: np.ndarray | float) -> np.ndarray:

@@ -56,7 +56,6 @@ class Part:
     trials: pd.DataFrame
 
 
-
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """A score of every trial as floats, NaN where it was not measured: a column of the table, or a name in its `scores` map.
 
@@ -168,7 +167,9 @@ def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
         said = [json.loads(text) for text in set_ups(trials, but).unique() if text != "{}"]
         differing = {name: sorted({_value(one, name) for one in said}) for name in _differing(said)}
         if differing:
-            raise ValueError(f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does")
+            raise ValueError(
+                f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does"
+            )
 
 
 def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]:
@@ -229,9 +230,7 @@ def _set_up(config: str, left_out: tuple[str, ...], on_gpu: bool) -> str:
         said["precision"] = "bfloat16"  # None was the device's usual one
     said = BEFORE | {name: value for name, value in said.items() if value is not None}
     idle = {
-        name
-        for name, (other, value) in WITHOUT_EFFECT.items()
-        if other not in left_out and said.get(other) == value
+        name for name, (other, value) in WITHOUT_EFFECT.items() if other not in left_out and said.get(other) == value
     }
     return json.dumps(
         {name: said[name] for name in SET_UP if name in said and name not in idle and name not in left_out}

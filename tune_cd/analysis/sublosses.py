@@ -42,7 +42,13 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
         correlation = spearmanr(table[term], table["score"]).statistic if enough else np.nan
         ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
-        rows.append({"term": term, "correlation": correlation, "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan})
+        rows.append(
+            {
+                "term": term,
+                "correlation": correlation,
+                "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan,
+            }
+        )
     return pd.DataFrame(rows).set_index("term")
 
 

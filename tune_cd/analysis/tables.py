@@ -1,9 +1,9 @@
 """The paper's tables from results tables: DataFrames of what stands in the cells, and those as Markdown or LaTeX.
 
-    print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
-    print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
-    print(markdown(base_numbers(trials)))                     table:baselines
-    print(markdown(memory(trials)))                           table:xbm
+print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
+print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
+print(markdown(base_numbers(trials)))                     table:baselines
+print(markdown(memory(trials)))                           table:xbm
 """
 
 import re
@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from tune_cd.analysis import best_trial, comparable, means_over_seeds
+from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.curves import means_over_settings
-from tune_cd.analysis.scores import PROBLEM
 from tune_cd.analysis.memory_table import MEMORY_FIELDS, MEMORY_MODES, memory, memory_modes  # noqa: F401, a part of this module's names
+from tune_cd.analysis.scores import PROBLEM
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
@@ -38,14 +38,23 @@ BASE_NUMBERS = [
 ]
 """`table:baselines` as printed: dataset, source, loss, scores on the test split. What it calls SOP's R-mAP is MAP@R."""
 
-BASE_SCORES = {"P@1": "test_precision_at_1", "R-mAP": "test_r_map", "MAP@R": "test_map_at_r", "mAP": "test_roxford5k_medium_map", "accuracy": "test_probe_accuracy"}
+BASE_SCORES = {
+    "P@1": "test_precision_at_1",
+    "R-mAP": "test_r_map",
+    "MAP@R": "test_map_at_r",
+    "mAP": "test_roxford5k_medium_map",
+    "accuracy": "test_probe_accuracy",
+}
 """Column of the table -> its name among a trial's scores."""
 
 
 # Search methods -----------------------------------------------------------------------------------------------
 
 CELLS = {
-    **{f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-" for k in BUDGETS},
+    **{
+        f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-"
+        for k in BUDGETS
+    },
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: _time(row.t95, 1),
@@ -57,14 +66,19 @@ CELLS = {
 """Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of searches of fewer trials."""
 
 
-def compared(table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape") -> pd.DataFrame:
+def compared(
+    table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape"
+) -> pd.DataFrame:
     """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`; across="method": landscapes down,
     (column, method) across. Columns: names in CELLS; raises ValueError for any other."""
     unknown = [column for column in columns if column not in CELLS]
     if unknown:
         raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
     if table.empty:
-        return pd.DataFrame(index=pd.Index([], name="method" if across == "landscape" else "landscape"), columns=pd.MultiIndex.from_arrays([[], []]))
+        return pd.DataFrame(
+            index=pd.Index([], name="method" if across == "landscape" else "landscape"),
+            columns=pd.MultiIndex.from_arrays([[], []]),
+        )
     found = {(row.landscape, row.method): row for _, row in table.iterrows()}
     landscapes, methods = list(table["landscape"].unique()), list(table["method"].unique())
 
@@ -180,7 +194,9 @@ def markdown(table: pd.DataFrame, per_table: int = 4) -> str:
         return _aligned(_text(table))
     groups = list(dict.fromkeys(table.columns.get_level_values(0)))
     parts = [table[groups[first : first + per_table]] for first in range(0, len(groups), per_table)]
-    return "\n\n".join(_aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts)
+    return "\n\n".join(
+        _aligned(_text(part.set_axis([" ".join(name) for name in part.columns], axis=1))) for part in parts
+    )
 
 
 def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
@@ -192,7 +208,13 @@ def latex(table: pd.DataFrame, caption: str = "", label: str = "") -> str:
         names = list(table.columns.get_level_values(0))
         groups = [rf"\multicolumn{{{names.count(name)}}}{{c}}{{{_escaped(name)}}}" for name in dict.fromkeys(names)]
         lines.append(" & ".join(["", *groups]) + r" \\")
-    lines += [" & ".join(map(_escaped, head)) + r" \\", r"\midrule", *(" & ".join(map(_escaped, row)) + r" \\" for row in body), r"\bottomrule", r"\end{tabular}"]
+    lines += [
+        " & ".join(map(_escaped, head)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_escaped, row)) + r" \\" for row in body),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     lines += [rf"\caption{{{_escaped(caption)}}}"] * bool(caption) + [rf"\label{{{label}}}"] * bool(label)
     return "\n".join([*lines, r"\end{table}"])
 
@@ -222,7 +244,10 @@ def _escaped(text: str) -> str:
 def _text(table: pd.DataFrame) -> list[list[str]]:
     """Head and rows as text; an index with a name is the first column."""
     named = table.reset_index() if table.index.name or pd.api.types.is_string_dtype(table.index) else table
-    return [["" if name == "index" else str(name) for name in named.columns], *([cell_text(value) for value in row] for row in named.itertuples(index=False))]
+    return [
+        ["" if name == "index" else str(name) for name in named.columns],
+        *([cell_text(value) for value in row] for row in named.itertuples(index=False)),
+    ]
 
 
 def cell_text(value: Any) -> str:

@@ -87,10 +87,14 @@ class Capacity:
         if here < wanted:
             scaling = self._try("what the autoscaler does is not known", autoscaler_status) or scaling
         seen = demand.Seen(time.monotonic(), wanted, here, on_demand, self._most, self._coming(scaling))
-        if self._kind is not None:  # for trials that wait: those on a node that goes will, and the cloud is asked for spot first
+        if (
+            self._kind is not None
+        ):  # for trials that wait: those on a node that goes will, and the cloud is asked for spot first
             waiting = self.load.live - self.load.running
             self._ask(replace(seen, wanted=int(min(seen.wanted, seen.here + seen.coming + waiting))))
-        self._shortage, line = demand.say(self._shortage, seen, self.load.running, scaling, self._unit, self._amount, others)
+        self._shortage, line = demand.say(
+            self._shortage, seen, self.load.running, scaling, self._unit, self._amount, others
+        )
         if line:
             self._say(redact(line))
         self._try("nodes that join cannot be looked at", lambda: self._joined(nodes))
@@ -98,7 +102,9 @@ class Capacity:
     def _coming(self, scaling: Scaling) -> int:
         """Processes that fit the spot nodes which are being set up."""
         types = [kind for kind in self._growth.types if not kind.on_demand]
-        return sum(scaling.granted.get(kind.name, 0) * processes_on([kind.resources], self._cpus, self._gpus) for kind in types)
+        return sum(
+            scaling.granted.get(kind.name, 0) * processes_on([kind.resources], self._cpus, self._gpus) for kind in types
+        )
 
     def _ask(self, seen: demand.Seen) -> None:
         """Change what is asked for; it is sent with the next renewal."""
@@ -106,7 +112,9 @@ class Capacity:
         if self._asked.nodes > before.nodes:
             self._say(f"on-demand nodes asked for: {self._asked.nodes}; spot has been short for {self._after:g} s")
         if self._asked.nodes < before.nodes:
-            self._say(f"on-demand nodes asked for: {self._asked.nodes}, no longer {before.nodes}; the others are given back")
+            self._say(
+                f"on-demand nodes asked for: {self._asked.nodes}, no longer {before.nodes}; the others are given back"
+            )
         if self._asked.nodes != before.nodes:
             self._others()
 
@@ -125,7 +133,10 @@ class Capacity:
 
         self._desk = self._desk or desk()
         bundles = self._kind.bundles(self._asked.nodes) if self._kind is not None else []
-        return ray.get(self._desk.renew.remote(self._study, {self._unit: self.wanted() * self._amount}, bundles, self._most), timeout=3 * ANSWER)
+        return ray.get(
+            self._desk.renew.remote(self._study, {self._unit: self.wanted() * self._amount}, bundles, self._most),
+            timeout=3 * ANSWER,
+        )
 
     def _withdraw(self) -> None:
         import ray

@@ -97,7 +97,9 @@ class Shortage:
     most: int = 0  # processes wanted at any time since
 
 
-def say(shortage: Shortage, seen: Seen, running: int, scaling: Scaling, unit: str, amount: float, others: float = 0) -> tuple[Shortage, str | None]:
+def say(
+    shortage: Shortage, seen: Seen, running: int, scaling: Scaling, unit: str, amount: float, others: float = 0
+) -> tuple[Shortage, str | None]:
     """(what was said by now, the line to say or None). While nothing runs there is a line every REPEAT seconds; where some of
     the nodes are there, one when this changes.
 
@@ -114,7 +116,9 @@ def say(shortage: Shortage, seen: Seen, running: int, scaling: Scaling, unit: st
     begin = f"waiting for a {unit}: {have} of {want} there" if nothing else f"{have} of {want} {unit}s there"
     text = "; ".join([begin, *scaling.parts(), *([f"other studies want {others:g}"] if others else [])])
     due = seen.at - shortage.said_at >= REPEAT and (nothing or text != shortage.said)
-    kept = Shortage(since, seen.at if due else shortage.said_at, text if due else shortage.said, max(shortage.most, seen.wanted))
+    kept = Shortage(
+        since, seen.at if due else shortage.said_at, text if due else shortage.said, max(shortage.most, seen.wanted)
+    )
     return kept, text if due else None
 
 

@@ -54,7 +54,10 @@ class Growth:
 
 def processes_on(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: float) -> int:
     """How many processes of so many CPUs and GPUs fit the nodes at a time."""
-    return sum(int(min(node.get("CPU", 0) // cpus, (node.get("GPU", 0) + 1e-9) // gpus if gpus else math.inf)) for node in nodes)
+    return sum(
+        int(min(node.get("CPU", 0) // cpus, (node.get("GPU", 0) + 1e-9) // gpus if gpus else math.inf))
+        for node in nodes
+    )
 
 
 def processes_in_all(alive: Nodes, growth: Growth, cpus: int, gpus: float) -> float:
@@ -108,7 +111,9 @@ def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
     if bootstrap.expanduser().exists():
         return from_description(_read(bootstrap.expanduser()), str(bootstrap))
     if os.environ.get("KUBERNETES_SERVICE_HOST") and os.environ.get("RAY_CLUSTER_NAME") and NAMESPACE.exists():
-        return from_description(_of_kubernetes(os.environ["RAY_CLUSTER_NAME"], NAMESPACE.read_text().strip()), "the RayCluster")
+        return from_description(
+            _of_kubernetes(os.environ["RAY_CLUSTER_NAME"], NAMESPACE.read_text().strip()), "the RayCluster"
+        )
     return Growth()
 
 
@@ -124,8 +129,14 @@ def from_description(config: dict, where: str) -> Growth:
     try:
         most = float(config.get("max_workers", math.inf))
         head = config.get("head_node_type")
-        counts = {name: kind.get("max_workers", 0 if name == head else most) for name, kind in config.get("available_node_types", {}).items()}
-        types = [NodeType(name, dict(config["available_node_types"][name].get("resources", {})), float(count)) for name, count in counts.items()]
+        counts = {
+            name: kind.get("max_workers", 0 if name == head else most)
+            for name, kind in config.get("available_node_types", {}).items()
+        }
+        types = [
+            NodeType(name, dict(config["available_node_types"][name].get("resources", {})), float(count))
+            for name, count in counts.items()
+        ]
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"{where} does not describe a cluster: {error}") from error
     return Growth(tuple(kind for kind in types if kind.most > 0), most)
@@ -133,7 +144,10 @@ def from_description(config: dict, where: str) -> Growth:
 
 def _from_report(config) -> Growth:
     """config: Ray's ClusterConfig, in which -1 means without limit."""
-    types = [NodeType(group.name, dict(group.resources), math.inf if group.max_count == -1 else float(group.max_count)) for group in config.node_group_configs]
+    types = [
+        NodeType(group.name, dict(group.resources), math.inf if group.max_count == -1 else float(group.max_count))
+        for group in config.node_group_configs
+    ]
     return Growth(tuple(kind for kind in types if kind.most > 0))
 
 
@@ -141,5 +155,7 @@ def _of_kubernetes(name: str, namespace: str) -> dict:
     """The RayCluster as KubeRay's autoscaler translates it. Raises OSError where it cannot be had."""
     from ray.autoscaler._private.kuberay import autoscaling_config, node_provider
 
-    resource = node_provider.KubernetesHttpApiClient(namespace).get(f"rayclusters/{name}")  # requests' errors are OSErrors
+    resource = node_provider.KubernetesHttpApiClient(namespace).get(
+        f"rayclusters/{name}"
+    )  # requests' errors are OSErrors
     return autoscaling_config._derive_autoscaling_config_from_ray_cr(resource)

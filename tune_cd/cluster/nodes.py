@@ -65,8 +65,14 @@ def look(question: dict, name: str, gpus: bool, store: Callable = store_of) -> d
 @cache
 def software_here() -> dict[str, str]:
     """What must be the same on all nodes, name -> version; the packages' own source is a digest."""
-    versions = {package: metadata.version(package).partition("+")[0] for package in SOFTWARE}  # a head may have torch for CPUs
-    return {"python": platform.python_version(), **versions, **{f"source of {package}": _digest(package) for package in PACKAGES}}
+    versions = {
+        package: metadata.version(package).partition("+")[0] for package in SOFTWARE
+    }  # a head may have torch for CPUs
+    return {
+        "python": platform.python_version(),
+        **versions,
+        **{f"source of {package}": _digest(package) for package in PACKAGES},
+    }
 
 
 def _digest(package: str) -> str:
@@ -137,9 +143,15 @@ def _gpus() -> dict:
     for none, and a task that asks for one would wait for those in use."""
     if os.environ.get(SIMULATED):
         return {"gpus": [["simulated", 0, 0]] * int(os.environ[SIMULATED]), "gpu_error": None}
-    visible = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")}
+    visible = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+    }
     try:
-        said = subprocess.run([sys.executable, "-c", GPUS], env=visible, capture_output=True, text=True, timeout=GPU_SECONDS)
+        said = subprocess.run(
+            [sys.executable, "-c", GPUS], env=visible, capture_output=True, text=True, timeout=GPU_SECONDS
+        )
         if said.returncode:
             return {"gpus": [], "gpu_error": said.stderr.strip().splitlines()[-1]}
         return {"gpus": json.loads(said.stdout), "gpu_error": None}
@@ -154,7 +166,11 @@ def _line(error: Exception) -> str:
 def problems(found: Mapping, results: str, declared: float, own: Mapping[str, str]) -> list[str]:
     """What is wrong with a node, from what it found. declared: its GPUs according to Ray; own: the driver's software."""
     wrong = [f"results {results} {found['results']}"] if found["results"] else []
-    differs = [f"{name} {found['software'].get(name)}, here {version}" for name, version in own.items() if found["software"].get(name) != version]
+    differs = [
+        f"{name} {found['software'].get(name)}, here {version}"
+        for name, version in own.items()
+        if found["software"].get(name) != version
+    ]
     wrong += [f"other software than the driver's: {'; '.join(differs)}"] if differs else []
     wrong += [f"data: {found['data']}"] if found["data"] else []
     if declared and len(found["gpus"]) < declared:
@@ -189,7 +205,16 @@ class Nodes:
     """The nodes of a cluster as they are looked at. results: a folder or URI; cpus, gpus: of a process, and nodes that none
     fits are not looked at. look, answer: for tests."""
 
-    def __init__(self, results: Path | str, question: Mapping, cpus: int, gpus: float, *, look: Callable = look, answer: float = ANSWER):
+    def __init__(
+        self,
+        results: Path | str,
+        question: Mapping,
+        cpus: int,
+        gpus: float,
+        *,
+        look: Callable = look,
+        answer: float = ANSWER,
+    ):
         self._results, self._store = str(results), store_of(results)
         self._token = f".preflight-{token_hex(8)}"
         self._question = asdict(Question(results=self._results, token=self._token, **question))
@@ -197,7 +222,9 @@ class Nodes:
         self.apart: list[str] = []  # of what is wrong: nodes whose results nobody else would see
         self._known: set[str] = set()
         self._left: set[str] = set()  # names among the results that may be there still
-        self._asked: dict[str, tuple[object, dict, float]] = {}  # node id -> its answer to come, Ray's entry, when it was asked
+        self._asked: dict[
+            str, tuple[object, dict, float]
+        ] = {}  # node id -> its answer to come, Ray's entry, when it was asked
 
     def check(self, nodes: list[dict]) -> tuple[list[str], list[str]]:
         """(a line for each that is ready, what is wrong). nodes: Ray's entries. Returns when all have answered or the time is up.
@@ -257,7 +284,11 @@ class Nodes:
         oldest = min(asked for _, _, asked in self._asked.values())
         left = min(seconds, max(0.0, self._answer - (time.monotonic() - oldest)))
         done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=left)
-        late = [answer for answer, _, asked in self._asked.values() if answer not in done and time.monotonic() - asked >= self._answer]
+        late = [
+            answer
+            for answer, _, asked in self._asked.values()
+            if answer not in done and time.monotonic() - asked >= self._answer
+        ]
         said = []
         for answer in [*done, *late]:
             _, node, _ = self._asked.pop(waiting[answer])
@@ -284,7 +315,9 @@ class Nodes:
         wrong = problems(found, f"{self._store.where()}", node["Resources"].get("GPU", 0), software_here())
         if found["results"]:
             self.apart.append(f"{named}: {wrong[0]}")
-        ready = [f"node {node['NodeManagerAddress']}: {described(found, node['Resources'])}, ready"] if not wrong else []
+        ready = (
+            [f"node {node['NodeManagerAddress']}: {described(found, node['Resources'])}, ready"] if not wrong else []
+        )
         return ready, [f"{named}: {text}" for text in wrong]
 
     def _read_back(self, node: dict) -> str | None:

@@ -55,7 +55,9 @@ def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
         return None
     action = json.loads(text)
     left = datetime.fromisoformat(action["time"]) - datetime.now(UTC)
-    return Notice(f"EC2 will {action['action']} this spot instance at {action['time']}", max(0, int(left.total_seconds())))
+    return Notice(
+        f"EC2 will {action['action']} this spot instance at {action['time']}", max(0, int(left.total_seconds()))
+    )
 
 
 def gce_notice(ask: Callable[..., str | None]) -> Notice | None:
@@ -143,8 +145,14 @@ HELP = "beside Ray on a cloud's worker: waits for the notice that the machine wi
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of the cluster that this machine is a node of")
-    parser.add_argument("--cloud", choices=sorted(CLOUDS), help="default: the one whose metadata service answers; where none does it ends")
+    parser.add_argument(
+        "--address", required=True, metavar="HOST:PORT", help="of the cluster that this machine is a node of"
+    )
+    parser.add_argument(
+        "--cloud",
+        choices=sorted(CLOUDS),
+        help="default: the one whose metadata service answers; where none does it ends",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,9 @@ from pathlib import Path
 RECENT = 300.0  # seconds for which a refusal is worth telling
 TAIL = 200_000  # bytes at the end of the autoscaler's log that are searched
 
-REFUSED = re.compile(r"Failed to launch \d+ nodes? of type (?P<type>\S+?):? .*?\((?P<reason>[A-Za-z][A-Za-z.]+)\)(?P<rest>.*)")
+REFUSED = re.compile(
+    r"Failed to launch \d+ nodes? of type (?P<type>\S+?):? .*?\((?P<reason>[A-Za-z][A-Za-z.]+)\)(?P<rest>.*)"
+)
 ZONE = re.compile(r"\b([a-z]{2,}-[a-z]+-?\d-?[a-z])\b")
 
 
@@ -31,7 +33,10 @@ class Scaling:
     def parts(self) -> list[str]:
         """In words, for a line."""
         starting = ", ".join(f"{count} {name}" for name, count in sorted(self.starting.items()) if count)
-        return [*([f"{starting} starting"] if starting else []), *([f"last refusal: {self.refusal}"] if self.refusal else [])]
+        return [
+            *([f"{starting} starting"] if starting else []),
+            *([f"last refusal: {self.refusal}"] if self.refusal else []),
+        ]
 
 
 def autoscaler_status() -> Scaling:
@@ -55,12 +60,18 @@ def from_v1(report: bytes | None, now: float) -> Scaling:
     granted = Counter(kind for _, kind, _ in summary.get("pending_nodes", []))
     starting = granted + Counter(summary.get("pending_launches", {}))
     records = summary.get("node_availability_summary", {}).get("node_availabilities", {}).values()
-    refused = [record for record in records if not record["is_available"] and now - record["last_checked_timestamp"] <= RECENT]
+    refused = [
+        record for record in records if not record["is_available"] and now - record["last_checked_timestamp"] <= RECENT
+    ]
     if not refused:
         return Scaling(starting, None, granted)
     last = max(refused, key=lambda record: record["last_checked_timestamp"])
     why = last["unavailable_node_information"] or {}
-    return Scaling(starting, _refusal(why.get("category", "no reason given"), last["node_type"], why.get("description", "")), granted)
+    return Scaling(
+        starting,
+        _refusal(why.get("category", "no reason given"), last["node_type"], why.get("description", "")),
+        granted,
+    )
 
 
 def from_v2(status, log: str, now: float) -> Scaling:

@@ -26,7 +26,9 @@ class Wishes:
     """What studies want and ask for. send: makes the wish for the cluster; fresh: nothing was ever sent, so nothing is to
     be taken back. forgotten, quiet: see the constants. now: seconds on a clock that goes forward."""
 
-    def __init__(self, send: Callable[[Bundles], None], fresh: bool = True, forgotten: float = FORGOTTEN, quiet: float = QUIET):
+    def __init__(
+        self, send: Callable[[Bundles], None], fresh: bool = True, forgotten: float = FORGOTTEN, quiet: float = QUIET
+    ):
         self._send, self._sent = send, [] if fresh else None
         self._forgotten, self._quiet = forgotten, quiet
         self._studies: dict[str, tuple[float, Mapping[str, float], Bundles]] = {}
@@ -35,7 +37,9 @@ class Wishes:
         self._lock = threading.Lock()
         self.error: str | None = None
 
-    def renew(self, study: str, wants: Mapping[str, float], bundles: Bundles, now: float, most: float = math.inf) -> dict[str, Any]:
+    def renew(
+        self, study: str, wants: Mapping[str, float], bundles: Bundles, now: float, most: float = math.inf
+    ) -> dict[str, Any]:
         """A study's word that it lives, wants so much in all ({"GPU": 8}) and asks for these bundles. most: bundles that the
         cluster may have now; Ray's autoscaler v2 ignores the whole of a wish that exceeds it. Returns what the other studies
         want, and the last error of asking: {"others", "error"}."""
@@ -63,7 +67,10 @@ class Wishes:
 
     def _tell(self) -> None:
         """Make the cluster's wish, where it changed. What fails is tried again at the next look."""
-        total = sorted((bundle for _, _, bundles in self._studies.values() for bundle in bundles), key=lambda bundle: sorted(bundle.items()))
+        total = sorted(
+            (bundle for _, _, bundles in self._studies.values() for bundle in bundles),
+            key=lambda bundle: sorted(bundle.items()),
+        )
         total = total[: int(min(self._most, len(total)))]
         if total == self._sent:
             return

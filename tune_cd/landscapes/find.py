@@ -19,7 +19,9 @@ def find(name: str) -> Landscape:
         return LANDSCAPES[name]
     path = SHIPPED / f"{name}.parquet" if name in MEASURED else Path(name)
     if not path.exists():
-        raise ValueError(f"landscape {name!r}: one of {[*LANDSCAPES, *MEASURED]}, or the path of a results folder or Parquet file")
+        raise ValueError(
+            f"landscape {name!r}: one of {[*LANDSCAPES, *MEASURED]}, or the path of a results folder or Parquet file"
+        )
     return load(path)
 
 

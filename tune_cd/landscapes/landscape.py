@@ -109,7 +109,9 @@ class Table:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
-            raise ValueError(f"log2 coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known")
+            raise ValueError(
+                f"log2 coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known"
+            )
         total, weight = np.moveaxis(self._interpolate(np.clip(x, self._low, self._high)), -1, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1])
@@ -128,7 +130,9 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = Non
         raise ValueError(f"landscape {name!r}: none of {len(trials)} trials completed")
     for column in ("dataset", "task", "loss", "metric_name"):
         if ended[column].nunique(dropna=False) > 1:
-            raise ValueError(f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}")
+            raise ValueError(
+                f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
+            )
     names = list(axes or (n for n in ("Lambda_p", "Lambda_e", "batch_size") if ended[n].nunique() > 1))
     columns = {n: _column(ended, n) for n in names}
     if not names or any(len(np.unique(values)) < 2 for values in columns.values()):
@@ -161,7 +165,9 @@ def _column(trials: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[int]:
-    return np.unique(values).astype(int).tolist() if name == "batch_size" else (float(values.min()), float(values.max()))
+    return (
+        np.unique(values).astype(int).tolist() if name == "batch_size" else (float(values.min()), float(values.max()))
+    )
 
 
 def _grid(
@@ -177,5 +183,7 @@ def _grid(
     holes = full.difference(means.index)
     if len(holes):
         first = dict(zip(columns, (f"{2.0**octaves:.3g}" for octaves in np.atleast_1d(holes[0]))))
-        raise ValueError(f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them")
+        raise ValueError(
+            f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them"
+        )
     return means.reindex(full).to_numpy().reshape([len(tick) for tick in ticks]), ticks

@@ -9,7 +9,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from tune_cd.plots.style import BLACK, LABELS, NORMAL, SMALL, Style, empty_figure, label, new_figure, outside_legend, plain, styles_of
+from tune_cd.plots.style import (
+    BLACK,
+    LABELS,
+    NORMAL,
+    SMALL,
+    Style,
+    empty_figure,
+    label,
+    new_figure,
+    outside_legend,
+    plain,
+    styles_of,
+)
 
 Bands = Mapping[str, Mapping[str, pd.DataFrame]]
 
@@ -24,7 +36,9 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
     such as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis.
     Raises ValueError for curves over different indices.
     """
-    problems = {problem: {m: c for m, c in methods.items() if c["mean"].notna().any()} for problem, methods in bands.items()}
+    problems = {
+        problem: {m: c for m, c in methods.items() if c["mean"].notna().any()} for problem, methods in bands.items()
+    }
     problems = {problem: methods for problem, methods in problems.items() if methods}
     if not problems:
         return empty_figure("There is no curve to draw: no trial has completed.")
@@ -43,12 +57,21 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
     for panel, title, (problem, methods) in zip(panels.flat, titles, problems.items()):
         _draw_curves(panel, methods, styles)
         if best and problem in best:
-            panel.axhline(best[problem] - 0.05 * abs(best[problem]), color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best")
+            panel.axhline(
+                best[problem] - 0.05 * abs(best[problem]),
+                color=BLACK,
+                linewidth=0.8,
+                linestyle=(0, (2, 3)),
+                label="95 % of the best",
+            )
         panel.set_title(title, fontsize=NORMAL)
         panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
     for panel in panels.flat[len(problems) :]:
         panel.set_visible(False)
-    handles = [Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m) for m, s in styles.items()]
+    handles = [
+        Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m)
+        for m, s in styles.items()
+    ]
     if best and set(best) & set(problems):
         handles.append(Line2D([], [], color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best"))
     outside_legend(figure, handles, "lower")

@@ -7,7 +7,19 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tune_cd.plots.style import AVERAGES, BALANCED, BLACK, COLOUR_MAP, NORMAL, SMALL, batch_axis, empty_figure, label, new_figure, plain
+from tune_cd.plots.style import (
+    AVERAGES,
+    BALANCED,
+    BLACK,
+    COLOUR_MAP,
+    NORMAL,
+    SMALL,
+    batch_axis,
+    empty_figure,
+    label,
+    new_figure,
+    plain,
+)
 
 MARKERS = "osD^vP"
 """One a batch size, in `sublosses_figure`."""
@@ -26,9 +38,18 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
     axes = figure.subplots()
     averages = [name.removeprefix("gain_") for name in gain if name.startswith("gain_")]
     for name in ("best", *averages):
-        style = AVERAGES[name] if name in AVERAGES else BALANCED
+        style = AVERAGES.get(name, BALANCED)
         text = "balanced" if name == "best" else f"{name} average"
-        axes.plot(gain.index, gain[name], color=style.colour, linestyle=style.line, marker=style.marker, linewidth=2, markersize=6.5, label=text)
+        axes.plot(
+            gain.index,
+            gain[name],
+            color=style.colour,
+            linestyle=style.line,
+            marker=style.marker,
+            linewidth=2,
+            markersize=6.5,
+            label=text,
+        )
     if averages:
         conventional = gain[averages].max(axis=1)
         axes.fill_between(gain.index, conventional, gain["best"], color=BALANCED.colour, alpha=0.10, linewidth=0)
@@ -67,7 +88,10 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
             rows["positive_term"].astype(float), rows["entropy_term"].astype(float), c=rows["score"].astype(float), cmap=COLOUR_MAP, norm=scale,
             marker=marker, s=38, edgecolors=BLACK, linewidths=0.5, label=name, zorder=3,
         )  # fmt: skip
-    shapes = [Line2D([], [], linestyle="none", marker=marker, color="#BBBBBB", markeredgecolor=BLACK, label=name) for name, marker, _ in groups]
+    shapes = [
+        Line2D([], [], linestyle="none", marker=marker, color="#BBBBBB", markeredgecolor=BLACK, label=name)
+        for name, marker, _ in groups
+    ]
     handles = shapes if len(groups) > 1 else []
     if "front" in table and table["front"].astype(bool).sum() > 1:
         front = table[table["front"].astype(bool)].sort_values("positive_term")

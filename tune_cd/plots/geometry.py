@@ -17,7 +17,12 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from tune_cd.balance import A_O, A_TH
 from tune_cd.plots.style import BLACK, BLUE, DASHES, GREEN, GREY, LARGE, NORMAL, SMALL, VERMILION, cased
 
-NAMES = {"batch_size": "batch size", "C_p": r"$\mathcal{C}_p$", "C_e": r"$\mathcal{C}_e$", "C_eq": r"$\mathcal{C}_{eq}$"}
+NAMES = {
+    "batch_size": "batch size",
+    "C_p": r"$\mathcal{C}_p$",
+    "C_e": r"$\mathcal{C}_e$",
+    "C_eq": r"$\mathcal{C}_{eq}$",
+}
 ROWS = ((VERMILION, "-"), (GREEN, DASHES["dash"]), (BLUE, DASHES["dots"]))
 PLANES = {"C_p": (VERMILION, "-", 0.5), "C_e": (BLUE, DASHES["dash"], 0.45), "C_eq": (GREEN, DASHES["dots"], 0.2)}
 """(colour, edge) of each row of A; the same and the opacity of each constraint."""
@@ -25,7 +30,9 @@ PLANES = {"C_p": (VERMILION, "-", 0.5), "C_e": (BLUE, DASHES["dash"], 0.45), "C_
 HALF = 5.0  # octaves from the middle of the drawn cube to its sides
 
 
-def directions_figure(matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None) -> Figure:
+def directions_figure(
+    matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None
+) -> Figure:
     """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h; beside them those of A_th where `theory` is given.
 
     matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`. Raises
@@ -41,7 +48,15 @@ def directions_figure(matrix: Mapping[str, Sequence[float]] = A_O, theory: Mappi
         middle, half = (ends.min(0) + ends.max(0)) / 2, 0.6 * np.ptp(ends, axis=0).max()
         _frame(axes, middle - half, middle + half, view=(27, 25))
         for n, (row, row_name, (colour, line)) in enumerate(zip(rows, row_names, ROWS)):
-            _arrow(axes, row, colour, line, (str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"), half, floor=middle[2] - half)
+            _arrow(
+                axes,
+                row,
+                colour,
+                line,
+                (str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"),
+                half,
+                floor=middle[2] - half,
+            )
         for axis, name in ((axes.xaxis, r"\Lambda_p"), (axes.yaxis, r"\Lambda_e"), (axes.zaxis, "b")):
             axis.set_label_text(rf"$\log_2 {name}$ (octaves)")
             axis.set_major_locator(MultipleLocator(1 if matrix_name != "A" else 0.5))
@@ -49,7 +64,9 @@ def directions_figure(matrix: Mapping[str, Sequence[float]] = A_O, theory: Mappi
     return figure
 
 
-def constraints_figure(r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0) -> Figure:
+def constraints_figure(
+    r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0
+) -> Figure:
     """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, which meet in one point.
 
     r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`); as given, the planes meet at the paper's best of Omniglot
@@ -69,12 +86,21 @@ def constraints_figure(r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: f
     for i, j in combinations(range(3), 2):
         ends = _line_in_box(np.cross(normals[i], normals[j]), point, low, high)
         axes.plot(*ends.T, color=GREY, linewidth=1.0, zorder=8)
-    axes.plot(*point[:, None], linestyle="none", marker="o", markersize=8, color=BLACK, markeredgecolor="white", zorder=10, label="all three hold")
+    axes.plot(
+        *point[:, None],
+        linestyle="none",
+        marker="o",
+        markersize=8,
+        color=BLACK,
+        markeredgecolor="white",
+        zorder=10,
+        label="all three hold",
+    )
     axes.set(xlabel=r"$\Lambda_p$ (log scale)", ylabel=r"$\Lambda_e$ (log scale)", zlabel="b (images, log scale)")
     for axis, start, end in zip((axes.xaxis, axes.yaxis), low, high):
         decades = [n for n in range(-40, 41) if start <= n * log2(10) <= end]
         axis.set_ticks([n * log2(10) for n in decades], [f"$10^{{{n}}}$" for n in decades])
-    sizes = [n for n in range(int(np.ceil(low[2])), int(high[2]) + 1, 2)]
+    sizes = list(range(int(np.ceil(low[2])), int(high[2]) + 1, 2))
     axes.zaxis.set_ticks(sizes, [f"{2.0**n:g}" for n in sizes])
     p, e, b = 2.0**point
     axes.legend(
@@ -127,10 +153,26 @@ def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np
             if len(piece) >= 3:
                 pieces.append(piece)
                 colours.append(to_rgba(colour, opacity))
-        axes.plot(*np.vstack([whole, whole[:1]]).T, color=colour, linestyle=line, linewidth=2, label=f"{names[i]}: {texts[i]}", zorder=9)
+        axes.plot(
+            *np.vstack([whole, whole[:1]]).T,
+            color=colour,
+            linestyle=line,
+            linewidth=2,
+            label=f"{names[i]}: {texts[i]}",
+            zorder=9,
+        )
         corner = whole[np.argmax(whole @ LABELLED[i])]
         place = corner + 0.2 * (whole.mean(0) - corner)
-        axes.text(*place, names[i], color=BLACK, fontsize=LARGE + 2, ha="center", va="center", path_effects=cased(3), zorder=11)
+        axes.text(
+            *place,
+            names[i],
+            color=BLACK,
+            fontsize=LARGE + 2,
+            ha="center",
+            va="center",
+            path_effects=cased(3),
+            zorder=11,
+        )
     axes.add_collection3d(Poly3DCollection(pieces, facecolors=colours, linewidths=0))
 
 
@@ -155,7 +197,9 @@ def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, f
         axis.set_pane_color((0.97, 0.97, 0.97, 1.0))
 
 
-def _arrow(axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float) -> None:
+def _arrow(
+    axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float
+) -> None:
     """A shaft, a head of four strokes with a name beyond, and the shaft's shadow on the floor, which shows where in depth it points.
 
     words: the name, and the legend's entry. half: half the side of the cube. floor: its height.
@@ -163,13 +207,17 @@ def _arrow(axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words:
     name, text = words
     axes.plot(*np.array([np.zeros(3), row]).T, color=colour, linestyle=line, linewidth=2.8, label=text, zorder=5)
     if row[:2].any():
-        axes.plot(*np.array([[0, 0, floor], [row[0], row[1], floor]]).T, color=colour, linestyle=line, linewidth=1, alpha=0.45)
+        axes.plot(
+            *np.array([[0, 0, floor], [row[0], row[1], floor]]).T, color=colour, linestyle=line, linewidth=1, alpha=0.45
+        )
     unit = row / np.linalg.norm(row)
     for across in (side * sign for side in _basis(unit) for sign in (1, -1)):
         stroke = np.array([row, row - 0.14 * half * unit + 0.06 * half * across])
         axes.plot(*stroke.T, color=colour, linewidth=2.2, zorder=5)
     beyond = row + 0.17 * half * unit
-    axes.text(*beyond, name, fontsize=NORMAL, fontweight="bold", ha="center", va="center", path_effects=cased(), zorder=9)
+    axes.text(
+        *beyond, name, fontsize=NORMAL, fontweight="bold", ha="center", va="center", path_effects=cased(), zorder=9
+    )
 
 
 def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,21 @@ from tune_cd import balance
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
 from tune_cd.plots.style import (
-    AVERAGES, BALANCED, BLACK, COLOUR_MAP, HOLE, LOST, NORMAL, SMALL, cased, empty_figure, label, log_axis, new_figure, outside_legend, symbol,
+    AVERAGES,
+    BALANCED,
+    BLACK,
+    COLOUR_MAP,
+    HOLE,
+    LOST,
+    NORMAL,
+    SMALL,
+    cased,
+    empty_figure,
+    label,
+    log_axis,
+    new_figure,
+    outside_legend,
+    symbol,
 )  # fmt: skip
 
 BALANCE = ("Lambda_p", "Lambda_e")
@@ -48,7 +62,9 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
     scale = Normalize(np.nanmin(grid.values), np.nanmax(grid.values))
     for panel, (tick, place) in zip(panels.flat, slices):
         _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k), top)
-        panel.set_title(f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL)
+        panel.set_title(
+            f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
+        )
     for panel in panels.flat[len(slices) :]:
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
@@ -66,7 +82,12 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
 
 
 def plane(
-    grid: Grid, batch_size: float | None = None, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8, select: Grid | None = None
+    grid: Grid,
+    batch_size: float | None = None,
+    averages: Sequence[str] = balance.AVERAGES,
+    k: int = 2,
+    top: int = 8,
+    select: Grid | None = None,
 ) -> Figure:
     """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, with the best cell and the best that each average reaches.
 
@@ -74,7 +95,11 @@ def plane(
     in `grid` itself, as the paper's figures do. Raises ValueError as `grid_slices`, and for a batch size that the grid has not.
     """
     slices = _slices(grid)
-    asked = [pair for pair in slices if batch_size in (None, pair[0]) or (pair[0] is not None and np.isnan([pair[0], batch_size]).all())]
+    asked = [
+        pair
+        for pair in slices
+        if batch_size in (None, pair[0]) or (pair[0] is not None and np.isnan([pair[0], batch_size]).all())
+    ]
     if not asked:
         raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
     if not np.isfinite(grid.values).any():
@@ -92,7 +117,13 @@ def plane(
     shown = _shown(grid, averages)
     _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
-    handles = _mark_best(axes, grid, values, marked, values if select is None else np.where(np.isfinite(values), select.values[place], np.nan))
+    handles = _mark_best(
+        axes,
+        grid,
+        values,
+        marked,
+        values if select is None else np.where(np.isfinite(values), select.values[place], np.nan),
+    )
     axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
     axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
     if tick is not None and np.isfinite(tick):
@@ -106,7 +137,7 @@ def cell_edges(ticks: np.ndarray) -> np.ndarray:
     """Edges [n + 1] of cells around ascending ticks [n]: half-way in log space, as far beyond the last as before it."""
     x = np.log2(np.asarray(ticks, dtype=float))
     if len(x) == 1:
-        return 2.0 ** (x + [-LONELY, LONELY])
+        return 2.0 ** ([*x, -LONELY, LONELY])
     middle = (x[1:] + x[:-1]) / 2
     return 2.0 ** np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
 
@@ -157,18 +188,39 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
     """Cells, what stands for a value where there is none, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = grid.values[place]
-    mesh = axes.pcolormesh(x, y, np.ma.masked_invalid(values.T), cmap=COLOUR_MAP, norm=scale, rasterized=True)  # as vectors, seams show
+    mesh = axes.pcolormesh(
+        x, y, np.ma.masked_invalid(values.T), cmap=COLOUR_MAP, norm=scale, rasterized=True
+    )  # as vectors, seams show
     mesh.set_label("cells")
     missing, lost = np.isnan(values), grid.lost[place] > 0
-    for name, (colour, hatch), where in (("not tried", HOLE, missing & ~lost), ("did not complete", LOST, missing & lost)):
+    for name, (colour, hatch), where in (
+        ("not tried", HOLE, missing & ~lost),
+        ("did not complete", LOST, missing & lost),
+    ):
         if where.any():
             axes.add_collection(
-                PolyCollection(_squares(x, y, np.argwhere(where)), facecolor=colour, edgecolor="#9A9A9A", linewidth=0, hatch=hatch, label=name)
+                PolyCollection(
+                    _squares(x, y, np.argwhere(where)),
+                    facecolor=colour,
+                    edgecolor="#9A9A9A",
+                    linewidth=0,
+                    hatch=hatch,
+                    label=name,
+                )
             )
     for average, ratio in diagonals.items():
         style = AVERAGES[average]
         ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
-        axes.plot(ends, ends * ratio, color=style.colour, linestyle=style.line, linewidth=1.8, path_effects=cased(3.4), label=average, zorder=3)
+        axes.plot(
+            ends,
+            ends * ratio,
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=1.8,
+            path_effects=cased(3.4),
+            label=average,
+            zorder=3,
+        )
     best = top_cells(values, top)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
@@ -181,13 +233,18 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
 
 def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0) -> np.ndarray:
     """Corners [n, 4, 2] of cells [n, 2] between edges x and y, each side moved in by a share of the cell, in log space."""
-    low, high = np.array([[np.log2(x)[i], np.log2(y)[j]] for i, j in cells]), np.array([[np.log2(x)[i + 1], np.log2(y)[j + 1]] for i, j in cells])
+    low, high = (
+        np.array([[np.log2(x)[i], np.log2(y)[j]] for i, j in cells]),
+        np.array([[np.log2(x)[i + 1], np.log2(y)[j + 1]] for i, j in cells]),
+    )
     low, high = low + inset * (high - low), high - inset * (high - low)
     corners = [(low[:, 0], low[:, 1]), (high[:, 0], low[:, 1]), (high[:, 0], high[:, 1]), (low[:, 0], high[:, 1])]
     return 2.0 ** np.array(corners).transpose(2, 0, 1)
 
 
-def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray) -> list[Line2D]:
+def _mark_best(
+    axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray
+) -> list[Line2D]:
     """A mark on the best of each set of cells by one score, its value and place in words."""
     handles = []
     for name, cells in among.items():
@@ -196,7 +253,9 @@ def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.n
         marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
         text = "best" if name == "best" else f"best with {name} average"
         if len(found) == 0:
-            handles.append(Line2D([], [], linestyle="none", marker=marker, color=style.colour, label=f"{text}: no value"))
+            handles.append(
+                Line2D([], [], linestyle="none", marker=marker, color=style.colour, label=f"{text}: no value")
+            )
             continue
         p, e = found[0]
         h = grid.ticks[0][p], grid.ticks[1][e]
@@ -208,19 +267,38 @@ def _mark_best(axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.n
     return handles
 
 
-def _legend(figure: Figure, grid: Grid, averages: Sequence[str], top: int, handles: Sequence[Line2D] = (), place: tuple | None = None) -> None:
+def _legend(
+    figure: Figure,
+    grid: Grid,
+    averages: Sequence[str],
+    top: int,
+    handles: Sequence[Line2D] = (),
+    place: tuple | None = None,
+) -> None:
     """What every line, mark and hatch is, outside the axes."""
     place = place or (Ellipsis,)
     missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
     entries: list[Artist] = []
     for average in averages:
         style = AVERAGES[average]
-        entries.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.8, label=f"reached by the {average} average"))
+        entries.append(
+            Line2D(
+                [],
+                [],
+                color=style.colour,
+                linestyle=style.line,
+                linewidth=1.8,
+                label=f"reached by the {average} average",
+            )
+        )
     if top:
         several = place == (Ellipsis,) and len(_slices(grid)) > 1
         best = f"the best {top} of each {symbol(grid.names[2])}" if several else f"the best {top}"
         entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
-    for name, (colour, hatch), where in (("not tried", HOLE, missing & ~lost), ("tried, did not complete", LOST, missing & lost)):
+    for name, (colour, hatch), where in (
+        ("not tried", HOLE, missing & ~lost),
+        ("tried, did not complete", LOST, missing & lost),
+    ):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))
     if handles:

@@ -12,7 +12,21 @@ from tune_cd.analysis import best_trial, search_lines
 from tune_cd.analysis.path import ON_LINE, SINGLE, Line
 from tune_cd.analysis.scores import parameter
 from tune_cd.plots.style import (
-    BLACK, COLOUR_MAP, DIRECTIONS, NORMAL, SMALL, VERMILION, Style, cased, empty_figure, label, log_axis, new_figure, outside_legend, styles_of, symbol,
+    BLACK,
+    COLOUR_MAP,
+    DIRECTIONS,
+    NORMAL,
+    SMALL,
+    VERMILION,
+    Style,
+    cased,
+    empty_figure,
+    label,
+    log_axis,
+    new_figure,
+    outside_legend,
+    styles_of,
+    symbol,
 )  # fmt: skip
 
 MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of what they span
@@ -36,7 +50,11 @@ def path_figure(
     rows, of = _one_search(trials)
     lost = rows["status"] != "completed"
     means = rows["val_score"].where(~lost).groupby(rows["trial_index"]).transform("mean")
-    rows = rows.assign(lost=lost, val_score=means).sort_values(["trial_index", "lost"], kind="stable").drop_duplicates("trial_index")
+    rows = (
+        rows.assign(lost=lost, val_score=means)
+        .sort_values(["trial_index", "lost"], kind="stable")
+        .drop_duplicates("trial_index")
+    )
     if batch_size is not None:
         rows = rows[rows["batch_size"] == batch_size]
     x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
@@ -63,18 +81,32 @@ def path_figure(
     axes.set_ylabel(label(plane[1]), fontsize=NORMAL)
     first, metric = rows.iloc[0], rows["metric_name"].iloc[0]
     if axes.collections and rows["val_score"].notna().any():
-        figure.colorbar(next(c for c in axes.collections if c.get_label() == "completed"), ax=axes, label=f"validation {metric}", shrink=0.9)
+        figure.colorbar(
+            next(c for c in axes.collections if c.get_label() == "completed"),
+            ax=axes,
+            label=f"validation {metric}",
+            shrink=0.9,
+        )
     sizes = rows["batch_size"].dropna().unique()
     b = f", b = {sizes[0]:g}" if len(sizes) == 1 else ", all batch sizes" if len(sizes) else ""
-    axes.set_title(f"{first['search']}{of}, study {first['study']}{b}: {len(rows)} trials in the order of asking", fontsize=NORMAL)
+    axes.set_title(
+        f"{first['search']}{of}, study {first['study']}{b}: {len(rows)} trials in the order of asking", fontsize=NORMAL
+    )
     outside_legend(figure, handles, "lower")
     return figure
 
 
 def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The trials of the search to draw, and in words which of how many it is; all of no trials."""
-    searches = [rows for _, rows in trials.groupby(["search", "search_seed"] if "search_seed" in trials else ["search"], dropna=False)]
-    on_lines = [rows for rows in searches if (rows["direction"].notna() & ~rows["direction"].isin(SINGLE)).any()] or searches
+    searches = [
+        rows
+        for _, rows in trials.groupby(
+            ["search", "search_seed"] if "search_seed" in trials else ["search"], dropna=False
+        )
+    ]
+    on_lines = [
+        rows for rows in searches if (rows["direction"].notna() & ~rows["direction"].isin(SINGLE)).any()
+    ] or searches
     if not on_lines:
         return trials, ""
     best = [best_trial(rows) for rows in on_lines]
@@ -99,13 +131,33 @@ def _draw_lines(axes: Axes, drawn: list[Line], styles: dict[str, Style]) -> list
         if np.ptp(x, axis=0).max() > ON_LINE:
             axes.plot(*ends.T, color=style.colour, linestyle=style.line, linewidth=1.7, label=line.direction, zorder=2)
         else:
-            axes.plot(*ends[:1].T, linestyle="none", marker="o", markersize=15, fillstyle="none", color=style.colour, label=line.direction, zorder=2)
+            axes.plot(
+                *ends[:1].T,
+                linestyle="none",
+                marker="o",
+                markersize=15,
+                fillstyle="none",
+                color=style.colour,
+                label=line.direction,
+                zorder=2,
+            )
     handles = []
     for name, style in styles.items():
         flat = [np.ptp(np.log2(line.points), axis=0).max() <= ON_LINE for line in drawn if line.direction == name]
         text = f"{symbol(name)}, {len(flat)} line{'s' * (len(flat) > 1)}" + " across the plane" * all(flat)
         if all(flat):
-            handles.append(Line2D([], [], linestyle="none", marker="o", markersize=12, fillstyle="none", color=style.colour, label=text))
+            handles.append(
+                Line2D(
+                    [],
+                    [],
+                    linestyle="none",
+                    marker="o",
+                    markersize=12,
+                    fillstyle="none",
+                    color=style.colour,
+                    label=text,
+                )
+            )
         else:
             handles.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.7, label=text))
     return handles

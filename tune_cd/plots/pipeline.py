@@ -33,7 +33,15 @@ def pipeline_figure() -> Figure:
     _arrow(axes, (92.5, 4.2), (16.75, 4.2), arrow="-")
     _arrow(axes, (16.75, 4.2), (16.75, BOTTOM + 1.6))
     update = r"$\theta \leftarrow \theta - \nabla_\theta(\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e)$"
-    axes.text(53.5, 4.2, step + update, ha="center", va="center", fontsize=NORMAL, bbox={"facecolor": "white", "edgecolor": "none", "pad": 3})
+    axes.text(
+        53.5,
+        4.2,
+        step + update,
+        ha="center",
+        va="center",
+        fontsize=NORMAL,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 3},
+    )
     return figure
 
 
@@ -46,7 +54,17 @@ def _draw_batch(axes: Axes, left: float) -> None:
     """The sampler's images, a square each, with their labels."""
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
-        axes.add_patch(Rectangle((left, bottom + 0.2), 3.4, STEP - 0.4, facecolor=CLASSES[i // 2], edgecolor=GREY, linewidth=0.6, gid=f"image-{i}"))
+        axes.add_patch(
+            Rectangle(
+                (left, bottom + 0.2),
+                3.4,
+                STEP - 0.4,
+                facecolor=CLASSES[i // 2],
+                edgecolor=GREY,
+                linewidth=0.6,
+                gid=f"image-{i}",
+            )
+        )
         axes.text(left + 1.7, bottom + STEP / 2, f"{i // 2 + 1}", ha="center", va="center", fontsize=NORMAL)
     _caption(axes, left + 2.2, "sampler", "labels in pairs")
     axes.text(left + 1.7, BOTTOM - 2.0, r"$(\mathbf{x}, \mathbf{y})$", ha="center", va="center", fontsize=NORMAL)
@@ -66,9 +84,20 @@ def _draw_embeddings(axes: Axes, left: float) -> None:
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
         for j in range(cells):
-            axes.add_patch(Rectangle((left + j * width, bottom + 0.45), width, STEP - 0.9, facecolor=CLASSES[i // 2], edgecolor=GREY, linewidth=0.5))
+            axes.add_patch(
+                Rectangle(
+                    (left + j * width, bottom + 0.45),
+                    width,
+                    STEP - 0.9,
+                    facecolor=CLASSES[i // 2],
+                    edgecolor=GREY,
+                    linewidth=0.5,
+                )
+            )
     _caption(axes, left + cells * width / 2, "embeddings", "b vectors")
-    axes.text(left + cells * width / 2, BOTTOM - 2.0, r"$z_i = f_\theta(x_i)$", ha="center", va="center", fontsize=NORMAL)
+    axes.text(
+        left + cells * width / 2, BOTTOM - 2.0, r"$z_i = f_\theta(x_i)$", ha="center", va="center", fontsize=NORMAL
+    )
 
 
 def _draw_matrix(axes: Axes, left: float) -> None:
@@ -78,10 +107,20 @@ def _draw_matrix(axes: Axes, left: float) -> None:
             kind = "self" if i == j else "positive" if i // 2 == j // 2 else "negative"
             colour = {"self": "#FFFFFF", "positive": BLUE, "negative": "#F8E3BC"}[kind]
             corner = (left + j * STEP, TOP - (i + 1) * STEP)
-            axes.add_patch(Rectangle(corner, STEP, STEP, facecolor=colour, edgecolor=GREY, linewidth=0.6, gid=f"{kind}-{i}-{j}"))
+            axes.add_patch(
+                Rectangle(corner, STEP, STEP, facecolor=colour, edgecolor=GREY, linewidth=0.6, gid=f"{kind}-{i}-{j}")
+            )
             if kind != "self":
                 sign, shade = ("+", "white") if kind == "positive" else ("−", "#7A5200")
-                axes.text(corner[0] + STEP / 2, corner[1] + STEP / 2, sign, ha="center", va="center_baseline", fontsize=NORMAL, color=shade)
+                axes.text(
+                    corner[0] + STEP / 2,
+                    corner[1] + STEP / 2,
+                    sign,
+                    ha="center",
+                    va="center_baseline",
+                    fontsize=NORMAL,
+                    color=shade,
+                )
     _caption(axes, left + B * STEP / 2, r"distances of all pairs", r"+ same class    − different classes")
     axes.text(left + B * STEP / 2, BOTTOM - 2.0, r"$M_{ij} = d(z_i, z_j)$", ha="center", va="center", fontsize=NORMAL)
 
@@ -93,7 +132,17 @@ def _draw_terms(axes: Axes, left: float) -> None:
         (middle + 6.3, BLUE, "#E3EFF8", r"$\bar\ell_p$", "positive term", "b pairs"),
         (middle - 6.3, ORANGE, "#FDF3DF", r"$\bar\ell_e$", "entropy term", r"$b^2 - 2b$ pairs"),
     ):
-        axes.add_patch(FancyBboxPatch((left, centre - height / 2), width, height, boxstyle=ROUND, facecolor=face, edgecolor=colour, linewidth=1.6))
+        axes.add_patch(
+            FancyBboxPatch(
+                (left, centre - height / 2),
+                width,
+                height,
+                boxstyle=ROUND,
+                facecolor=face,
+                edgecolor=colour,
+                linewidth=1.6,
+            )
+        )
         axes.text(left + 2.4, centre, name, ha="center", va="center", fontsize=14)
         axes.text(left + 4.6, centre + 1.6, what, ha="left", va="center", fontsize=SMALL)
         axes.text(left + 4.6, centre - 1.7, count, ha="left", va="center", fontsize=SMALL, color="#444444")
@@ -104,10 +153,25 @@ def _draw_terms(axes: Axes, left: float) -> None:
 
 def _draw_sum(axes: Axes, left: float, right: float) -> None:
     middle = (BOTTOM + TOP) / 2
-    axes.add_patch(FancyBboxPatch((left, middle - 4.5), right - left, 9, boxstyle=ROUND, facecolor="white", edgecolor=BLACK, linewidth=1.4))
-    axes.text((left + right) / 2, middle, r"$\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e$", ha="center", va="center", fontsize=LARGE)
+    axes.add_patch(
+        FancyBboxPatch(
+            (left, middle - 4.5), right - left, 9, boxstyle=ROUND, facecolor="white", edgecolor=BLACK, linewidth=1.4
+        )
+    )
+    axes.text(
+        (left + right) / 2,
+        middle,
+        r"$\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e$",
+        ha="center",
+        va="center",
+        fontsize=LARGE,
+    )
     _caption(axes, (left + right) / 2, "the balance", r"$\Lambda$: weight $\lambda$ × rate $\alpha$")
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], arrow: str = "-|>") -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle=arrow, mutation_scale=11, linewidth=1.2, color="#333333", shrinkA=0, shrinkB=0))
+    axes.add_patch(
+        FancyArrowPatch(
+            start, end, arrowstyle=arrow, mutation_scale=11, linewidth=1.2, color="#333333", shrinkA=0, shrinkB=0
+        )
+    )

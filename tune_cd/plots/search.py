@@ -11,7 +11,9 @@ from tune_cd.analysis import best_so_far, best_trial, parts_of
 from tune_cd.plots.style import AVERAGES, BLACK, COLOUR_MAP, LARGE, VERMILION, label, plain, styles_of
 
 
-def search_figure(trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]) -> Figure:
+def search_figure(
+    trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]
+) -> Figure:
     """The visited points with the recipes' diagonals, and best-so-far curves; trials: one study's rows.
 
     averages: the recipes whose diagonals are drawn, at `batch_size` with k per class. box: the range of both Lambdas.
@@ -28,7 +30,9 @@ def search_figure(trials: pd.DataFrame, averages: tuple[str, ...], batch_size: i
     return figure
 
 
-def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]) -> None:
+def draw_plane(
+    axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]
+) -> None:
     """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, with the recipes' diagonals."""
     low, high = box
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
@@ -54,7 +58,9 @@ def draw_plane(axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batc
         )  # fmt: skip
     lost = trials[trials["val_score"].isna()]
     if len(lost):
-        axes.scatter(lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3)
+        axes.scatter(
+            lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3
+        )
     bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
     if bests:
         places, text = (
@@ -85,9 +91,25 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     for search, rows in trials.groupby("search", sort=False):
         curve = best_so_far(rows)
         style = styles[search]
-        axes.step(curve.index, curve, where="post", color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, label=search)
+        axes.step(
+            curve.index,
+            curve,
+            where="post",
+            color=style.colour,
+            linestyle=style.line,
+            marker=style.marker,
+            markersize=5,
+            label=search,
+        )
         if curve.notna().any():
-            axes.annotate(f"{curve.iloc[-1]:.3f}", (curve.index[-1], curve.iloc[-1]), textcoords="offset points", xytext=(6, -3), fontsize=8, color=style.colour)
+            axes.annotate(
+                f"{curve.iloc[-1]:.3f}",
+                (curve.index[-1], curve.iloc[-1]),
+                textcoords="offset points",
+                xytext=(6, -3),
+                fontsize=8,
+                color=style.colour,
+            )
     metric = trials["metric_name"].iloc[0]
     axes.set(xlabel=label("trials"), ylabel=f"best validation {metric} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

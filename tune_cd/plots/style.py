@@ -17,11 +17,26 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
-from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogFormatterMathtext, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FormatStrFormatter,
+    LogFormatterMathtext,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 COLOUR_MAP = colormaps["viridis"]
 
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
 YELLOW = "#8F7E00"  # Okabe and Ito's F0E442 vanishes on white
 GREY, LIGHT = "#666666", "#E8E8E8"
 
@@ -61,7 +76,9 @@ METHODS = AVERAGES | {
     "gp": Style(PURPLE, "-", "*"),
     "cfo": Style(YELLOW, DASHES["dash"], ">"),
     "grid": Style(GREY, "-", "p"),
-    "without": Style(ORANGE, DASHES["dash"], "s"),  # from here on the modes of a study with cross-batch memory, `table:xbm`
+    "without": Style(
+        ORANGE, DASHES["dash"], "s"
+    ),  # from here on the modes of a study with cross-batch memory, `table:xbm`
     "S1": Style(VERMILION, DASHES["dots"], "^"),
     "S2": Style(GREY, DASHES["dashdot"], "D"),
     "S3": Style(BLUE, DASHES["long"], "o"),
@@ -77,7 +94,12 @@ DIRECTIONS = {
 }
 """Of the rows of A, red, green and blue as in `fig:viz_matrix_a`, and of the axes of h."""
 
-STATUSES = {"completed": (SKY, ""), "stopped": ("#F0E442", "...."), "diverged": (ORANGE, "////"), "failed": (VERMILION, "xxxx")}
+STATUSES = {
+    "completed": (SKY, ""),
+    "stopped": ("#F0E442", "...."),
+    "diverged": (ORANGE, "////"),
+    "failed": (VERMILION, "xxxx"),
+}
 """Status -> (colour, hatch)."""
 
 HOLE, LOST = ("#FFFFFF", "...."), ("#D9D9D9", "xxxx")
@@ -122,7 +144,9 @@ def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[s
         raise ValueError(f"{len(others)} names without a style of their own; at most {len(free)} can be told apart")
     colours = (GREEN, PURPLE, VERMILION, YELLOW, BLUE, SKY, ORANGE, GREY)
     order = sorted(free, key=lambda pair: (MARKERS.index(pair[1]), lines.index(pair[0])))
-    order = [pair for n in range(len(lines)) for pair in order[n :: len(lines)]]  # so that neighbours differ in line and marker
+    order = [
+        pair for n in range(len(lines)) for pair in order[n :: len(lines)]
+    ]  # so that neighbours differ in line and marker
     made = {name: Style(colours[i % len(colours)], *order[i]) for i, name in enumerate(others)}
     return {name: known.get(name) or made[name] for name in names}
 
@@ -152,9 +176,13 @@ def outside_legend(figure: Figure, handles: Sequence[Artist], place: str) -> Non
     letters = [len(re.sub(r"\\(Lambda|mathcal)|[${}\\]", "", str(handle.get_label()))) for handle in handles]
     width = figure.get_figwidth() * 72 / NORMAL  # in em
     # A letter is about 0.56 em wide, a handle with its gaps 6.2; matplotlib fills column after column.
-    needed = {n: sum(6.2 + 0.56 * max(column) for column in np.array_split(letters, n)) for n in range(1, len(handles) + 1)}
+    needed = {
+        n: sum(6.2 + 0.56 * max(column) for column in np.array_split(letters, n)) for n in range(1, len(handles) + 1)
+    }
     columns = max((n for n in needed if needed[n] <= width), default=1)
-    figure.legend(handles=handles, loc=f"outside {place} center", ncols=columns, fontsize=NORMAL, frameon=False, handlelength=3.2)
+    figure.legend(
+        handles=handles, loc=f"outside {place} center", ncols=columns, fontsize=NORMAL, frameon=False, handlelength=3.2
+    )
 
 
 def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -> None:

@@ -37,7 +37,7 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
     figure = new_figure(9.2, float(np.clip(1.7 + row_height * (rows.max() + 1), 2.4, 11)))
     axes = figure.subplots()
     _draw_bars(axes, timed, starts / seconds, ends / seconds, rows)
-    for host, (first, last) in groups.items():
+    for _host, (_first, last) in groups.items():
         axes.axhline(last + 0.5, color=GREY, linewidth=0.6)
     axes.set_yticks([(first + last) / 2 for first, last in groups.values()], list(groups), fontsize=SMALL)
     axes.tick_params(axis="y", length=0)
@@ -48,7 +48,10 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
     axes.spines[["top", "right", "left"]].set_visible(False)
     without = f"; {left_out} without times left out" if left_out else ""
     machines = f"{len(groups)} machine{'s' * (len(groups) > 1)}"
-    axes.set_title(f"{len(timed)} trials on {machines}, at most {lanes(starts, ends).max() + 1} at a time{without}", fontsize=NORMAL)
+    axes.set_title(
+        f"{len(timed)} trials on {machines}, at most {lanes(starts, ends).max() + 1} at a time{without}",
+        fontsize=NORMAL,
+    )
     outside_legend(figure, _handles(timed), "lower")
     return figure
 
@@ -85,7 +88,10 @@ def _handles(timed: pd.DataFrame) -> list[Patch]:
     """What colours and hatches mean, and how many trials ended so."""
     counts = timed["status"].value_counts()
     shown = [(status, *look) for status, look in STATUSES.items() if status in counts]
-    return [Patch(facecolor=colour, edgecolor=BLACK, linewidth=0.5, hatch=hatch, label=f"{name} ({counts[name]})") for name, colour, hatch in shown]
+    return [
+        Patch(facecolor=colour, edgecolor=BLACK, linewidth=0.5, hatch=hatch, label=f"{name} ({counts[name]})")
+        for name, colour, hatch in shown
+    ]
 
 
 def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> None:

@@ -5,17 +5,17 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from tune_cd.analysis import summary
-from tune_cd.search.registry import OPTIMISERS
-from tune_cd.search.coordinate_descent import BALANCE_SPACES
+from tune_cd.analysis.tables import CELLS, compared, markdown
+from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.replay import fits, orientation, paper_tables
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
-from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.replay.stored import check_stored, store
-from tune_cd.analysis.tables import CELLS, compared, markdown
+from tune_cd.search.coordinate_descent import BALANCE_SPACES
+from tune_cd.search.registry import OPTIMISERS
 
 EPILOG = """\
 examples:
@@ -57,23 +57,66 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = top.add_argument_group("what is compared")
-    what.add_argument("--methods", nargs="+", choices=list(OPTIMISERS), default=["random", "cd-paper"], metavar="NAME", help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper")
-    what.add_argument("--ablation", action="store_true", help="instead of methods: the variants of the paper's search in tab:ablation and the appendix")
-    what.add_argument("--benchmark", nargs="*", choices=list(PARTS), metavar="PART", help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only")
+    what.add_argument(
+        "--methods",
+        nargs="+",
+        choices=list(OPTIMISERS),
+        default=["random", "cd-paper"],
+        metavar="NAME",
+        help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
+    )
+    what.add_argument(
+        "--ablation",
+        action="store_true",
+        help="instead of methods: the variants of the paper's search in tab:ablation and the appendix",
+    )
+    what.add_argument(
+        "--benchmark",
+        nargs="*",
+        choices=list(PARTS),
+        metavar="PART",
+        help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only",
+    )
     what.add_argument("--table", choices=[*paper_tables.TABLES, "fits"], help=HELP_TABLE)
     what.add_argument("--figure", metavar="STEM", help=HELP_FIGURE)
-    what.add_argument("--reference", metavar="NAME", help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first")
+    what.add_argument(
+        "--reference",
+        metavar="NAME",
+        help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first",
+    )
     where = top.add_argument_group("on what")
     where.add_argument("--landscapes", nargs="+", metavar="NAME", help=HELP_LANDSCAPES)
-    where.add_argument("--noise", nargs="+", type=float, default=[0.0], metavar="F", help="standard deviations of the validation score, as shares of a landscape's range; default: 0")
-    where.add_argument("--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s")
+    where.add_argument(
+        "--noise",
+        nargs="+",
+        type=float,
+        default=[0.0],
+        metavar="F",
+        help="standard deviations of the validation score, as shares of a landscape's range; default: 0",
+    )
+    where.add_argument(
+        "--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s"
+    )
     where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
     how = top.add_argument_group("how")
     how.add_argument("--trajectories", type=int, metavar="N", help=HELP_TRAJECTORIES)
     how.add_argument("--trials", type=int, metavar="N", help=HELP_TRIALS)
-    how.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time, on a simulated clock; default: %(default)s")
-    how.add_argument("--start", default="blind", metavar="H", help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...")
-    how.add_argument("--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s")
+    how.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="trials at a time, on a simulated clock; default: %(default)s",
+    )
+    how.add_argument(
+        "--start",
+        default="blind",
+        metavar="H",
+        help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...",
+    )
+    how.add_argument(
+        "--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s"
+    )
     how.add_argument("--processes", type=int, metavar="N", help="default: one a core")
     kept = "also store every trial there, a study and a file a landscape; nothing stored is replaced"
     how.add_argument("--results", metavar="DIR", help=kept)
@@ -186,7 +229,9 @@ def _store(trajectories: list[Trajectory], landscapes: Sequence[Landscape], opti
         store(options.results, trajectories, {landscape.name: landscape for landscape in landscapes}, _how(options))
 
 
-def _groups(landscapes: list[Landscape], options: argparse.Namespace) -> list[tuple[dict[str, Method], list[Landscape]]]:
+def _groups(
+    landscapes: list[Landscape], options: argparse.Namespace
+) -> list[tuple[dict[str, Method], list[Landscape]]]:
     """(methods, the landscapes they are compared on); the ablation has other variants where a batch size is searched."""
     if not options.ablation:
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]

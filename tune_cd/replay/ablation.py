@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from tune_cd import balance
-from tune_cd.search.registry import NOTES
+from tune_cd.replay.simulation import Method
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.protocol import Proposal, best_of
-from tune_cd.replay.simulation import Method
-from tune_cd.search.space import Space
 from tune_cd.search.line_search import SETTINGS, SearchSettings
+from tune_cd.search.protocol import Proposal, best_of
+from tune_cd.search.registry import NOTES
+from tune_cd.search.space import Space
 
 A_O = tuple(row[:2] for row in list(balance.A_O.values())[:2])  # without the batch size
 A_O_3D, A_TH = tuple(balance.A_O.values()), tuple(balance.A_TH.values())

@@ -7,12 +7,12 @@ from time import perf_counter
 import pandas as pd
 
 from tune_cd.analysis import summary
-from tune_cd.search.registry import OPTIMISERS
+from tune_cd.analysis.tables import compared, markdown
+from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
-from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
-from tune_cd.analysis.tables import compared, markdown
+from tune_cd.search.registry import OPTIMISERS
 
 FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
 RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")
@@ -30,7 +30,11 @@ class Entry:
     @property
     def label(self) -> str:
         """The row's name in tables, such as "cd x4" or "cd, near:2"."""
-        return self.method + (f" x{self.workers}" if self.workers > 1 else "") + (f", {self.start}" if self.start != "blind" else "")
+        return (
+            self.method
+            + (f" x{self.workers}" if self.workers > 1 else "")
+            + (f", {self.start}" if self.start != "blind" else "")
+        )
 
     @property
     def make(self) -> Method:
@@ -63,7 +67,10 @@ def _ablation(variants: dict[str, Method]) -> tuple[Entry, ...]:
 
 def _in_parallel(workers: int, durations: str, title: str) -> Part:
     columns = ("n-95", "t-95", "GPU time")
-    methods, landscapes = ("cd", "cd-paper", "random", "tpe", "cmaes"), FITTED + (() if durations == "equal" else MEASURED)
+    methods, landscapes = (
+        ("cd", "cd-paper", "random", "tpe", "cmaes"),
+        FITTED + (() if durations == "equal" else MEASURED),
+    )
     entries = (Entry("cd"), *_entries(methods, workers=workers))
     return Part(f"{workers} workers, {title}", entries, landscapes, columns, durations=durations, trials=64)
 
@@ -128,4 +135,3 @@ def _by_conditions(entries: Iterable[Entry]) -> dict[tuple[int, str], list[Entry
     for entry in entries:
         groups.setdefault((entry.workers, entry.start), []).append(entry)
     return groups
-

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import summary
-from tune_cd.search.registry import NOTES, OPTIMISERS
+from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.formulas import PRINTED, Ridge, fit, landscape_of
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.ablation import ABLATION
 from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
-from tune_cd.analysis.tables import markdown
+from tune_cd.search.registry import NOTES, OPTIMISERS
 
 ASPECTS = (1.0, 2.0, 4.0)
 ANGLES = (-45.0, -22.5, 0.0, 22.5, 45.0)  # degrees; positive: towards Lambda_e

@@ -18,10 +18,10 @@ from scipy.optimize import brentq
 
 from tune_cd import analysis, results
 from tune_cd.analysis import summary
+from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import PRINTED, Ridge, landscape_of
 from tune_cd.landscapes.landscape import SHIPPED, Landscape
 from tune_cd.replay.ablation import ABLATION
-from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.replay.simulation import replay_all
 
 ANGLES = (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)

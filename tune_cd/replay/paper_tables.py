@@ -9,19 +9,18 @@ difference is more than the 95 % interval and more than two digits hide, level e
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 
 import pandas as pd
 
 from tune_cd.analysis import summary
-from tune_cd.search.registry import NOTES, OPTIMISERS
-from tune_cd.landscapes.formulas import PRINTED
-from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.ablation import ABLATION
+from tune_cd.analysis.tables import CELLS, markdown
 from tune_cd.landscapes.find import MEASURED
+from tune_cd.landscapes.formulas import PRINTED
+from tune_cd.replay.ablation import ABLATION
 from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
 from tune_cd.replay.simulation import Method, Trajectory
-from tune_cd.analysis.tables import CELLS, markdown
+from tune_cd.search.registry import NOTES, OPTIMISERS
 
 LANDSCAPES = (*PRINTED, *MEASURED)
 

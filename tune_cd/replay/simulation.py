@@ -68,10 +68,14 @@ class Trajectory:
     def as_curve(self) -> Curve:
         """For `analysis`; its seconds are durations of a typical trial, and a worker is a GPU."""
         started, ended = (np.array([getattr(trial, name) for trial in self.trials]) for name in ("started", "ended"))
-        return Curve(self.landscape, self.method, self.seed, self.curve, -np.inf, started, ended, np.ones(len(self.trials)))
+        return Curve(
+            self.landscape, self.method, self.seed, self.curve, -np.inf, started, ended, np.ones(len(self.trials))
+        )
 
 
-def simulate(optimiser: Optimiser, landscape: Landscape, *, trials: int, workers: int = 1, seed: int = 0) -> tuple[Trial, ...]:
+def simulate(
+    optimiser: Optimiser, landscape: Landscape, *, trials: int, workers: int = 1, seed: int = 0
+) -> tuple[Trial, ...]:
     """Run a search until `trials` trials ended or it is finished, and return them in the order they ended.
 
     An idle worker asks until it gets a configuration or None; trials that end at the same time are all told, in
@@ -98,11 +102,20 @@ def simulate(optimiser: Optimiser, landscape: Landscape, *, trials: int, workers
 
 
 def replay(
-    method: str, make: Method, landscape: Landscape, seed: int, *, trials: int = 50, workers: int = 1, start: str = "blind"
+    method: str,
+    make: Method,
+    landscape: Landscape,
+    seed: int,
+    *,
+    trials: int = 50,
+    workers: int = 1,
+    start: str = "blind",
 ) -> Trajectory:
     """The trajectory of one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
     optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers)
-    return Trajectory(method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed))
+    return Trajectory(
+        method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed)
+    )
 
 
 def replay_all(

@@ -7,10 +7,10 @@ import warnings
 from math import isfinite
 from pathlib import Path
 
-from tune_cd.results.redaction import redact
 from tune_cd.report.page import render
 from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
+from tune_cd.results.redaction import redact
 
 INCOMPLETE, BAD_INPUT = 1, 2
 SECONDS = 30.0
@@ -34,7 +34,9 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("results", metavar="RESULTS", help="a results folder, or s3://BUCKET/PREFIX or gs://BUCKET/PREFIX")
     top.add_argument("--study", nargs="+", metavar="NAME", help="default: every study there is")
-    top.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s")
+    top.add_argument(
+        "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
+    )
     watch = f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given"
     top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
     figures = "also write figures and tables of each study there; exit status 1 where some could not be made"
@@ -68,8 +70,15 @@ def _check(options: argparse.Namespace) -> None:
     if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
         raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
     if not output.parent.is_dir() or output.is_dir():
-        raise ValueError(f"-o {options.output}: a file in a folder that exists" + (", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"))
-    if options.figures is not None and options.figures.expanduser().exists() and not options.figures.expanduser().is_dir():
+        raise ValueError(
+            f"-o {options.output}: a file in a folder that exists"
+            + (", not a folder" if output.is_dir() else f"; there is no folder {output.parent}")
+        )
+    if (
+        options.figures is not None
+        and options.figures.expanduser().exists()
+        and not options.figures.expanduser().is_dir()
+    ):
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
 
@@ -111,7 +120,9 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
         warnings.simplefilter("always")
         found = content(options.results, options.study, refresh=options.watch if live else None)
     if not found["studies"] and options.study is None and options.watch is None:
-        raise ValueError(f"there are no trials below {options.results}: RESULTS is the folder that holds trials/, or one .parquet file")
+        raise ValueError(
+            f"there are no trials below {options.results}: RESULTS is the folder that holds trials/, or one .parquet file"
+        )
     for warning in caught:
         print(redact(f"warning: {warning.message}"), file=sys.stderr)
     publish(options.output.expanduser(), render(found).encode())

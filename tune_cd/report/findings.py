@@ -72,8 +72,16 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     best = best_trial(means)
     names = varied(trials)
     allowed = ranges or _extents(trials, names)
-    found = [] if best is None else [(average, _recipe(trials, means, best, average, allowed)) for average in averages_of(trials)]
-    alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])] if best is not None else means[:0]
+    found = (
+        []
+        if best is None
+        else [(average, _recipe(trials, means, best, average, allowed)) for average in averages_of(trials)]
+    )
+    alike = (
+        means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
+        if best is not None
+        else means[:0]
+    )
     alike = alike.assign(**{name: parameter(alike, name) for name in names}) if len(alike) else alike
     return Findings(
         study=str(trials["study"].iloc[0]),
@@ -83,7 +91,9 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
-        alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names} if len(alike) else {},
+        alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names}
+        if len(alike)
+        else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         seeds=0 if best is None else int(best["seeds"]),
@@ -100,7 +110,12 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
     if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
         return ()
     sizes, k = trials["batch_size"], per_class(trials)
-    if sizes.isna().any() or (trials["loss"].dropna() == "infonce").any() or (sizes <= k).any() or (sizes % k != 0).any():
+    if (
+        sizes.isna().any()
+        or (trials["loss"].dropna() == "infonce").any()
+        or (sizes <= k).any()
+        or (sizes % k != 0).any()
+    ):
         return ("separate",)
     return balance.AVERAGES
 
@@ -163,7 +178,9 @@ def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
     """The ranges of a grid are its own; what a search was allowed cannot be seen from where it went."""
     if not is_grid(trials, names):
         return {}
-    return {name: (float(np.nanmin(parameter(trials, name))), float(np.nanmax(parameter(trials, name)))) for name in names}
+    return {
+        name: (float(np.nanmin(parameter(trials, name))), float(np.nanmax(parameter(trials, name)))) for name in names
+    }
 
 
 def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
@@ -187,7 +204,10 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
     """Whether the best was among the last trials of its search, so that more might find better."""
     if best is None:
         return False
-    asked = trials[(trials["search"] == best["search"]) & ((trials["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))]["trial_index"].unique()
+    asked = trials[
+        (trials["search"] == best["search"])
+        & ((trials["search_seed"] == best["search_seed"]) | pd.isna(best["search_seed"]))
+    ]["trial_index"].unique()
     return len(asked) >= 8 and best["search"] != "grid" and float((asked > best["trial_index"]).mean()) < LATE
 
 

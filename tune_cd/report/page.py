@@ -27,7 +27,9 @@ def render(payload: dict) -> str:
         "plotly": _script(get_plotlyjs()),
         "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))  # one pass: data that look like a placeholder stay as they are
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html")
+    )  # one pass: data that look like a placeholder stay as they are
 
 
 def _json(payload: dict) -> str:

@@ -24,10 +24,10 @@ from tune_cd.analysis.scores import (
     score_words,
     with_scores,
 )
-from tune_cd.results.redaction import redact
 from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import LETTERS, summarise
+from tune_cd.results.redaction import redact
 
 DIGITS = 6  # significant ones of every number in the page
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
@@ -37,7 +37,11 @@ COLUMNS = ("trial_id", "search", "search_seed", "seed", "trial_index", "attempt"
            "images_seen", "train_seconds", "hostname", "device", "gpus")  # fmt: skip
 
 
-UNDER_WAY = {"head": "Under way", "text": "This is what is known so far; the page is written again until the search has ended.", "kind": "note"}
+UNDER_WAY = {
+    "head": "Under way",
+    "text": "This is what is known so far; the page is written again until the search has ended.",
+    "kind": "note",
+}
 
 
 def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), ranges: Mapping[str, Ranges] | None = None,
@@ -48,7 +52,10 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     study, what each parameter was allowed to be and how the study is run again, where that is known. refresh: seconds after
     which the page looks for a newer one of itself; None: never.
     """
-    studies = [_study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name)) for name, label, rows in _parts(trials)]
+    studies = [
+        _study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name))
+        for name, label, rows in _parts(trials)
+    ]
     for study in studies if refresh is not None else ():  # what to try next is said when it has ended
         study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
@@ -80,7 +87,9 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "words": [asdict(sentence) for sentence in summarise(found, command)],
         "status": found.status,
         "axes": [{"name": axis, "label": LETTERS.get(axis, axis), "log": True} for axis in axes],
-        "scores": [{"name": score, "label": _label(score, trials), "marked": not score.endswith("_term")} for score in scores],
+        "scores": [
+            {"name": score, "label": _label(score, trials), "marked": not score.endswith("_term")} for score in scores
+        ],
         "trials": _trials(wide, scores),
         "grid": content,
         "averages": _averages(trials, axes, content),
@@ -108,7 +117,9 @@ def axes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
     balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
     columns = {name: parameter(trials, name) for name in names}
-    values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
+    values = {
+        name: len(np.unique(column[~np.isnan(column)])) for name, column in columns.items() if not (column <= 0).any()
+    }  # axes are logarithmic
     others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
     axes = [*balanced, *sorted(others[: 2 - len(balanced)])]
     few = [name for name in others if name not in axes and values[name] <= SLIDER_VALUES]
@@ -138,11 +149,21 @@ def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> li
     """The diagonals of the conventional recipes, one ratio Lambda_e / Lambda_p a value of the slider."""
     if axes[:2] != list(BALANCE[:2]) or content is None:
         return []
-    sizes = content["ticks"][2] if axes[2:] == ["batch_size"] else [trials["batch_size"].dropna().max() if trials["batch_size"].nunique() == 1 else None]
+    sizes = (
+        content["ticks"][2]
+        if axes[2:] == ["batch_size"]
+        else [trials["batch_size"].dropna().max() if trials["batch_size"].nunique() == 1 else None]
+    )
     averages = []
     for average in averages_of(trials):
         if average == "separate" or None not in sizes:
-            averages.append({"name": average, "label": f"{average} average", "ratio": [balance.ratio(average, size or np.nan, per_class(trials)) for size in sizes]})
+            averages.append(
+                {
+                    "name": average,
+                    "label": f"{average} average",
+                    "ratio": [balance.ratio(average, size or np.nan, per_class(trials)) for size in sizes],
+                }
+            )
     return averages
 
 
@@ -191,8 +212,10 @@ def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     return [
         {
-            "search": f"{search}, seed {seed}" if repeated else str(search), "direction": line.direction,
-            "points": [_numbers(point) for point in line.points], "trials": [int(row) for row in line.trials],
+            "search": f"{search}, seed {seed}" if repeated else str(search),
+            "direction": line.direction,
+            "points": [_numbers(point) for point in line.points],
+            "trials": [int(row) for row in line.trials],
         }  # fmt: skip
         for (search, seed), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
         for line in search_lines(rows, (axes[0], axes[1]))
@@ -202,29 +225,56 @@ def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
 def _facts(trials: pd.DataFrame) -> list[list[str]]:
     first = trials.iloc[0]
     searches = ", ".join(f"{number} {search}" for search, number in trials["search"].value_counts(sort=False).items())
-    facts = [["dataset", first["dataset"]], ["task", first["task"]], ["loss", first["loss"]], ["score", first["metric_name"]], ["trials", searches]]
+    facts = [
+        ["dataset", first["dataset"]],
+        ["task", first["task"]],
+        ["loss", first["loss"]],
+        ["score", first["metric_name"]],
+        ["trials", searches],
+    ]
     begun, ended = trials["started_at"].min(), trials["ended_at"].max()
     if pd.notna(begun) and pd.notna(ended):
         busy = (trials["ended_at"] - trials["started_at"]).dt.total_seconds()
         gpu = float((busy * trials["gpus"].astype(float).fillna(0.0)).sum())
-        facts += [["wall clock", _duration((ended - begun).total_seconds())], ["time of all trials", _duration(float(busy.sum()))]]
+        facts += [
+            ["wall clock", _duration((ended - begun).total_seconds())],
+            ["time of all trials", _duration(float(busy.sum()))],
+        ]
         facts += [["GPU time", _duration(gpu)]] if gpu else []
-    facts.append(["machines", ", ".join(sorted({*map(str, trials["device"].dropna()), *map(str, trials["hostname"].dropna())}))])
+    facts.append(
+        ["machines", ", ".join(sorted({*map(str, trials["device"].dropna()), *map(str, trials["hostname"].dropna())}))]
+    )
     return [[label, str(text)] for label, text in facts if text is not None and text == text and text != ""]
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.1f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:
     """What all trials had in common: versions, commits, and the configuration."""
     said = [["commits", ", ".join(sorted(map(str, trials["git_commit"].dropna().unique())))]]
-    versions = {f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()}
+    versions = {
+        f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()
+    }
     said += [["software", ", ".join(sorted(versions))]]
     configs = [json.loads(text) for text in trials["config"].unique()]
-    shared = {name: value for name, value in configs[0].items() if all(name in config and config[name] == value for config in configs)}
-    said += [[str(name), redact(json.dumps(value, ensure_ascii=False))] for name, value in sorted(shared.items()) if value is not None]
+    shared = {
+        name: value
+        for name, value in configs[0].items()
+        if all(name in config and config[name] == value for config in configs)
+    }
+    said += [
+        [str(name), redact(json.dumps(value, ensure_ascii=False))]
+        for name, value in sorted(shared.items())
+        if value is not None
+    ]
     return [pair for pair in said if pair[1]]
 
 
@@ -240,8 +290,10 @@ def _numbers(values: Sequence[float] | np.ndarray | pd.Series) -> list:
     array = np.asarray(values, dtype=float)
     finite = np.isfinite(array)
     magnitude = np.floor(np.log10(np.abs(array), where=finite & (array != 0), out=np.zeros_like(array)))
-    places = np.clip(DIGITS - 1 - magnitude, 0, 22)  # powers of ten up to there are exact, so a quotient is the nearest number
-    power = 10.0 ** places
+    places = np.clip(
+        DIGITS - 1 - magnitude, 0, 22
+    )  # powers of ten up to there are exact, so a quotient is the nearest number
+    power = 10.0**places
     rounded = np.where(finite, np.round(np.where(finite, array, 0.0) * power) / power, np.nan)
     whole = finite & (rounded == np.round(rounded)) & (np.abs(rounded) < 2**53)
     kinds = zip(rounded.tolist(), whole.tolist(), finite.tolist())

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis import tables
-from tune_cd.analysis import Curve, comparable, curves_of, summary
+from tune_cd.analysis import Curve, comparable, curves_of, summary, tables
 from tune_cd.analysis.comparison import BUDGETS, FEWEST, grouped
 from tune_cd.report.words import LETTERS
 

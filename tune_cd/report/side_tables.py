@@ -6,9 +6,9 @@ import pandas as pd
 
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
 from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 from tune_cd.report.findings import Findings, averages_of, per_class
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
-from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
 TERMS = "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."
@@ -67,7 +67,10 @@ def _gain(whole: pd.DataFrame) -> dict[str, Any]:
     gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
     means = gain.filter(like="gain_").mean().dropna()
-    mean = ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()) or "not known"
+    mean = (
+        ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items())
+        or "not known"
+    )
     split = "test" if score == "test_score" else "validation"
     note = f"Scores of the {split} split, each cell chosen by validation. Mean over batch sizes: {mean}."
     return _table("What balancing gains at each batch size", readable(gain[columns].reset_index()), note)
@@ -75,4 +78,9 @@ def _gain(whole: pd.DataFrame) -> dict[str, Any]:
 
 def _table(title: str, frame: pd.DataFrame, note: str) -> dict[str, Any]:
     rows = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
-    return {"title": title, "columns": [HEADS.get(str(name), str(name)) for name in frame.columns], "rows": rows, "note": note}
+    return {
+        "title": title,
+        "columns": [HEADS.get(str(name), str(name)) for name in frame.columns],
+        "rows": rows,
+        "note": note,
+    }

@@ -9,9 +9,9 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis import alignment
 from tune_cd.analysis.scores import parameter_of
-from tune_cd.results.redaction import redact
-from tune_cd.report.findings import Findings, Recipe, finite
 from tune_cd.analysis.tables import ALIKE
+from tune_cd.report.findings import Findings, Recipe, finite
+from tune_cd.results.redaction import redact
 
 BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
@@ -33,7 +33,14 @@ def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
     None where it was not `tune_cd.run`'s."""
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
-    return [*_best(found), *_gains(found), *_certainty(found), *_shape(found), *_failures(found, command), *_next(found, command)]
+    return [
+        *_best(found),
+        *_gains(found),
+        *_certainty(found),
+        *_shape(found),
+        *_failures(found, command),
+        *_next(found, command),
+    ]
 
 
 def setting(row: pd.Series, names: Iterable[str]) -> str:
@@ -44,18 +51,24 @@ def setting(row: pd.Series, names: Iterable[str]) -> str:
 
 def _nothing(found: Findings) -> Sentence:
     ended = ", ".join(f"{number} {status}" for status, number in found.status.items()) or "none yet"
-    return Sentence("No result", f"No trial of this study has completed ({ended}), so there is no best setting.", "caution")
+    return Sentence(
+        "No result", f"No trial of this study has completed ({ended}), so there is no best setting.", "caution"
+    )
 
 
 def _best(found: Findings) -> list[Sentence]:
     best = found.best
-    scores = f"Validation {best['metric_name']} {best['val_score']:.4f}" + (f", test {best['test_score']:.4f}" if finite(best["test_score"]) else "")
+    scores = f"Validation {best['metric_name']} {best['val_score']:.4f}" + (
+        f", test {best['test_score']:.4f}" if finite(best["test_score"]) else ""
+    )
     seeds = f", means over {found.seeds} seeds" if found.seeds > 1 else ""
     completed = found.status.get("completed", 0)
     trials = f"{completed} trial{'s' * (completed != 1)} completed"
     return [
         Sentence("Best setting", setting(best, _parameters(found)) or f"that of trial {best['trial_id']}", "result"),
-        Sentence("Its score", f"{scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.", "result"),
+        Sentence(
+            "Its score", f"{scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.", "result"
+        ),
     ]
 
 
@@ -78,7 +91,11 @@ def _gains(found: Findings) -> list[Sentence]:
 def _gain(found: Findings, recipe: Recipe) -> Sentence:
     split = "test" if finite(found.best["test_score"]) and finite(recipe.best["test_score"]) else "validation"
     name = "test_score" if split == "test" else "val_score"
-    sure = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)" if finite(recipe.low) else ""
+    sure = (
+        f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs} seeds in pairs)"
+        if finite(recipe.low)
+        else ""
+    )
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
     own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
     head = f"Over the {recipe.average} average"
@@ -88,7 +105,9 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
     noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
     text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise} Tuning the learning rate alone, the {recipe.average} average reached {own}."
-    return Sentence(head, f"{text} {tuned(recipe)}", "result" if recipe.rates.exhausted or recipe.grid_step else "caution")
+    return Sentence(
+        head, f"{text} {tuned(recipe)}", "result" if recipe.rates.exhausted or recipe.grid_step else "caution"
+    )
 
 
 def tuned(recipe: Recipe) -> str:
@@ -116,20 +135,35 @@ def _certainty(found: Findings) -> list[Sentence]:
     said = []
     if finite(found.noise):
         most = TWO_TRAININGS * found.noise
-        said.append(f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; so may any two by chance.")
+        said.append(
+            f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; so may any two by chance."
+        )
     else:
-        said.append("Every setting was trained once: how much of a difference is chance cannot be told from this table.")
+        said.append(
+            "Every setting was trained once: how much of a difference is chance cannot be told from this table."
+        )
     if finite(found.best["test_score"]):
-        luck = "" if found.seeds > 1 else ", but the luck of its one training is in both: with fresh seeds it may come out lower"
+        luck = (
+            ""
+            if found.seeds > 1
+            else ", but the luck of its one training is in both: with fresh seeds it may come out lower"
+        )
         said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
         said.append("There is no test score: the best of many validation scores is flattered by the choice.")
     if found.alike > 1:
-        spans = {name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}" for name, (low, high) in found.alike_ranges.items()}
+        spans = {
+            name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}"
+            for name, (low, high) in found.alike_ranges.items()
+        }
         ranges = ", ".join(f"{LETTERS.get(name, name)} {span}" for name, span in spans.items())
-        said.append(f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): there is little to choose between them.")
+        said.append(
+            f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): there is little to choose between them."
+        )
     if found.unfinished:
-        said.append(f"Of the best setting's {found.seeds + found.unfinished} trainings only {found.seeds} completed: its score is of those alone.")
+        said.append(
+            f"Of the best setting's {found.seeds + found.unfinished} trainings only {found.seeds} completed: its score is of those alone."
+        )
     return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) and not found.unfinished else "caution")]
 
 
@@ -138,7 +172,13 @@ def _shape(found: Findings) -> list[Sentence]:
     if shape is None or len(shape.names) < 2:
         return []
     if not np.isfinite(shape.widths_high[0]):
-        return [Sentence("The shape around it", f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides.", "note")]
+        return [
+            Sentence(
+                "The shape around it",
+                f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides.",
+                "note",
+            )
+        ]
     first, rest = shape.widths[0], shape.widths[-1]
     across = ", ".join(f"{part:+.2f} {LETTERS.get(name, name)}" for name, part in zip(shape.names, shape.directions[0]))
     text = f"The score falls fastest along ({across}) in log space: by 5 % within {_octaves(first, shape.widths_low[0], shape.widths_high[0])}"
@@ -165,7 +205,9 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
         text = ", ".join(f"{number} trial{'s' * (number > 1)} {status}" for status, number in unfinished.items()) + "."
         failed = found.trials[found.trials["error"].notna() & (found.trials["status"] == "failed")]
         reasons = failed["error"].map(lambda error: _reason(redact(str(error))))
-        text += "".join(f" {number} x: {reason.rstrip('.')}." for reason, number in reasons.value_counts().head(2).items())
+        text += "".join(
+            f" {number} x: {reason.rstrip('.')}." for reason, number in reasons.value_counts().head(2).items()
+        )
         lost = int(failed["error"].str.startswith(LOST).sum())
         if lost and command:
             text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
@@ -173,7 +215,13 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
     stopped = found.status.get("stopped", 0)
     if stopped:
         trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"
-        sentences.append(Sentence("Stopped early", f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings.", "note"))
+        sentences.append(
+            Sentence(
+                "Stopped early",
+                f"{trials} ended by a scheduler; such scores are not compared with those of whole trainings.",
+                "note",
+            )
+        )
     return sentences
 
 
@@ -185,18 +233,30 @@ def _reason(error: str) -> str:
 
 def edges(found: Findings) -> str:
     """Which parameters of the best setting are at an end of their range."""
-    return " and ".join(f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items())
+    return " and ".join(
+        f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items()
+    )
 
 
 def _next(found: Findings, command: str | None) -> list[Sentence]:
     ideas = []
     if found.edges:
         where = edges(found)
-        wider = " and ".join(["`--range LO,HI`"] * (set(found.edges) != {"batch_size"}) + ["`--batch-sizes`"] * ("batch_size" in found.edges))
-        ideas.append(f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else "."))
+        wider = " and ".join(
+            ["`--range LO,HI`"] * (set(found.edges) != {"batch_size"})
+            + ["`--batch-sizes`"] * ("batch_size" in found.edges)
+        )
+        ideas.append(
+            f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else ".")
+        )
     if found.late and found.best["search"] not in BASELINES:
-        more = found.trials[~found.trials["search"].isin(BASELINES)].groupby("search")["trial_index"].nunique().max() + 10
-        ideas.append("The best was among the last trials: more may find better" + (f", `{command} --resume --num-samples {more}`." if command else "."))
+        more = (
+            found.trials[~found.trials["search"].isin(BASELINES)].groupby("search")["trial_index"].nunique().max() + 10
+        )
+        ideas.append(
+            "The best was among the last trials: more may find better"
+            + (f", `{command} --resume --num-samples {more}`." if command else ".")
+        )
     if not finite(found.noise):
         how = " (`--replicates 3` in a new study begun at the best, `--start`)." if command else "."
         ideas.append(f"Train the best few settings with more seeds before relying on a small difference{how}")

@@ -28,7 +28,9 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
         trials = results.read_file(place)
         unknown = set(studies or ()).difference(trials["study"])
         if unknown:
-            raise ValueError(f"study {', '.join(sorted(unknown))}: not in {place}; there are {', '.join(sorted(trials['study'].unique()))}")
+            raise ValueError(
+                f"study {', '.join(sorted(unknown))}: not in {place}; there are {', '.join(sorted(trials['study'].unique()))}"
+            )
         return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
     if studies is not None and len(studies) == 1:
         trials = results.read(place, studies[0])
@@ -38,9 +40,13 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     if studies is None:
         return trials
     store = store_of(place)
-    unknown = [study for study in studies if study not in set(trials["study"]) and text_of(store, study, OPTIONS) is None]
+    unknown = [
+        study for study in studies if study not in set(trials["study"]) and text_of(store, study, OPTIONS) is None
+    ]
     if unknown:
-        raise ValueError(f"study {', '.join(unknown)}: not in {store.where()}; there are {', '.join(sorted(trials['study'].unique())) or 'none'}")
+        raise ValueError(
+            f"study {', '.join(unknown)}: not in {store.where()}; there are {', '.join(sorted(trials['study'].unique())) or 'none'}"
+        )
     return trials[trials["study"].isin(studies)].reset_index(drop=True)
 
 
@@ -61,7 +67,14 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
     options = {name: {} if is_file(place) else options_of(store_of(place), name) for name in names}
     commands = {name: _command(place, name) for name in names if options[name]}
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
-    return payload(trials, title, notes=notes, ranges={name: _ranges(options[name]) for name in names}, commands=commands, refresh=refresh)
+    return payload(
+        trials,
+        title,
+        notes=notes,
+        ranges={name: _ranges(options[name]) for name in names},
+        commands=commands,
+        refresh=refresh,
+    )
 
 
 def write_report(place: Path | str, study: str) -> Path | str:
@@ -87,7 +100,7 @@ class Watch:
         store = store_of(self._place)
         listed = [*store.listing("trials", depth=2), *store.listing("studies", depth=2)]
         names = self._studies or sorted({name.split("/")[1] for name in listed})
-        return any([self._lives(store, name) for name in names]) or not names  # every one is looked at
+        return any(self._lives(store, name) for name in names) or not names  # every one is looked at
 
     def _lives(self, store, name: str) -> bool:
         sign = text_of(store, name, DRIVER)
@@ -106,7 +119,9 @@ def _ranges(options: dict) -> Ranges:
         return {}
     low, high = options["range"]
     sizes = options.get("batch_sizes") if options.get("tune_batch_size") else None
-    return {"Lambda_p": (low, high), "Lambda_e": (low, high)} | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
+    return {"Lambda_p": (low, high), "Lambda_e": (low, high)} | (
+        {"batch_size": (min(sizes), max(sizes))} if sizes else {}
+    )
 
 
 def _command(place: Path | str, study: str) -> str:

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 
 from tune_cd import results
-from tune_cd.results.redaction import redact
 from tune_cd.results import display
+from tune_cd.results.redaction import redact
 from tune_cd.results.verification import verify
 
 FOUND = 1
@@ -49,18 +49,28 @@ def _parser() -> argparse.ArgumentParser:
         parsers[name].add_argument("results", metavar="RESULTS", help=RESULTS)
         parsers[name].set_defaults(command=command)
     parsers["show"].add_argument("study", metavar="STUDY", help="name of the study, as `list` gives it")
-    parsers["show"].add_argument("trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)")
+    parsers["show"].add_argument(
+        "trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)"
+    )
     for name in ("export", "compact"):
         parsers[name].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
     formats = ", ".join(display.FORMATS)
-    parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}")
-    parsers["export"].add_argument("--curves", action="store_true", help="the learning curves, one row an evaluation, instead of the trials")
+    parsers["export"].add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}"
+    )
+    parsers["export"].add_argument(
+        "--curves", action="store_true", help="the learning curves, one row an evaluation, instead of the trials"
+    )
     return parser
 
 
 def _list(options: argparse.Namespace) -> int:
     trials = results.read(options.results)
-    print(display.studies_table(trials) if len(trials) else f"there are no trials in {results.check_location(options.results)}")
+    print(
+        display.studies_table(trials)
+        if len(trials)
+        else f"there are no trials in {results.check_location(options.results)}"
+    )
     return 0
 
 
@@ -109,7 +119,9 @@ def _verify(options: argparse.Namespace) -> int:
 def _of_study(folder: str, study: str, table):
     """The study's rows. Raises ValueError naming the studies there are if it has none."""
     if table.empty:
-        raise ValueError(f"there is no study {study!r} in {results.check_location(folder)}; there are {_some(results.read(folder)['study'])}")
+        raise ValueError(
+            f"there is no study {study!r} in {results.check_location(folder)}; there are {_some(results.read(folder)['study'])}"
+        )
     return table
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 from tune_cd.results.compaction import ORDER, merge
 from tune_cd.results.files import ConflictingRow, compacted_name, serialise_many
 from tune_cd.results.reading import Found, collect, reconcile
+from tune_cd.results.schema import TRIALS
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.writing import checked_row
-from tune_cd.results.schema import TRIALS
 
 NEW = "the rows to be written"
 

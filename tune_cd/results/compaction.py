@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from tune_cd.results.files import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
 from tune_cd.results.reading import READERS, Found, collect, reconcile
-from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.schema import check_name
+from tune_cd.results.store import Bucket, Folder, store_of
 
 ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
@@ -60,7 +60,9 @@ def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
     found = collect(store, "curves", study)
     rows = trials.rows("trials").table
     finals = set(rows.filter(pc.not_equal(rows["status"], "failed"))["trial_id"].to_pylist())
-    chosen = {file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals}
+    chosen = {
+        file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals
+    }
     return Found(chosen, found.problems)
 
 
@@ -69,7 +71,10 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     disputed = {file for pair in conflicts for file in pair}
-    problems = (*found.problems.values(), *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts))
+    problems = (
+        *found.problems.values(),
+        *(f"{store.where(chosen)} contradicts {store.where(other)}" for chosen, other in conflicts),
+    )
     inputs = [file for file in rows.names if file not in disputed]
     counts = kept & ~np.isin(rows.source, [place for place, file in enumerate(rows.names) if file in disputed])
     merged = rows.table.filter(pa.array(counts)).sort_by([(name, "ascending") for name in ORDER[kind]])

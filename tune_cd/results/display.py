@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.store import publish
 from tune_cd.results.schema import TRIALS
+from tune_cd.results.store import publish
 
 ERROR_LENGTH = 60  # characters of an error in the table of trials
 JSON_FIELDS = ("config", "software")
@@ -17,11 +17,15 @@ FORMATS = (".csv", ".parquet", ".json")
 
 def studies_table(trials: pd.DataFrame) -> str:
     """One line a study: how its trials ended, its best completed one, and when it ran (UTC)."""
-    lines = [f"{'study':<34} {'trials':>6} {'completed':>9} {'failed':>6} {'best val':>9} {'its test':>9}  {'metric':<14} {'from':<16} to"]
+    lines = [
+        f"{'study':<34} {'trials':>6} {'completed':>9} {'failed':>6} {'best val':>9} {'its test':>9}  {'metric':<14} {'from':<16} to"
+    ]
     for study, rows in trials.groupby("study"):
         completed = rows[rows["status"] == "completed"]
         best = completed.loc[completed["val_score"].idxmax()] if len(completed) else None
-        val, test, metric = (best["val_score"], best["test_score"], best["metric_name"]) if best is not None else (None, None, "-")
+        val, test, metric = (
+            (best["val_score"], best["test_score"], best["metric_name"]) if best is not None else (None, None, "-")
+        )
         first, last = rows["started_at"].min(), rows["ended_at"].max()
         lines.append(
             f"{study:<34} {len(rows):>6} {len(completed):>9} {int((rows['status'] == 'failed').sum()):>6} {_number(val):>9} {_number(test):>9}  "
@@ -37,7 +41,11 @@ def trials_table(trials: pd.DataFrame) -> str:
     )
     params = sorted({name for row in trials["params"] for name in row})
     width = max(10, *(len(trial) for trial in trials["trial_id"]))
-    lines = [f"{'trial':<{width}} {'status':<9} {'val':>9} {'test':>9} {'seconds':>8}  " + " ".join(f"{name:>11}" for name in params) + "  error"]
+    lines = [
+        f"{'trial':<{width}} {'status':<9} {'val':>9} {'test':>9} {'seconds':>8}  "
+        + " ".join(f"{name:>11}" for name in params)
+        + "  error"
+    ]
     for row in ordered.itertuples():
         values = " ".join(f"{_number(row.params.get(name)):>11}" for name in params)
         seconds = f"{row.train_seconds:.0f}" if pd.notna(row.train_seconds) else "-"
@@ -52,7 +60,10 @@ def trial_card(trial: pd.Series) -> str:
     for field in TRIALS:
         value, unit = trial[field.name], field.metadata[b"unit"].decode()
         if field.name in JSON_FIELDS:
-            lines += [f"{field.name}:", *(f"    {line}" for line in json.dumps(json.loads(value), indent=1).splitlines()[1:-1])]
+            lines += [
+                f"{field.name}:",
+                *(f"    {line}" for line in json.dumps(json.loads(value), indent=1).splitlines()[1:-1]),
+            ]
         elif isinstance(value, dict):
             lines += [f"{field.name}:", *(f"    {name} = {_number(number)}" for name, number in value.items())]
         elif pd.isna(value) and field.name not in ("val_score", "test_score"):
@@ -71,7 +82,10 @@ def flatten(table: pd.DataFrame) -> pd.DataFrame:
             columns[name] = table[name]
             continue
         keys = sorted({key for row in table[name] for key in row})
-        columns |= {f"{name}.{key}": pd.Series([row.get(key) for row in table[name]], index=table.index, dtype="float64") for key in keys}
+        columns |= {
+            f"{name}.{key}": pd.Series([row.get(key) for row in table[name]], index=table.index, dtype="float64")
+            for key in keys
+        }
     return pd.DataFrame(columns, index=table.index)
 
 
@@ -99,7 +113,9 @@ def export(table: pd.DataFrame, path: Path) -> None:
 def _as_json(flat: pd.DataFrame) -> str:
     """A list of objects, numbers to their last digit; JSON has no NaN and no infinity, so they are null like what is missing."""
     rows = pa.Table.from_pandas(flat, preserve_index=False).to_pylist()
-    finite = [{name: None if isinstance(v, float) and not isfinite(v) else v for name, v in row.items()} for row in rows]
+    finite = [
+        {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in row.items()} for row in rows
+    ]
     return json.dumps(finite, default=str, indent=1, allow_nan=False)
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tune_cd.results.store import Bucket, Folder
 from tune_cd.results.migrations import upgrade
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, check_name
+from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
 HIDDEN = (".", "_")  # names that begin so are skipped, as Parquet readers do: files being written, folders put aside
@@ -68,7 +68,14 @@ def serialise(rows: list[dict], schema: pa.Schema) -> pa.Buffer:
 def serialise_many(table: pa.Table) -> pa.Buffer:
     """The file of many trials, ordered by trial_id, whose range each row group states: so one trial is found fast."""
     buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer, write_page_checksum=True, write_statistics=["trial_id"], row_group_size=ROW_GROUP, compression="zstd")
+    pq.write_table(
+        table,
+        buffer,
+        write_page_checksum=True,
+        write_statistics=["trial_id"],
+        row_group_size=ROW_GROUP,
+        compression="zstd",
+    )
     return buffer.getvalue()
 
 
@@ -83,7 +90,9 @@ def load(store: Folder | Bucket, name: str) -> pa.Table:
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     """A file's table (kind: trials or curves) in today's format, checked; where: what messages call it. Raises as `load`."""
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)  # it is in memory already
+        file = pq.ParquetFile(
+            pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False
+        )  # it is in memory already
         table = file.read(use_threads=file.metadata.num_row_groups > 1)
         table.validate(full=True)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -101,7 +110,11 @@ def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[
                 return []
             table = file.read_row_groups(groups, use_threads=False)
             table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException):  # is it the store or the file? that is plain where all of it is read first
+    except (
+        OSError,
+        ValueError,
+        pa.ArrowException,
+    ):  # is it the store or the file? that is plain where all of it is read first
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
     return rows_of(_conform(table, name.partition("/")[0], str(store.where(name)))) if table.num_rows else []
@@ -146,7 +159,9 @@ def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
     text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
     version = int(text) if re.fullmatch(r"[1-9]\d{0,5}", text) else 0
     if version > FORMAT_VERSION:
-        raise OtherFormat(f"{where} has format {version}, which a newer release wrote; this one reads up to {FORMAT_VERSION}")
+        raise OtherFormat(
+            f"{where} has format {version}, which a newer release wrote; this one reads up to {FORMAT_VERSION}"
+        )
     try:
         upgraded = upgrade(table, kind, version).select(schema.names)
         if not upgraded.schema.equals(schema) or not upgraded.num_rows:
@@ -160,7 +175,9 @@ def _groups_around(file: pq.ParquetFile, trial_id: str) -> list[int]:
     """The row groups whose range of trial_ids has this one. Raises ValueError for a file without trial_ids."""
     column = [file.schema.column(index).path for index in range(len(file.schema))].index("trial_id")
     ranges = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
-    return [n for n, held in enumerate(ranges) if held is None or not held.has_min_max or held.min <= trial_id <= held.max]
+    return [
+        n for n, held in enumerate(ranges) if held is None or not held.has_min_max or held.min <= trial_id <= held.max
+    ]
 
 
 def _trial_ids(file: pq.ParquetFile, group: int) -> list[str]:

@@ -8,13 +8,19 @@ from urllib.parse import parse_qsl, urlsplit
 from urllib.request import url2pathname
 
 ALLOWED = "a local path, file:///FOLDER, s3://BUCKET/PREFIX and gs://BUCKET/PREFIX are"
-OPTIONS = {"s3": ("region", "endpoint_override", "scheme"), "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds")}
+OPTIONS = {
+    "s3": ("region", "endpoint_override", "scheme"),
+    "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds"),
+}
 """Query parameters of a URI, as `pyarrow.fs.FileSystem.from_uri` understands them."""
 
 CHECKED = {
     "scheme": (re.compile("https?"), "http or https"),
     "retry_limit_seconds": (re.compile(r"\d{1,6}(\.\d+)?"), "a number of seconds"),
-    "endpoint_override": (re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"), "[http[s]://]HOST[:PORT]"),
+    "endpoint_override": (
+        re.compile(r"(https?://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?"),
+        "[http[s]://]HOST[:PORT]",
+    ),
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
     "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
@@ -22,7 +28,9 @@ CHECKED = {
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
-SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix: nothing that means another folder, or is escaped
+SEGMENT = re.compile(
+    r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+"
+)  # of the prefix: nothing that means another folder, or is escaped
 
 
 @dataclass(frozen=True)
@@ -68,14 +76,18 @@ def parse(results: str | Path) -> Path | ObjectStore:
     if scheme not in ("file", *OPTIONS):
         raise ValueError(f"results at {scheme}:// are not allowed; {ALLOWED}")
     if not slash:
-        raise ValueError(f"results at {scheme}:/ are not allowed: give a URI as text with two slashes, pathlib.Path takes one out")
+        raise ValueError(
+            f"results at {scheme}:/ are not allowed: give a URI as text with two slashes, pathlib.Path takes one out"
+        )
     return _folder(rest) if scheme == "file" else _object_store(scheme, rest)
 
 
 def _folder(rest: str) -> Path:
     parts = urlsplit(f"file://{rest}")
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-        raise ValueError("results at file:// are not allowed but as file:///FOLDER: an absolute path of this machine and nothing else")
+        raise ValueError(
+            "results at file:// are not allowed but as file:///FOLDER: an absolute path of this machine and nothing else"
+        )
     return Path(url2pathname(parts.path))
 
 
@@ -95,10 +107,18 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
     segments = prefix.strip("/").split("/") if prefix.strip("/") else []
     for segment in segments:
         if not SEGMENT.fullmatch(segment):
-            raise ValueError(f"results {scheme}://{path}: {segment!r} is not allowed in a prefix; A-Z a-z 0-9 . _ ~ = - are, but not . and ..")
+            raise ValueError(
+                f"results {scheme}://{path}: {segment!r} is not allowed in a prefix; A-Z a-z 0-9 . _ ~ = - are, but not . and .."
+            )
     options = parse_qsl(query, keep_blank_values=True)
-    if "#" in rest or any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options):
-        raise ValueError(f"results {scheme}://{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value")
+    if (
+        "#" in rest
+        or any(name not in OPTIONS[scheme] or not value for name, value in options)
+        or (query and not options)
+    ):
+        raise ValueError(
+            f"results {scheme}://{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value"
+        )
     for name, value in options:
         allowed, meaning = CHECKED[name]
         if not allowed.fullmatch(value):

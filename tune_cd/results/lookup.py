@@ -5,10 +5,19 @@ import warnings
 from pathlib import Path
 
 from tune_cd.results.files import (
-    COMPACT, ConflictingRow, OtherFormat, Unusable, find_in_compacted, first_choice, is_compacted, is_visible, load, rows_of,
+    COMPACT,
+    ConflictingRow,
+    OtherFormat,
+    Unusable,
+    find_in_compacted,
+    first_choice,
+    is_compacted,
+    is_visible,
+    load,
+    rows_of,
 )  # fmt: skip
-from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.schema import check_name
+from tune_cd.results.store import Bucket, Folder, store_of
 
 VANISHED = 5  # looks at a trial whose file a compaction took away between listing and opening it
 

@@ -34,11 +34,26 @@ def git_commit(folder: str | Path = ".") -> str | None:
 
 @cache
 def _commit(folder: str) -> str | None:
-    command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    command = [
+        "git",
+        "-C",
+        folder,
+        "-c",
+        "core.fsmonitor=false",
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--exclude=*",
+        "--dirty",
+    ]
     # a hook of git's, from which this may be called, names another repository in the environment
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "GIT_OPTIONAL_LOCKS": "0"
+    }
     try:
-        finished = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS)
+        finished = subprocess.run(
+            command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS
+        )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return finished.stdout.strip() or None if finished.returncode == 0 else None

@@ -10,9 +10,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.files import SCHEMAS, Unusable, canonical, contradict, first_choice, is_compacted, is_visible, load, parsed, rows_of
-from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.files import (
+    SCHEMAS,
+    Unusable,
+    canonical,
+    contradict,
+    first_choice,
+    is_compacted,
+    is_visible,
+    load,
+    parsed,
+    rows_of,
+)
 from tune_cd.results.schema import check_name
+from tune_cd.results.store import Bucket, Folder, store_of
 
 READERS = 8  # threads that read files: one would do on a local disk, several hide a network file system's latency
 LOOKS = 4  # at a file that is listed and cannot be opened, before it is given up: stores fail, and listings are late
@@ -98,7 +109,9 @@ def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
     """The table as `read` gives it. Raises KeyError for a map that has a name twice."""
     joined = table.combine_chunks()
     converted = joined.to_pandas(maps_as_pydicts="strict", types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    return converted.astype({field.name: "int64" for field in schema if field.type == pa.int64() and not field.nullable})
+    return converted.astype(
+        {field.name: "int64" for field in schema if field.type == pa.int64() and not field.nullable}
+    )
 
 
 def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
@@ -173,8 +186,14 @@ def _choose_curve(group: list[tuple[int, dict]], rows: Rows) -> tuple[set[int], 
     """
     curves: dict[tuple, list[tuple[int, dict]]] = {}
     for index, row in group:
-        curves.setdefault((-row["attempt"], not is_compacted(rows.file(index)), rows.file(index)), []).append((index, row))
+        curves.setdefault((-row["attempt"], not is_compacted(rows.file(index)), rows.file(index)), []).append(
+            (index, row)
+        )
     first, *others = sorted(curves)
     held = sorted(canonical(row) for _, row in curves[first])
-    against = [curves[key][0][0] for key in others if key[0] == first[0] and sorted(canonical(row) for _, row in curves[key]) != held]
+    against = [
+        curves[key][0][0]
+        for key in others
+        if key[0] == first[0] and sorted(canonical(row) for _, row in curves[key]) != held
+    ]
     return {index for index, _ in curves[first]}, against

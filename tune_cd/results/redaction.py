@@ -9,7 +9,9 @@ NAME = r"[\w-]*(?:secret|passw(?:or)?d|credentials?|tokens?(?![a-z])|api_?key|ac
 
 _NAMED = re.compile(NAME, re.IGNORECASE)
 _USER = re.compile(r"(?<=://)[^/\s@'\"]+(?=@)")
-_QUOTED = re.compile(rf"(?P<before>(?P<quote>[\"']){NAME}(?P=quote)\s*:\s*(?P<open>[\"']))(?:\\.|(?!(?P=open)).)*", re.IGNORECASE)
+_QUOTED = re.compile(
+    rf"(?P<before>(?P<quote>[\"']){NAME}(?P=quote)\s*:\s*(?P<open>[\"']))(?:\\.|(?!(?P=open)).)*", re.IGNORECASE
+)
 _ASSIGNED = re.compile(rf"(?P<before>\b(?:{NAME}|sig|AWSAccessKeyId)=)[^&\s'\"<>,]+", re.IGNORECASE)
 
 

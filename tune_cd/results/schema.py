@@ -10,7 +10,7 @@ Null means not measured or not applicable; NaN means measured, and not a number.
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -44,68 +44,115 @@ def _schema(table: str, fields: list[pa.Field]) -> pa.Schema:
 
 _STUDY = _field("study", TEXT, "none", "name of the study; also the folder of its files", required=True)
 _TRIAL = _field("trial_id", TEXT, "none", "name of the trial, unique in its study; also the file's name", required=True)
-_ATTEMPT = _field("attempt", INTEGER, "runs", "0 for a trial's first run, one more each time it is run again", required=True)
+_ATTEMPT = _field(
+    "attempt", INTEGER, "runs", "0 for a trial's first run, one more each time it is run again", required=True
+)
 _SEED = _field("seed", INTEGER, "none", "seed of the training")
 _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
 
-TRIALS = _schema("trials", [
-    _STUDY,
-    _field("dataset", TEXT, "none", "published name, only where the published class count was found; else name-<classes>"),
-    _field("task", TEXT, "none", "dml (metric learning), ssl (self-supervised learning) or a user's own"),
-    _field("loss", TEXT, "none", "margin, infonce or a user's own"),
-    _field("search", TEXT, "none", "search method that asked for the trial", required=True),
-    _field("search_seed", INTEGER, "none", "seed of the search method"),
-    _SEED,
-    _TRIAL,
-    _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
-    _ATTEMPT,
-    _field("direction", TEXT, "none", "the line search that asked, by its direction; start or sampled where no line search did"),
-    _field("line_position", NUMBER, "octaves per unit of the direction", "γ: where on that line the trial lies, 0 at its origin"),
-    _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
-    _field("Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"),
-    _field("Lambda_e", NUMBER, "none", "weight of the entropy term times the learning rate; null where there is none"),
-    _field("batch_size", INTEGER, "images", "images of one training step; null where not searched or fixed elsewhere"),
-    _field("status", TEXT, "none", f"how the trial ended: {', '.join(STATUSES)}", required=True),
-    _field("metric_name", TEXT, "none", "name of the score in val_score and test_score", required=True),
-    _field("val_score", NUMBER, "metric_name's, larger is better", "score on the validation data; what the search is told"),
-    _field("test_score", NUMBER, "metric_name's, larger is better", "score on the test data; only reported"),
-    _field("scores", NUMBERS, "each score's own", "every score measured, name -> value", required=True),
-    _field("positive_term", NUMBER, "none", f"{_POSITIVE}, after training"),
-    _field("entropy_term", NUMBER, "none", f"{_ENTROPY}, after training"),
-    _field("images_seen", INTEGER, "images", "training steps times batch_size; both views of an image count"),
-    _field("best_at", INTEGER, "images", "images_seen at the best validation score"),
-    _field("train_seconds", NUMBER, "s", _SECONDS),
-    _field("gpus", NUMBER, "GPUs", "GPUs reserved for the trial; a fraction where trials share one"),
-    _field("started_at", TIME, "UTC", "when the attempt started"),
-    _field("ended_at", TIME, "UTC", "when the attempt ended"),
-    _field("hostname", TEXT, "none", "machine that trained"),
-    _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
-    _field("error", TEXT, "none", "what went wrong; null where nothing did"),
-    _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
-    _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
-    _field("git_commit", TEXT, "none", "commit of the user's code, with -dirty behind it where files differ; null outside a repository"),
-])
+TRIALS = _schema(
+    "trials",
+    [
+        _STUDY,
+        _field(
+            "dataset",
+            TEXT,
+            "none",
+            "published name, only where the published class count was found; else name-<classes>",
+        ),
+        _field("task", TEXT, "none", "dml (metric learning), ssl (self-supervised learning) or a user's own"),
+        _field("loss", TEXT, "none", "margin, infonce or a user's own"),
+        _field("search", TEXT, "none", "search method that asked for the trial", required=True),
+        _field("search_seed", INTEGER, "none", "seed of the search method"),
+        _SEED,
+        _TRIAL,
+        _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
+        _ATTEMPT,
+        _field(
+            "direction",
+            TEXT,
+            "none",
+            "the line search that asked, by its direction; start or sampled where no line search did",
+        ),
+        _field(
+            "line_position",
+            NUMBER,
+            "octaves per unit of the direction",
+            "γ: where on that line the trial lies, 0 at its origin",
+        ),
+        _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
+        _field(
+            "Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"
+        ),
+        _field(
+            "Lambda_e", NUMBER, "none", "weight of the entropy term times the learning rate; null where there is none"
+        ),
+        _field(
+            "batch_size", INTEGER, "images", "images of one training step; null where not searched or fixed elsewhere"
+        ),
+        _field("status", TEXT, "none", f"how the trial ended: {', '.join(STATUSES)}", required=True),
+        _field("metric_name", TEXT, "none", "name of the score in val_score and test_score", required=True),
+        _field(
+            "val_score",
+            NUMBER,
+            "metric_name's, larger is better",
+            "score on the validation data; what the search is told",
+        ),
+        _field("test_score", NUMBER, "metric_name's, larger is better", "score on the test data; only reported"),
+        _field("scores", NUMBERS, "each score's own", "every score measured, name -> value", required=True),
+        _field("positive_term", NUMBER, "none", f"{_POSITIVE}, after training"),
+        _field("entropy_term", NUMBER, "none", f"{_ENTROPY}, after training"),
+        _field("images_seen", INTEGER, "images", "training steps times batch_size; both views of an image count"),
+        _field("best_at", INTEGER, "images", "images_seen at the best validation score"),
+        _field("train_seconds", NUMBER, "s", _SECONDS),
+        _field("gpus", NUMBER, "GPUs", "GPUs reserved for the trial; a fraction where trials share one"),
+        _field("started_at", TIME, "UTC", "when the attempt started"),
+        _field("ended_at", TIME, "UTC", "when the attempt ended"),
+        _field("hostname", TEXT, "none", "machine that trained"),
+        _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
+        _field("error", TEXT, "none", "what went wrong; null where nothing did"),
+        _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
+        _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
+        _field(
+            "git_commit",
+            TEXT,
+            "none",
+            "commit of the user's code, with -dirty behind it where files differ; null outside a repository",
+        ),
+    ],
+)
 
-CURVES = _schema("curves", [
-    _STUDY,
-    _TRIAL,
-    _ATTEMPT,
-    _SEED,
-    _field("images_seen", INTEGER, "images", "training images seen before this evaluation", required=True),
-    _field("train_seconds", NUMBER, "s", f"{_SECONDS}, before this evaluation"),
-    _field("val_score", NUMBER, "as in trials", "score on the validation data"),
-    _field("positive_term", NUMBER, "none", _POSITIVE),
-    _field("entropy_term", NUMBER, "none", _ENTROPY),
-    _field("scores", NUMBERS, "each score's own", "all else measured: scores, mean similarities, pair counts", required=True),
-])
+CURVES = _schema(
+    "curves",
+    [
+        _STUDY,
+        _TRIAL,
+        _ATTEMPT,
+        _SEED,
+        _field("images_seen", INTEGER, "images", "training images seen before this evaluation", required=True),
+        _field("train_seconds", NUMBER, "s", f"{_SECONDS}, before this evaluation"),
+        _field("val_score", NUMBER, "as in trials", "score on the validation data"),
+        _field("positive_term", NUMBER, "none", _POSITIVE),
+        _field("entropy_term", NUMBER, "none", _ENTROPY),
+        _field(
+            "scores",
+            NUMBERS,
+            "each score's own",
+            "all else measured: scores, mean similarities, pair counts",
+            required=True,
+        ),
+    ],
+)
 
 
 def check_name(name: str) -> str:
     """`name`, if it may name a study or a trial; else ValueError."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(f"name {name!r} is not allowed; 1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first")
+        raise ValueError(
+            f"name {name!r} is not allowed; 1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first"
+        )
     return name
 
 
@@ -141,7 +188,9 @@ def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> dict:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
     missing = [field.name for field in schema if not field.nullable and row.get(field.name) is None]
     if missing:
-        raise ValueError(f"missing fields {missing}; required are {[field.name for field in schema if not field.nullable]}")
+        raise ValueError(
+            f"missing fields {missing}; required are {[field.name for field in schema if not field.nullable]}"
+        )
     checked = {field.name: _plain(field, row.get(field.name)) for field in schema}
     check_name(checked["study"])
     check_name(checked["trial_id"])
@@ -154,13 +203,17 @@ def _plain(field: pa.Field, value: Any) -> Any:
         return None
     allowed, fits, convert = _TYPES[field.type]
     if not fits(value):
-        raise ValueError(f"{field.name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
+        raise ValueError(
+            f"{field.name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required"
+        )
     return convert(value)
 
 
 def _require(row: dict, name: str, holds: bool, allowed: str) -> None:
     if not holds:
-        raise ValueError(f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}")
+        raise ValueError(
+            f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}"
+        )
 
 
 def _short(value: Any) -> str:
@@ -199,6 +252,10 @@ _TYPES = {  # column type -> (what is allowed, does a value fit, its plain Pytho
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", _is_number, float),
-    NUMBERS: ("a mapping of str to real numbers", _are_numbers, lambda m: {str(name): float(x) for name, x in m.items()}),
-    TIME: ("a datetime with a time zone", _is_time, lambda t: t.astimezone(timezone.utc)),
+    NUMBERS: (
+        "a mapping of str to real numbers",
+        _are_numbers,
+        lambda m: {str(name): float(x) for name, x in m.items()},
+    ),
+    TIME: ("a datetime with a time zone", _is_time, lambda t: t.astimezone(UTC)),
 }

@@ -15,7 +15,9 @@ from pyarrow import fs
 
 from tune_cd.results.location import ObjectStore, parse
 
-GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
+GCS_SECONDS = (
+    60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
+)
 DEPTH = 3  # levels that are listed below a table's folder: studies, files, and what does not belong there
 
 
@@ -141,7 +143,11 @@ def _connect(location: ObjectStore) -> fs.FileSystem:
         limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
         return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
     # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
-    endpoint = options.pop("endpoint_override", None) or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = (
+        options.pop("endpoint_override", None)
+        or os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+    )
     region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)

@@ -6,12 +6,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tune_cd.results.files import COMPACTED, ROW_GROUP, Unusable, digest, file_name, is_compacted, is_visible, load, rows_of
+from tune_cd.results.files import (
+    COMPACTED,
+    ROW_GROUP,
+    Unusable,
+    digest,
+    file_name,
+    is_compacted,
+    is_visible,
+    load,
+    rows_of,
+)
 from tune_cd.results.reading import Found, reconcile
-from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.schema import check_curve, check_trial
+from tune_cd.results.store import Bucket, Folder, store_of
 
-TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # as `publish` and `check_writable` name files before they are whole
+TEMPORARY = re.compile(
+    r"\.(probe-|.+\.)[0-9a-f]{16}"
+)  # as `publish` and `check_writable` name files before they are whole
 WRITE_SECONDS = 60  # a temporary file this young may be a write in progress
 CHECKS = {"trials": check_trial, "curves": check_curve}
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.redaction import redact
 from tune_cd.results.files import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
-from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_curve, check_trial
+from tune_cd.results.store import Bucket, Folder, store_of
+
 TEXTS = ("error", "config")
 
 
@@ -60,7 +61,9 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
         if final and sorted(map(canonical, its)) == sorted(map(canonical, checked)):
             return store.where(file)
         if latest > attempt or final:
-            raise ConflictingRow(f"{store.where(file)} holds attempt {latest}, which attempt {attempt} must not replace")
+            raise ConflictingRow(
+                f"{store.where(file)} holds attempt {latest}, which attempt {attempt} must not replace"
+            )
     return _put(store, "curves", checked, [file for file, _ in held] + spoilt)
 
 
@@ -93,6 +96,8 @@ def _refuse_unless_superseded(stored: dict, row: dict, path: str) -> None:
     held = f"{path} holds attempt {stored['attempt']}, {stored['status']}"
     if stored["status"] != "failed":
         changed = [name for name in stored if canonical({name: stored[name]}) != canonical({name: row[name]})]
-        raise ConflictingRow(f"{held}, which never changes; refused: attempt {row['attempt']}, which differs in {changed}")
+        raise ConflictingRow(
+            f"{held}, which never changes; refused: attempt {row['attempt']}, which differs in {changed}"
+        )
     if row["attempt"] <= stored["attempt"]:
         raise ConflictingRow(f"{held}; only a later attempt may supersede it, not attempt {row['attempt']}")

@@ -15,7 +15,9 @@ FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 TERMINATED = 143  # and by SIGTERM
 TERMINATION = threading.Event()  # whether that came
-WORKERS = {"env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}}
+WORKERS = {
+    "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+}
 """OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
 as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine nothing.
 The C library gives activations of up to 32 MB back after every step, and gets them again page by page: keeping what is
@@ -68,7 +70,10 @@ def _with_ray(study, lock) -> int:
 def _connect(address: str | None) -> None:
     """Join the cluster, or start one here. Raises ConnectionError where there is none at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # a Ray started here hands them to trials, which run in folders of their own
+    for name in (
+        "TUNE_CD_DATA",
+        "TUNE_CD_CACHE",
+    ):  # a Ray started here hands them to trials, which run in folders of their own
         if os.environ.get(name) and not URI.match(os.environ[name]):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
@@ -134,7 +139,10 @@ def _run(study, resources, lock, watching) -> int:
         tidy(study, ended=True)
     except KeyboardInterrupt:
         status = TERMINATED if TERMINATION.is_set() else INTERRUPTED
-        print("\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over", end=": every finished trial is in the table\n")
+        print(
+            "\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over",
+            end=": every finished trial is in the table\n",
+        )
     except (OSError, TuneError) as error:
         status = FAILED
         print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)

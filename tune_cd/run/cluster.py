@@ -24,7 +24,10 @@ def growth_of(address: str | None) -> Growth:
     try:
         return cluster_growth()
     except OSError as error:
-        print(redact(f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"), flush=True)
+        print(
+            redact(f"what the cluster may grow to is not known ({error}): --workers and --gpus-per-trial may say"),
+            flush=True,
+        )
         return Growth()
 
 

@@ -60,7 +60,9 @@ class StudyLock:
                 say(f"{_who(other)} holds the study; watching for {PATIENCE * self._beat:.0f} s whether it lives")
                 alive, other = self._watch(other)
             if alive:
-                raise Held(f"{_who(other)} holds the study: two drivers would do the same work twice; end that one first")
+                raise Held(
+                    f"{_who(other)} holds the study: two drivers would do the same work twice; end that one first"
+                )
             if other is not None:
                 say(f"{_who(other)} held the study and is gone; this driver goes on")
         self._write()

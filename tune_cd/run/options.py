@@ -5,11 +5,11 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from tune_cd.search.registry import OPTIMISERS
-from tune_cd.run.searches import DEFAULT_TRIALS
-from tune_cd.results.schema import check_name
-from tune_cd.search.space import Space
 from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
+from tune_cd.results.schema import check_name
+from tune_cd.run.searches import DEFAULT_TRIALS
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.space import Space
 
 EXPERIMENTS = ("balance", "xbm")
 
@@ -39,12 +39,27 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = top.add_argument_group("what is trained")
-    what.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s, made offline from fonts")
+    what.add_argument(
+        "--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s, made offline from fonts"
+    )
     what.add_argument("--task", choices=TASKS, help="default: the dataset's")
     what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
-    what.add_argument("--set", dest="assignments", type=_assignment, metavar="FIELD=VALUE", nargs="+", action="extend", help="override fields of the set-up, e.g. margin=0.3 k=4")
-    what.add_argument("--weights", type=_weights, metavar="W", help="the network's before training: none, imagenet, or a file; default: the set-up's")
+    what.add_argument(
+        "--set",
+        dest="assignments",
+        type=_assignment,
+        metavar="FIELD=VALUE",
+        nargs="+",
+        action="extend",
+        help="override fields of the set-up, e.g. margin=0.3 k=4",
+    )
+    what.add_argument(
+        "--weights",
+        type=_weights,
+        metavar="W",
+        help="the network's before training: none, imagenet, or a file; default: the set-up's",
+    )
     what.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
@@ -52,14 +67,46 @@ def parser() -> argparse.ArgumentParser:
         help="balance: the set-up as it is (the default); xbm: table:xbm, without and with cross-batch memory, "
         "its balance as published (S1), fixed (S2) and tuned (S3), without and with learning rate decay",
     )
-    what.add_argument("--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's")
-    what.add_argument("--data-root", type=_root, metavar="PATH_OR_URI", help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd")
-    what.add_argument("--download", action="store_true", help="fetch data that are absent there, on every node, where there is a public archive")
+    what.add_argument(
+        "--images-seen", type=int, metavar="N", help="training budget of a trial in images; default: the set-up's"
+    )
+    what.add_argument(
+        "--data-root",
+        type=_root,
+        metavar="PATH_OR_URI",
+        help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+    )
+    what.add_argument(
+        "--download",
+        action="store_true",
+        help="fetch data that are absent there, on every node, where there is a public archive",
+    )
     how = top.add_argument_group("how it is searched")
-    how.add_argument("--search", choices=list(OPTIMISERS), default="cd", help="default: %(default)s; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`")
-    how.add_argument("--num-samples", type=int, metavar="N", help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid")
-    how.add_argument("--grid-step", type=float, default=2.0, metavar="F", help="factor between two cells of --search grid; default: %(default)s, as in the paper")
-    how.add_argument("--start", default="conventional", metavar="H", help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]")
+    how.add_argument(
+        "--search",
+        choices=list(OPTIMISERS),
+        default="cd",
+        help="default: %(default)s; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`",
+    )
+    how.add_argument(
+        "--num-samples",
+        type=int,
+        metavar="N",
+        help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid",
+    )
+    how.add_argument(
+        "--grid-step",
+        type=float,
+        default=2.0,
+        metavar="F",
+        help="factor between two cells of --search grid; default: %(default)s, as in the paper",
+    )
+    how.add_argument(
+        "--start",
+        default="conventional",
+        metavar="H",
+        help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]",
+    )
     how.add_argument(
         "--range",
         type=_range,
@@ -68,28 +115,116 @@ def parser() -> argparse.ArgumentParser:
         help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}, and "
         f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside them",
     )
-    how.add_argument("--batch-size", type=int, default=64, metavar="B", help="fixed batch size, and the start's; default: %(default)s")
+    how.add_argument(
+        "--batch-size",
+        type=int,
+        default=64,
+        metavar="B",
+        help="fixed batch size, and the start's; default: %(default)s",
+    )
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
-    how.add_argument("--batch-sizes", type=_integers, default=list(BATCH_SIZES), metavar="B,B,...", help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}")
-    how.add_argument("--no-baseline", dest="baseline", action="store_false", help="leave out the searches that tune the learning rate alone")
-    how.add_argument("--baseline-trials", type=int, metavar="N", help="stop each of these after so many trials; default: until its best learning rate is bracketed within a third of an octave, 9 to 13 trials")
+    how.add_argument(
+        "--batch-sizes",
+        type=_integers,
+        default=list(BATCH_SIZES),
+        metavar="B,B,...",
+        help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}",
+    )
+    how.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="leave out the searches that tune the learning rate alone",
+    )
+    how.add_argument(
+        "--baseline-trials",
+        type=int,
+        metavar="N",
+        help="stop each of these after so many trials; default: until its best learning rate is bracketed within a third of an octave, 9 to 13 trials",
+    )
     how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
-    how.add_argument("--replicates", type=int, default=1, metavar="N", help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s")
+    how.add_argument(
+        "--replicates",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s",
+    )
     where = top.add_argument_group("where it runs and what it leaves")
-    where.add_argument("--results", default="results", metavar="DIR_OR_URI", help="a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach; default: %(default)s")
+    where.add_argument(
+        "--results",
+        default="results",
+        metavar="DIR_OR_URI",
+        help="a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach; default: %(default)s",
+    )
     where.add_argument("--study", metavar="NAME", help="default: dataset, loss and time of the start")
-    where.add_argument("--resume", action="store_true", help="continue --study where it stopped, or with more --num-samples")
-    where.add_argument("--retry-failed", action="store_true", help="with --resume: train again what failed by an error of its own or its time limit; what was lost with a process or node is trained again anyway")
-    where.add_argument("--address", metavar="ADDR", help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)")
-    where.add_argument("--gpus-per-trial", type=_gpus, metavar="F", help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0")
-    where.add_argument("--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says")
-    where.add_argument("--cpus-per-trial", type=int, metavar="N", help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers")
-    where.add_argument("--workers", type=int, metavar="N", help="settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow to, but at most a fifth of --num-samples where the search learns from trials")
-    where.add_argument("--ondemand-after", type=_after, default=60.0, metavar="S", help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: %(default)g")
-    where.add_argument("--trial-timeout", type=_limit, metavar="S", help="seconds after which a training counts as failed, hanging or not; default: no limit")
-    where.add_argument("--max-failures", type=_count, default=2, metavar="N", help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s")
-    where.add_argument("--checkpoint-seconds", type=_seconds, default=300.0, metavar="S", help="least time between two saved states of a training; default: %(default)g")
-    where.add_argument("--tune-dir", type=_path, metavar="DIR", help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder")
+    where.add_argument(
+        "--resume", action="store_true", help="continue --study where it stopped, or with more --num-samples"
+    )
+    where.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="with --resume: train again what failed by an error of its own or its time limit; what was lost with a process or node is trained again anyway",
+    )
+    where.add_argument(
+        "--address",
+        metavar="ADDR",
+        help="of a Ray cluster; local: start one here; default: Ray's own rule (joins a running one, else starts one)",
+    )
+    where.add_argument(
+        "--gpus-per-trial",
+        type=_gpus,
+        metavar="F",
+        help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0",
+    )
+    where.add_argument(
+        "--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says"
+    )
+    where.add_argument(
+        "--cpus-per-trial",
+        type=int,
+        metavar="N",
+        help="of a process, and its threads on a CPU; default: 1 on GPUs, else the node's CPUs divided by the workers",
+    )
+    where.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow to, but at most a fifth of --num-samples where the search learns from trials",
+    )
+    where.add_argument(
+        "--ondemand-after",
+        type=_after,
+        default=60.0,
+        metavar="S",
+        help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: %(default)g",
+    )
+    where.add_argument(
+        "--trial-timeout",
+        type=_limit,
+        metavar="S",
+        help="seconds after which a training counts as failed, hanging or not; default: no limit",
+    )
+    where.add_argument(
+        "--max-failures",
+        type=_count,
+        default=2,
+        metavar="N",
+        help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s",
+    )
+    where.add_argument(
+        "--checkpoint-seconds",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="least time between two saved states of a training; default: %(default)g",
+    )
+    where.add_argument(
+        "--tune-dir",
+        type=_path,
+        metavar="DIR",
+        help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder",
+    )
     where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
     return top
 
@@ -119,7 +254,9 @@ def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> ar
     """
     for name, value in explicit.items():
         if name not in (*EXTENSIBLE, *SITUATION) and value != stored.get(name):
-            raise ValueError(f"study {options.study!r} was started with {name} = {stored.get(name)!r}; --resume cannot change it to {value!r}")
+            raise ValueError(
+                f"study {options.study!r} was started with {name} = {stored.get(name)!r}; --resume cannot change it to {value!r}"
+            )
     kept = {name: value for name, value in stored.items() if name not in (*SITUATION, *explicit)}
     return argparse.Namespace(**{**vars(options), **kept})
 

@@ -5,14 +5,14 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from trainables.datasets import SourceSummary, pin_source, source_sha256
+from trainables.training.checks import check_training
+from trainables.training.setups import XBM, XBM_RANGE, Setup, completed, find_setup, override
 from tune_cd import results
-from tune_cd.search.protocol import check_workers
 from tune_cd.run.options import space_of, study_name, with_stored
 from tune_cd.run.searches import searches_of, with_start_batch
 from tune_cd.run.study import Study, stored_study
-from trainables.training.checks import check_training
-from trainables.datasets import SourceSummary, pin_source, source_sha256
-from trainables.training.setups import XBM, XBM_RANGE, Setup, completed, find_setup, override
+from tune_cd.search.protocol import check_workers
 
 DATA_SHA256 = "data_sha256"
 """The field of the options that has the digest of data behind a URI."""

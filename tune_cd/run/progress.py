@@ -5,8 +5,8 @@ import math
 import pandas as pd
 from ray.tune import Callback
 
-from tune_cd.tune.packed import members_of
 from tune_cd.run.options import ORIGIN
+from tune_cd.tune.packed import members_of
 
 
 class Progress(Callback):
@@ -20,7 +20,9 @@ class Progress(Callback):
         self._metric, self._replicates = metric, replicates
         self._done = {name: int((table["search"] == name).sum()) for name in totals}
         best = table.groupby("search")["val_score"].max()
-        self._best = {name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals}
+        self._best = {
+            name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
+        }
         self._said: set[tuple[str, int]] = set()
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
@@ -44,7 +46,11 @@ class Progress(Callback):
         score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
         better = score > self._best[search]
         self._best[search] = max(self._best[search], score) if not math.isnan(score) else self._best[search]
-        said = f"{self._metric} {score:.4f}" if not math.isnan(score) else f"{result.get('error') or result.get('status', 'no score')}".splitlines()[0]
+        said = (
+            f"{self._metric} {score:.4f}"
+            if not math.isnan(score)
+            else f"{result.get('error') or result.get('status', 'no score')}".splitlines()[0]
+        )
         self._line(config, f"{said:<20} best {self._best[search]:.4f}{' *' if better else '  '}  {seconds:6.1f} s")
 
     def _line(self, config: dict, outcome: str) -> None:

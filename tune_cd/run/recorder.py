@@ -10,15 +10,15 @@ from math import nan
 
 import pandas as pd
 
+from trainables.training.outcome import Evaluation, Outcome
+from trainables.training.setups import Setup
 from tune_cd import results
-from tune_cd.tune.callback.filing import trial_name, write
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import CHECKPOINTS, Study
-from trainables.training.outcome import Evaluation, Outcome
-from trainables.training.setups import Setup
+from tune_cd.tune.callback.filing import trial_name, write
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +51,24 @@ class Recorder:
         if row is None or (row["status"] == "failed" and row["attempt"] < identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
-            raise ValueError(f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked for with {self._params(config)}: another driver is at work")
+            raise ValueError(
+                f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked for with {self._params(config)}: another driver is at work"
+            )
         score = nan if row["val_score"] is None else row["val_score"]
-        return {"val_score": score, "test_score": row["test_score"], "images_seen": row["images_seen"] or 0, "status": row["status"]}
+        return {
+            "val_score": score,
+            "test_score": row["test_score"],
+            "images_seen": row["images_seen"] or 0,
+            "status": row["status"],
+        }
 
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; both come back where the store refuses, {"row", "curve"}. What is written stands."""
         identity = self.identity(config)
-        told = {"row": self._row(config, identity, outcome, dict(where)), "curve": [self._evaluation(look, identity) for look in outcome.curve]}
+        told = {
+            "row": self._row(config, identity, outcome, dict(where)),
+            "curve": [self._evaluation(look, identity) for look in outcome.curve],
+        }
         try:
             write(self._results, **told)
         except results.ConflictingRow as conflict:
@@ -97,7 +107,10 @@ class Recorder:
 
     @staticmethod
     def _evaluation(look: Evaluation, identity: dict) -> dict:
-        fields = {name: identity[name] for name in ("attempt", "seed")} | {"images_seen": look.images_seen, "train_seconds": look.train_seconds}
+        fields = {name: identity[name] for name in ("attempt", "seed")} | {
+            "images_seen": look.images_seen,
+            "train_seconds": look.train_seconds,
+        }
         return fields | {"val_score": look.val_score, "scores": look.scores}
 
 

@@ -4,9 +4,9 @@ import argparse
 import math
 from dataclasses import dataclass
 
+from trainables.training.parallel import MOST
 from tune_cd.cluster.growth import Growth, Nodes, nodes_in_all, processes_in_all
 from tune_cd.search.protocol import check_workers
-from trainables.training.parallel import MOST
 
 ROUNDS = 5
 """Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from any."""
@@ -24,7 +24,9 @@ class Resources:
 
     @property
     def processes(self) -> int:
-        return math.ceil(self.workers / max(1, self.pack // self.replicates))  # the trainings of a setting stay together
+        return math.ceil(
+            self.workers / max(1, self.pack // self.replicates)
+        )  # the trainings of a setting stay together
 
     @property
     def packed(self) -> bool:
@@ -44,10 +46,14 @@ def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, t
     pack = options.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
     gpus = share * pack if options.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
     if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)) or (gpus > 1 and pack > 1):
-        raise ValueError(f"--gpus-per-trial {options.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone")
+        raise ValueError(
+            f"--gpus-per-trial {options.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone"
+        )
     fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
     if not fitting:
-        raise ValueError(f"--gpus-per-trial {options.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}")
+        raise ValueError(
+            f"--gpus-per-trial {options.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}"
+        )
     most_cpus = int(max(node.get("CPU", 0) for node in fitting))
     cpus = options.cpus_per_trial
     if cpus is not None and not 1 <= cpus <= most_cpus:
@@ -55,9 +61,13 @@ def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, t
     limit = trials if options.search in ("grid", "random") else trials // ROUNDS
     room = processes_in_all(alive, growth, cpus or 1, gpus)
     if not room:
-        raise ValueError("no node of the cluster can take a trial, and it is not known that others may come (what `ray up` leaves on its head says it)")
+        raise ValueError(
+            "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` leaves on its head says it)"
+        )
     settings = max(1, pack // replicates)  # in a process
-    workers = check_workers(options.workers) if options.workers is not None else int(max(1, min(room * settings, limit)))
+    workers = (
+        check_workers(options.workers) if options.workers is not None else int(max(1, min(room * settings, limit)))
+    )
     if options.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if options.gpus_per_trial != "auto" else gpus
@@ -71,4 +81,6 @@ def _share(options: argparse.Namespace, most_gpus: float) -> float:
     """Of a GPU, for one training; the largest part of a process's where the memory decides."""
     if options.gpus_per_trial == "auto":
         return 1 / MOST if most_gpus else 0.0
-    return options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus)) / (options.pack or 1)
+    return (
+        options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus)) / (options.pack or 1)
+    )

@@ -8,19 +8,20 @@ from functools import partial
 
 import numpy as np
 
+from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 from tune_cd import balance
-from tune_cd.search.registry import OPTIMISERS, given
+from tune_cd.results.schema import DECAY
 from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
-from tune_cd.search.registry import line_search
 from tune_cd.search.protocol import Optimiser
-from tune_cd.results.schema import DECAY
+from tune_cd.search.registry import OPTIMISERS, given, line_search
 from tune_cd.search.space import Space
-from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 
 DEFAULT_TRIALS = 20
 
-STARTS = "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
+STARTS = (
+    "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list
         raise ValueError(f"--num-samples {samples}: at least 1")
     start = None if options.search == "grid" else start_of(options, setup, space)
     asked = Search(options.search, samples, make, start, setup)
-    searches = _xbm(asked, options, space) if options.experiment == "xbm" else [asked, *_baselines(options, setup, space)]
+    searches = (
+        _xbm(asked, options, space) if options.experiment == "xbm" else [asked, *_baselines(options, setup, space)]
+    )
     for search in searches:
         if not search.repeats:
             search.make(space, start=search.start)  # refuses what does not fit, now
@@ -112,12 +115,16 @@ def with_start_batch(options: argparse.Namespace, explicit: dict) -> argparse.Na
     if named is None or options.tune_batch_size or int(named[1]) == options.batch_size:
         return options
     if "batch_size" in explicit:
-        raise ValueError(f"--start {options.start!r} and --batch-size {options.batch_size} name two batch sizes; --tune-batch-size searches over them")
+        raise ValueError(
+            f"--start {options.start!r} and --batch-size {options.batch_size} name two batch sizes; --tune-batch-size searches over them"
+        )
     return argparse.Namespace(**{**vars(options), "batch_size": int(named[1])})
 
 
 def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
-    return [_line(average, average, options, setup, space) for average in averages_of(setup)] if options.baseline else []
+    return (
+        [_line(average, average, options, setup, space) for average in averages_of(setup)] if options.baseline else []
+    )
 
 
 def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:

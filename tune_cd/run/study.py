@@ -5,13 +5,13 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trainables.training.setups import Setup
 from tune_cd import results
 from tune_cd.results.beside import OPTIONS, file_of, text_of
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.run.options import SITUATION
 from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
-from trainables.training.setups import Setup
 
 STUDY_VERSION = 1
 CHECKPOINTS = "checkpoints"
@@ -59,7 +59,9 @@ def stored_study(place: Path | str, options: argparse.Namespace) -> tuple[dict, 
     text = text_of(store, options.study, OPTIONS)
     exists = text is not None or store.listing(f"trials/{options.study}", depth=1)
     if exists and not options.resume:
-        raise ValueError(f"study {options.study!r} exists in {store.where()}: continue it with --resume, or choose another --study")
+        raise ValueError(
+            f"study {options.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
+        )
     if options.resume and text is None:
         known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
         raise ValueError(f"--resume: no study {options.study!r} in {store.where()}; there are {known}")
@@ -81,7 +83,9 @@ def _options(text: bytes, where: Path | str) -> tuple[dict, dict]:
         content = json.loads(text)
         version, options, setup = content["version"], dict(content["options"]), dict(content["setup"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay") from error
+        raise ValueError(
+            f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay"
+        ) from error
     if version != STUDY_VERSION:
         raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")
     return options, setup

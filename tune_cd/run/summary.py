@@ -8,12 +8,13 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
 from tune_cd.report.findings import findings
 from tune_cd.report.words import edges, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
-from tune_cd.analysis.tables import markdown, memory, memory_modes
+
 
 def summarise(study: Study) -> str:
     """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
@@ -24,7 +25,11 @@ def summarise(study: Study) -> str:
     trainings, table = table, means_over_seeds(table)
     lines = _memory_table(trainings) if study.options.experiment == "xbm" else _balance_table(trainings, study)
     setup = study.setup
-    scores = setup.metric if setup.test_metric == setup.metric else f"{setup.metric} (validation) and {setup.test_metric} (test)"
+    scores = (
+        setup.metric
+        if setup.test_metric == setup.metric
+        else f"{setup.metric} (validation) and {setup.test_metric} (test)"
+    )
     means = f", means over {replicates} seeds" if replicates > 1 else ""
     lines.append(f"\nscores are {scores}{means}; {counts}")
     lines.append(f"table:   {table_path(study)}")
@@ -57,7 +62,9 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
             lines.append(f"{label:<40}{'no completed trial':>40}")
             continue
         h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
-        recall = "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"  # revisited Oxford and Paris have none
+        recall = (
+            "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"
+        )  # revisited Oxford and Paris have none
         when = f"{best['iterations']:,.0f}" if best["iterations"] == best["iterations"] else "-"
         lines.append(f"{label:<40}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}{when:>12}")
     note = (

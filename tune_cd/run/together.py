@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ray.tune.search import Searcher
 
-from tune_cd.tune.json_state import JsonState
 from tune_cd.run.options import ORIGIN
+from tune_cd.tune.json_state import JsonState
 
 
 @dataclass
@@ -34,7 +34,9 @@ class Together(JsonState, Searcher):
         super().__init__(metric="val_score", mode="max")
         self.members, self._key, self._workers = dict(members), key, workers
         self._live: dict[str, tuple[str, str, tuple]] = {}  # trial -> its search, what that calls it, key
-        self._twins: dict[tuple, list[tuple[str, str]]] = {}  # key -> (search, its trial) that wait for the same training
+        self._twins: dict[
+            tuple, list[tuple[str, str]]
+        ] = {}  # key -> (search, its trial) that wait for the same training
         self._ended: dict[tuple, tuple[dict | None, bool]] = {}  # key -> what came of it
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:

@@ -11,14 +11,10 @@ import pandas as pd
 from ray import tune
 from ray.tune.search import Searcher
 
+from trainables.trial import TrainTrial
 from tune_cd import results
-from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.analysis import best_trial, means_over_seeds
-from tune_cd.search.registry import given
-from tune_cd.tune.callback import ResultsCallback, trial_name
 from tune_cd.cluster.capacity import Load
-from tune_cd.tune.packed import PACK, PackedSearch
-from tune_cd.tune.resume import lost
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
@@ -29,7 +25,11 @@ from tune_cd.run.searches import Search
 from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study
 from tune_cd.run.together import Member, Together
-from trainables.trial import TrainTrial
+from tune_cd.search.registry import given
+from tune_cd.tune.callback import ResultsCallback, trial_name
+from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.tune.packed import PACK, PackedSearch
+from tune_cd.tune.resume import lost
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
@@ -51,7 +51,9 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
             print(_stopped(search, done))
 
 
-def _members(study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> dict[str, Member]:
+def _members(
+    study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources
+) -> dict[str, Member]:
     """The searches with something left to train, by name. ended: the table without trials that are run again."""
     members, final = {}, _whole(ended, study.options.replicates)
     for search in searches:
@@ -86,7 +88,9 @@ def _tune(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
-    progress = Progress({search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates)
+    progress = Progress(
+        {search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates
+    )
     losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
@@ -189,7 +193,10 @@ def _values(study: Study, table: pd.DataFrame, search: Search) -> dict[tuple, fl
     """What came of settings with one seed, NaN for no number: their other trainings may be missing, these are not repeated."""
     alike = [other.name for other in study.searches if other.setup == search.setup]
     rows = table[table["search"].isin(alike)]
-    return {(_key(study, row.params), int(row.seed)): row.val_score if row.status == "completed" else nan for row in rows.itertuples()}
+    return {
+        (_key(study, row.params), int(row.seed)): row.val_score if row.status == "completed" else nan
+        for row in rows.itertuples()
+    }
 
 
 def _measured(values: dict[tuple, float], key, config: Mapping, seed: int) -> float | None:

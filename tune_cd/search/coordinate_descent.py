@@ -16,11 +16,11 @@ import numpy as np
 
 from tune_cd.balance import A_O
 from tune_cd.search.golden_section import FAILED
+from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
-from tune_cd.search.speculative import needed_next
 from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
 from tune_cd.search.space import Space
-from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
+from tune_cd.search.speculative import needed_next
 
 STATE_VERSION = 1
 
@@ -156,7 +156,9 @@ class CoordinateDescent:
     def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
         """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
         if state.get("version") != STATE_VERSION:
-            raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+            raise ValueError(
+                f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
+            )
         search = cls(
             Space.from_json(state["space"]),
             settings=SearchSettings(**state["settings"]),
@@ -225,7 +227,9 @@ def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[t
         return space.names, np.eye(n_axes)
     array = np.array(rows, dtype=float)
     if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
-        raise ValueError(f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}")
+        raise ValueError(
+            f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}"
+        )
     if not array.any(axis=1).all():
         raise ValueError(f"directions {rows!r}: a row of zeros is no direction")
     return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array

@@ -25,7 +25,10 @@ class Surrogate:
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
         self._points = points
-        self._offset, self.spread = float(values.mean()), float(values.std()) or 1.0  # spread: the unit of what is standardised
+        self._offset, self.spread = (
+            float(values.mean()),
+            float(values.std()) or 1.0,
+        )  # spread: the unit of what is standardised
         self._values = (values - self._offset) / self.spread
         correlation = matern(_distances(points, points))  # [n, n]
         fits = [_Fit(correlation, self._values, noise) for noise in NOISES]
@@ -69,4 +72,6 @@ def matern(distance: np.ndarray) -> np.ndarray:
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Euclidean distances [len(a), len(b)]."""
-    return np.sqrt(sum((ours[:, None] - theirs) ** 2 for ours, theirs in zip(a.T, b.T)))  # a sum over a short axis is slow
+    return np.sqrt(
+        sum((ours[:, None] - theirs) ** 2 for ours, theirs in zip(a.T, b.T))
+    )  # a sum over a short axis is slow

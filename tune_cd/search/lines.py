@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tune_cd.search.line_search import Plan
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Space
-from tune_cd.search.line_search import Plan
 
 STEP, FINE_STEP = 0.5, 0.05
 """Spacing of the points on a line in octaves, over the box and again around the best of them."""
@@ -40,7 +40,10 @@ def lines_through(plan: Plan, h: dict) -> list[Line]:
     for name, axis in zip(space.names, np.eye(len(space.names))):
         if not any(_parallel(axis, direction) for direction in plan.directions):
             directions.append((name, axis))
-    return [Line(space, name, h, direction, _positions(space.chord(x, direction), direction)) for name, direction in directions]
+    return [
+        Line(space, name, h, direction, _positions(space.chord(x, direction), direction))
+        for name, direction in directions
+    ]
 
 
 def candidates(lines: Sequence[Line]) -> np.ndarray:

@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
+from tune_cd.search.gaussian_process import Surrogate
 from tune_cd.search.golden_section import FAILED
+from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE
-from tune_cd.search.gaussian_process import Surrogate
-from tune_cd.search.line_search import Plan
 
 TRADING, SCALING = 4.0, 8.0
 """Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,

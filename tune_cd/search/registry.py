@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
 from tune_cd.search.baselines.cfo_rule import CfoRule
 from tune_cd.search.baselines.line import LineRule
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
-from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
-from tune_cd.search.protocol import Optimiser, Proposal, Told
 from tune_cd.search.baselines.optuna_rule import OptunaRule
+from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.protocol import Optimiser, Proposal, Told
 from tune_cd.search.space import Space
 
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -49,7 +49,9 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     return search
 
 
-def coordinate_descent(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, settings: str) -> Optimiser:
+def coordinate_descent(
+    space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, settings: str
+) -> Optimiser:
     """`CoordinateDescent` with the default directions and budgets; settings as there."""
     return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
 

@@ -36,9 +36,13 @@ class Axis:
     def __post_init__(self):
         for bound in (self.low, self.high):
             if not isinstance(bound, Real) or isinstance(bound, bool) or not isfinite(bound) or bound <= 0:
-                raise ValueError(f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need finite numbers > 0")
+                raise ValueError(
+                    f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need finite numbers > 0"
+                )
         if self.low >= self.high and self.values is None:
-            raise ValueError(f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper")
+            raise ValueError(
+                f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
+            )
         if self.step is not None and (self.step <= 0 or floor(self.high / self.step) < ceil(self.low / self.step)):
             raise ValueError(f"{self.name}: no multiple of {self.step} lies in ({self.low}, {self.high})")
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from math import inf, nextafter
 
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.protocol import Proposal
 from tune_cd.search.line_search import Trajectory
+from tune_cd.search.protocol import Proposal
 
 STATES = 4096
 """So many states are looked at before giving up; a hundred live trials need a few hundred."""

@@ -52,18 +52,32 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     described = {
-        "start": (_start, "queue a study: all options of `python -m tune_cd.run`, of which --results and --workers are required"),
+        "start": (
+            _start,
+            "queue a study: all options of `python -m tune_cd.run`, of which --results and --workers are required",
+        ),
         "list": (_status, "every study that was submitted, the latest first: status, trials, best score, how it ended"),
         "status": (_status, "the same of one study, in full"),
         "logs": (_logs, "what a study's last attempt has printed"),
-        "stop": (_stop, "end studies in good order, wait for it, and say how each goes on; other people's are not spared"),
+        "stop": (
+            _stop,
+            "end studies in good order, wait for it, and say how each goes on; other people's are not spared",
+        ),
     }
     made = {}
     for name, (command, text) in described.items():
-        made[name] = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-        made[name].add_argument("--address", metavar="URL", help=f"of the job server; default: $RAY_API_SERVER_ADDRESS, $RAY_ADDRESS, {ADDRESS}")
+        made[name] = commands.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
+        )
+        made[name].add_argument(
+            "--address",
+            metavar="URL",
+            help=f"of the job server; default: $RAY_API_SERVER_ADDRESS, $RAY_ADDRESS, {ADDRESS}",
+        )
         made[name].set_defaults(command=command, study=None)
-    made["start"].usage = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
+    made[
+        "start"
+    ].usage = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
     waiting = made["start"].add_mutually_exclusive_group()
     waiting.add_argument("--wait", action="store_true", help="until the study has ended; the exit status is its own")
     waiting.add_argument("--follow", action="store_true", help="the same, and print its log meanwhile")
@@ -95,11 +109,17 @@ def _start(options: argparse.Namespace, argv: list[str]) -> int:
     note = version_note(client)
     if note is not None:
         print(f"note: {note}", file=sys.stderr)
-    others = [job for job in studies.latest_of_each(studies.all_jobs(client)) if job.alive and job.study != request.study]
+    others = [
+        job for job in studies.latest_of_each(studies.all_jobs(client)) if job.alive and job.study != request.study
+    ]
     job = studies.start(client, request)
-    print(f"study {job.study} is queued as {job.id}, {_settings(request.workers)} at a time; results in {request.results}")
+    print(
+        f"study {job.study} is queued as {job.id}, {_settings(request.workers)} at a time; results in {request.results}"
+    )
     for other in others:
-        print(f"beside it: {other.study} ({other.who}); where there are not places for all, who comes later waits until an earlier one ends")
+        print(
+            f"beside it: {other.study} ({other.who}); where there are not places for all, who comes later waits until an earlier one ends"
+        )
     if options.follow:
         _follow(client, job)
     elif not options.wait:
@@ -129,7 +149,11 @@ def _status(options: argparse.Namespace, _: list[str]) -> int:
         _say_how_it_goes_on(found[0], log)
         return 0
     latest = studies.latest_of_each(studies.all_jobs(client))
-    print(aligned(rows_of([(job, _log(client, job)) for job in latest])) if latest else "no study was submitted to this cluster")
+    print(
+        aligned(rows_of([(job, _log(client, job)) for job in latest]))
+        if latest
+        else "no study was submitted to this cluster"
+    )
     return 0
 
 
@@ -204,7 +228,9 @@ def _follow(client, job: Job, skip: int = 0) -> None:
     try:
         asyncio.run(copy())
     except ClientError as error:
-        raise ConnectionError(f"the log of study {job.study} can no longer be followed ({error!r}); the study may well go on") from error
+        raise ConnectionError(
+            f"the log of study {job.study} can no longer be followed ({error!r}); the study may well go on"
+        ) from error
 
 
 if __name__ == "__main__":

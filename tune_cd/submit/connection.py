@@ -32,14 +32,18 @@ def connect(given: str | None):
     """A client of the cluster's job server. Raises ImportError where Ray cannot be one, ConnectionError saying what opens the way."""
     missing = [name for name in ("ray", "requests", "aiohttp") if find_spec(name) is None]
     if missing:
-        raise ImportError(f'{", ".join(missing)} not installed: pip install "ray[default]" brings what job submission needs')
+        raise ImportError(
+            f'{", ".join(missing)} not installed: pip install "ray[default]" brings what job submission needs'
+        )
     from ray.exceptions import AuthenticationError
     from ray.job_submission import JobSubmissionClient
 
     address = address_of(given)
     if address.startswith(("http://", "https://")):
         probe(address)
-    logging.getLogger("ray.dashboard.modules.job.sdk").setLevel(logging.WARNING)  # tells of every log that has been read to its end
+    logging.getLogger("ray.dashboard.modules.job.sdk").setLevel(
+        logging.WARNING
+    )  # tells of every log that has been read to its end
     os.environ["RAY_API_SERVER_ADDRESS"] = address  # Ray takes the variable where argument and variable differ
     try:
         return JobSubmissionClient(address)

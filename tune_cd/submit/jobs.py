@@ -90,7 +90,9 @@ def start(client, request: Request) -> Job:
             metadata=request.metadata(attempt), entrypoint_num_cpus=0,
         )  # fmt: skip
     except RuntimeError:
-        _refuse_double(request.study, [job for job in all_jobs(client) if job.study == request.study])  # begun meanwhile by someone else
+        _refuse_double(
+            request.study, [job for job in all_jobs(client) if job.study == request.study]
+        )  # begun meanwhile by someone else
         raise
     return job_of(client.get_job_info(name))
 
@@ -98,7 +100,9 @@ def start(client, request: Request) -> Job:
 def _refuse_double(study: str, jobs: list[Job]) -> None:
     for job in jobs:
         if job.alive:
-            raise ValueError(f"study {study!r} is under way ({job.who}): `python -m tune_cd.submit logs {study} -f` follows it, `stop` ends it")
+            raise ValueError(
+                f"study {study!r} is under way ({job.who}): `python -m tune_cd.submit logs {study} -f` follows it, `stop` ends it"
+            )
 
 
 def stop(client, job: Job) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tune_cd.search.protocol import check_workers
 from tune_cd.results.location import parse as parse_location
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, space_of, study_name
 from tune_cd.run.searches import searches_of, with_start_batch
+from tune_cd.search.protocol import check_workers
 
 STOP_SECONDS = 120
 """That a study gets to end in good order; Ray's own 3 s are too few for its last rows and its report."""
@@ -40,7 +40,9 @@ class Request:
 
     @property
     def runtime_env(self) -> dict:
-        own = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}}  # read by the process that starts and stops the job
+        own = {
+            "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}
+        }  # read by the process that starts and stops the job
         return own if self.working_dir is None else own | {"working_dir": self.working_dir}
 
     def metadata(self, attempt: int) -> dict[str, str]:
@@ -56,7 +58,9 @@ class Request:
         where = [] if self.working_dir is None else ["--working-dir", self.working_dir]
         where += [] if self.python == "python" else ["--python", self.python]
         argv = [text for text in self.argv if text != "--dry-run"]
-        return shlex.join(["python", "-m", "tune_cd.submit", "start", *where, *argv, *([] if "--resume" in argv else ["--resume"])])
+        return shlex.join(
+            ["python", "-m", "tune_cd.submit", "start", *where, *argv, *([] if "--resume" in argv else ["--resume"])]
+        )
 
 
 def check_request(argv: list[str], python: str = "python", working_dir: str | None = None) -> Request:
@@ -64,12 +68,16 @@ def check_request(argv: list[str], python: str = "python", working_dir: str | No
     be read ends the process with 2, as it does there."""
     options, explicit = parse(argv)
     if "address" in explicit:
-        raise ValueError(f"--address {options.address}: written in full it is the job server's; the study itself runs inside the cluster")
+        raise ValueError(
+            f"--address {options.address}: written in full it is the job server's; the study itself runs inside the cluster"
+        )
     raw = _paths(argv)
     for option, text in raw:
         _check_path(option, text)
     if "results" not in explicit:
-        raise ValueError("--results is missing: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all nodes mount")
+        raise ValueError(
+            "--results is missing: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all nodes mount"
+        )
     if options.workers is None:
         raise ValueError(
             "--workers is missing: settings this study may train at a time. The cluster is shared: the first study would take "
@@ -103,7 +111,9 @@ def _check_path(option: str, text: str) -> None:
     if option == "--results":
         parse_location(text)
     if not (text.startswith(("/", "~")) or "://" in text):
-        raise ValueError(f"{option} {text!r}: paths are those of the cluster's nodes, so an absolute one or a URI is required")
+        raise ValueError(
+            f"{option} {text!r}: paths are those of the cluster's nodes, so an absolute one or a URI is required"
+        )
 
 
 def _check_study(options: argparse.Namespace, explicit: dict) -> str:
@@ -112,7 +122,9 @@ def _check_study(options: argparse.Namespace, explicit: dict) -> str:
 
     options = with_start_batch(options, explicit)
     space, errors = space_of(options), []
-    for form in [options.setup] if options.setup else ["small", "paper"]:  # which it is follows from the cluster; either may do
+    for form in (
+        [options.setup] if options.setup else ["small", "paper"]
+    ):  # which it is follows from the cluster; either may do
         try:
             setup = setup_of(options, form)
             if not options.resume:

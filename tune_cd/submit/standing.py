@@ -10,7 +10,9 @@ from tune_cd.analysis import best_trial
 from tune_cd.submit.jobs import Job, exit_status
 from tune_cd.submit.request import ENDED
 
-ANNOUNCED = re.compile(r"^(\d+ \S+(?: \+ \d+ \S+)*) trials of [\d,]+ images(?: with each of (\d+) seeds)?", re.MULTILINE)
+ANNOUNCED = re.compile(
+    r"^(\d+ \S+(?: \+ \d+ \S+)*) trials of [\d,]+ images(?: with each of (\d+) seeds)?", re.MULTILINE
+)
 TRIAL = re.compile(r"^\[(\S+) +(\d+)/\d+\] .*$", re.MULTILINE)
 BEST = re.compile(r" (\S+) -?\d+\.\d{4} +best (-?\d+\.\d{4})")
 
@@ -79,13 +81,17 @@ def from_table(place: str, study: str, away: set[str]) -> Standing | None:
     if table.empty:
         return None
     best = best_trial(table)
-    return Standing(len(table), None, *((None, None) if best is None else (best["metric_name"], float(best["val_score"]))))
+    return Standing(
+        len(table), None, *((None, None) if best is None else (best["metric_name"], float(best["val_score"])))
+    )
 
 
 def standing_of(job: Job, log: str, away: set[str]) -> Standing:
     """From the table, and from the log what a table does not know: how many trials it will have. away: as in `from_table`."""
     logged = from_log(log)
-    table = None if job.metadata.get("dry_run") == "True" else from_table(job.metadata.get("results", ""), job.study, away)
+    table = (
+        None if job.metadata.get("dry_run") == "True" else from_table(job.metadata.get("results", ""), job.study, away)
+    )
     return logged if table is None else replace(table, total=logged.total)
 
 
@@ -113,7 +119,10 @@ def _reason(log: str) -> str:
 def _without_status(job: Job, log: str) -> str:
     if job.status == "STOPPED":
         return "killed, it did not end in time" if has_begun(log) else "stopped before its first trial"
-    return next((line for line in job.message.splitlines() if line.strip()), "lost: neither its exit status nor a reason is known")
+    return next(
+        (line for line in job.message.splitlines() if line.strip()),
+        "lost: neither its exit status nor a reason is known",
+    )
 
 
 def moment(seconds: float | None) -> str:
@@ -129,7 +138,18 @@ def rows_of(jobs: list[tuple[Job, str]]) -> list[tuple[str, ...]]:
         standing = standing_of(job, log, away)
         since = moment(job.began if job.alive else job.ended or job.began)
         workers = job.metadata.get("workers", "-") if job.alive else "-"
-        lines.append((job.study, job.status, since, workers, standing.trials, standing.score, job.metadata.get("user", "-"), ending(job, log)))
+        lines.append(
+            (
+                job.study,
+                job.status,
+                since,
+                workers,
+                standing.trials,
+                standing.score,
+                job.metadata.get("user", "-"),
+                ending(job, log),
+            )
+        )
     return lines
 
 

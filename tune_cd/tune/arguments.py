@@ -12,7 +12,9 @@ def check_mode(mode: str | None) -> None:
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
 
 
-def points(given: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None) -> list[tuple[dict, float | None]]:
+def points(
+    given: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
+) -> list[tuple[dict, float | None]]:
     """points_to_evaluate and evaluated_rewards as (configuration, known value or None) pairs, flattened.
 
     Raises ValueError where there are not as many of one as of the other.

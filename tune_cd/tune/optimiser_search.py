@@ -15,15 +15,15 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
-from tune_cd.tune.arguments import check_mode, points
+from tune_cd.search.protocol import Optimiser, Proposal, Told
 from tune_cd.search.registry import restore
+from tune_cd.search.space import Space
+from tune_cd.tune.arguments import check_mode, points
 from tune_cd.tune.callback.rows import finite, stopped_early
 from tune_cd.tune.json_state import JsonState
-from tune_cd.search.protocol import Optimiser, Proposal, Told
+from tune_cd.tune.param_space import space_from_tune
 from tune_cd.tune.resume import Orphans, lost, walk_again
 from tune_cd.tune.snapshot import Ran, trials_in
-from tune_cd.search.space import Space
-from tune_cd.tune.param_space import space_from_tune
 
 STATE_VERSION = 1
 LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
@@ -69,7 +69,9 @@ class OptimiserSearch(JsonState, Searcher):
         self._restored = False
         self._orphans = Orphans()
         self._reused: pd.DataFrame = results.TRIALS.empty_table().to_pandas()  # rows of other searches, see `reuse`
-        self._rows_before: pd.DataFrame | None = None  # this same search's rows, until the first suggestion; see `from_results`
+        self._rows_before: pd.DataFrame | None = (
+            None  # this same search's rows, until the first suggestion; see `from_results`
+        )
         if space is not None and mode is not None:
             self._begin(space)
 
@@ -80,7 +82,9 @@ class OptimiserSearch(JsonState, Searcher):
         check_mode(mode)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._metric is None or self._mode is None:
-            raise ValueError(f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher")
+            raise ValueError(
+                f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher"
+            )
         given = space_from_tune(config)
         if self._search is None:
             if given is None and self._space is None:
@@ -167,7 +171,11 @@ class OptimiserSearch(JsonState, Searcher):
         Whether the rows are those that this search asks for; if not, it knows them, but goes on otherwise.
         """
         self._require_space("recall")
-        key, ended, again = self._search.space.key, begun if ended is None else ended, begun[:0] if again is None else again
+        key, ended, again = (
+            self._search.space.key,
+            begun if ended is None else ended,
+            begun[:0] if again is None else again,
+        )
         walkable = len(begun) <= LONGEST_WALK
         course = walk_again(restore(self._search.state()), begun, ended, again, self._reused) if walkable else None
         if course is not None:
@@ -210,7 +218,9 @@ class OptimiserSearch(JsonState, Searcher):
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
         if state.get("version") != STATE_VERSION:
-            raise ValueError(f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+            raise ValueError(
+                f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
+            )
         self._metric, self._mode = state["metric"], state["mode"]
         if state["search"] is not None:
             self._search = self._limited(restore(state["search"]))
@@ -240,7 +250,9 @@ class OptimiserSearch(JsonState, Searcher):
         if trials and self._search is not None:
             self._agree(trials)
 
-    def __getstate__(self) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
+    def __getstate__(
+        self,
+    ) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
         return {**vars(self), "_search": self._search and self._search.state()}
 
     def __setstate__(self, state: dict) -> None:
@@ -267,7 +279,9 @@ class OptimiserSearch(JsonState, Searcher):
             except ValueError:
                 outside += 1
         if outside:
-            warnings.warn(f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out")
+            warnings.warn(
+                f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out"
+            )
 
     def _limited(self, search: Optimiser) -> Optimiser:
         if self._limit is not None:

@@ -72,7 +72,9 @@ class PackedSearch(JsonState, Searcher):
         super().__init__(metric=metric, mode=mode)
         self._searcher, self._size, self._seeds, self._packs, self._known = searcher, size, seeds, packs, known
         self._asked: dict[str, _Asked] = {}  # the inner trial's id -> how far it is
-        self._members: dict[str, list[str | None]] = {}  # trial id -> inner trial of each place in its pack; None once it was told
+        self._members: dict[
+            str, list[str | None]
+        ] = {}  # trial id -> inner trial of each place in its pack; None once it was told
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Tune's call before the first trial. A searcher that knows its space already need not be asked."""
@@ -118,7 +120,12 @@ class PackedSearch(JsonState, Searcher):
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types, the searcher inside included."""
         asked = {inner: asdict(asked) for inner, asked in self._asked.items()}
-        return {"version": STATE_VERSION, "searcher": self._searcher.get_state(), "asked": asked, "members": self._members}
+        return {
+            "version": STATE_VERSION,
+            "searcher": self._searcher.get_state(),
+            "asked": asked,
+            "members": self._members,
+        }
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`. Raises ValueError for another version's."""

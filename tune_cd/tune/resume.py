@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.tune.callback.failures import LOST
-from tune_cd.search.protocol import Optimiser, Told
 
 
 @dataclass
@@ -58,7 +58,9 @@ class Orphans:
     def ended(self, key: tuple) -> None:
         self.again.discard(key)
 
-    def add(self, search: Optimiser, places: Mapping[tuple, int], more: list[dict], but: Collection[tuple] = ()) -> None:
+    def add(
+        self, search: Optimiser, places: Mapping[tuple, int], more: list[dict], but: Collection[tuple] = ()
+    ) -> None:
         """`more` of them, none of those whose key is in `but`.  places: in the order of asking, by key."""
         distinct = {search.space.key(h): h for h in [*more, *self.waiting] if search.space.key(h) not in but}
         self.waiting = [distinct[key] for key in sorted(distinct, key=lambda key: places.get(key, len(places)))]
@@ -69,7 +71,9 @@ def lost(trials: pd.DataFrame) -> pd.Series:
     return (trials["status"] == "failed") & trials["error"].fillna("").str.startswith(LOST)
 
 
-def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, known: pd.DataFrame) -> Course | None:
+def walk_again(
+    search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, known: pd.DataFrame
+) -> Course | None:
     """The course of a search that has asked nothing yet, along its rows; None where they are not those that it asks for.
 
     begun: all its rows.  ended: those of the configurations it was told of.  again: those of them that are to be run again.
@@ -80,7 +84,9 @@ def walk_again(search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, agai
     at = {int(index): key(search.space.check(params)) for index, params in zip(begun["trial_index"], begun["params"])}
     told, events = _events(search, ended)
     own = set(at.values())
-    others, their_events = _events(search, known[known["params"].map(lambda params: key(params) not in own).astype(bool)])
+    others, their_events = _events(
+        search, known[known["params"].map(lambda params: key(params) not in own).astype(bool)]
+    )
     events = sorted(events + their_events)
     repeated, asked, there = {key(params) for params in again["params"]}, {}, set()
     search.workers = workers + len(begun)  # any number may have been live

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.search.coordinate_descent import CoordinateDescent
-from tune_cd.search.protocol import check_workers
-from tune_cd.tune.resume import lost
-from tune_cd.search.space import Space
 from tune_cd.search.line_search import SearchSettings
+from tune_cd.search.protocol import check_workers
+from tune_cd.search.space import Space
+from tune_cd.tune.optimiser_search import OptimiserSearch
+from tune_cd.tune.resume import lost
 
 
 class CoordinateDescentSearch(OptimiserSearch):
@@ -99,7 +99,9 @@ class CoordinateDescentSearch(OptimiserSearch):
         completed = trials[trials["status"] == "completed"]
         if (completed.empty and not resume) or completed["metric_name"].nunique() > 1:
             names = sorted(completed["metric_name"].unique())
-            raise ValueError(f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; one metric is needed")
+            raise ValueError(
+                f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; one metric is needed"
+            )
         searcher = cls(space, metric, mode, **arguments)
         if resume:
             searcher.earlier = int((~lost(trials)).sum())
@@ -122,5 +124,7 @@ def _rows(path: str | Path, study: str | None, resume: bool) -> pd.DataFrame:
         warnings.warn(f"there is no results folder {path} yet: the search of study {study} begins", stacklevel=3)
         return results.TRIALS.empty_table().to_pandas()
     if trials["search"].nunique() > 1:
-        raise ValueError(f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search is resumed")
+        raise ValueError(
+            f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search is resumed"
+        )
     return trials

@@ -34,7 +34,10 @@ def trials_in(folder: str | Path) -> list[Ran]:
     if not found:
         return []
     try:
-        trials = [(json.loads(trial), json.loads(metadata)) for trial, metadata in json.loads(found[-1].read_text(encoding="utf-8"))["trial_data"]]
+        trials = [
+            (json.loads(trial), json.loads(metadata))
+            for trial, metadata in json.loads(found[-1].read_text(encoding="utf-8"))["trial_data"]
+        ]
         return [_ran(*pair) for pair in sorted(trials, key=lambda pair: _count(pair[0]))]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{found[-1]} is no snapshot of Tune's that can be read: {error!r}") from error

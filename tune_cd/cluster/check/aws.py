@@ -10,7 +10,14 @@ from .fields import compare
 from .findings import Finding
 from .launcher import node, node_types, shared, workers
 
-KINDS = {"integer": "integer", "long": "integer", "float": "number", "double": "number", "boolean": "boolean", "string": "string"}
+KINDS = {
+    "integer": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "boolean": "boolean",
+    "string": "string",
+}
 
 
 @functools.cache
@@ -39,13 +46,19 @@ def _schema(shape) -> dict:
 def fields_exist(document: Document) -> Iterator[Finding]:
     """A misspelt field shows when the first node of that type is asked for, or, deep inside, as a machine without it."""
     for name, kind in node_types(document).items():
-        yield from compare(at(kind, "node_config", default={}), run_instances(), "EC2's RunInstances", node(name, "node_config"))
+        yield from compare(
+            at(kind, "node_config", default={}), run_instances(), "EC2's RunInstances", node(name, "node_config")
+        )
 
 
 def image_is_current(document: Document) -> Iterator[Finding]:
     """Without one Ray takes its own default of many years ago, whose driver no current torch runs on."""
     configs = {name: at(kind, "node_config", default={}) for name, kind in node_types(document).items()}
-    old = [name for name, config in configs.items() if at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config]
+    old = [
+        name
+        for name, config in configs.items()
+        if at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config
+    ]
     yield from shared(old, "node_config", "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2")
 
 
@@ -74,7 +87,9 @@ def workers_may_write(document: Document) -> Iterator[Finding]:
         return
     configs = {name: at(kind, "node_config", default={}) for name, kind in workers(document).items()}
     without = [name for name, config in configs.items() if not config.keys() & {"IamInstanceProfile", "LaunchTemplate"}]
-    yield from shared(without, "node_config", "no IamInstanceProfile: workers get none by default, and results lie on S3")
+    yield from shared(
+        without, "node_config", "no IamInstanceProfile: workers get none by default, and results lie on S3"
+    )
 
 
 RULES = [fields_exist, image_is_current, zones_of_the_region, disks_end_with_their_node, workers_may_write]

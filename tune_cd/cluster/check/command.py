@@ -25,10 +25,16 @@ PACKAGES = ("botocore", "googleapiclient", "jsonschema", "ray")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--template", action="store_true", help="the files are templates: what is still to be edited is no finding")
+    parser.add_argument(
+        "--template", action="store_true", help="the files are templates: what is still to be edited is no finding"
+    )
     crds = "KubeRay's CRDs, as `kubectl get crd rayjobs.ray.io rayclusters.ray.io -o yaml` gives your cluster's; may be repeated"
     parser.add_argument("--crd", action="append", default=[], metavar="FILE", help=crds)
-    parser.add_argument("--download", action="store_true", help=f"fetch the CRDs of KubeRay {crd.VERSION} (2 MB, once) where they are needed")
+    parser.add_argument(
+        "--download",
+        action="store_true",
+        help=f"fetch the CRDs of KubeRay {crd.VERSION} (2 MB, once) where they are needed",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,8 +99,15 @@ def _file(file: str, documents: list[Document], versions: dict[int, list[Finding
 
 def _hints(document: Document) -> list[str]:
     """What no file can say for itself."""
-    if document.kind == RAY_UP and launcher.provider(document) == "local" and not list(local.autoscaler_knows_it(document)):
-        if any(local.OLD_AUTOSCALER in line for line in document.text) or os.environ.get("RAY_UP_enable_autoscaler_v2") == "0":
+    if (
+        document.kind == RAY_UP
+        and launcher.provider(document) == "local"
+        and not list(local.autoscaler_knows_it(document))
+    ):
+        if (
+            any(local.OLD_AUTOSCALER in line for line in document.text)
+            or os.environ.get("RAY_UP_enable_autoscaler_v2") == "0"
+        ):
             return []
         return ["run `ray up` with RAY_UP_enable_autoscaler_v2=0, or no worker starts"]
     return []

@@ -43,7 +43,11 @@ class _Loader(yaml.SafeLoader):
 def _tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_scalar(node)
-    return loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else loader.construct_mapping(node, deep=True)
+    return (
+        loader.construct_sequence(node, deep=True)
+        if isinstance(node, yaml.SequenceNode)
+        else loader.construct_mapping(node, deep=True)
+    )
 
 
 _Loader.add_multi_constructor("!", _tagged)
@@ -69,7 +73,9 @@ def load(path: str) -> list[Document]:
     except RecursionError as error:
         raise ValueError("no cluster file: a value contains itself") from error
     if not any(document.kind != KUBERNETES for document in documents):
-        raise ValueError("no cluster file: neither one for `ray up`, nor a RayJob or RayCluster, nor a CloudFormation template")
+        raise ValueError(
+            "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster, nor a CloudFormation template"
+        )
     return documents
 
 
@@ -83,7 +89,9 @@ def _parse(path: str, text: str) -> Iterator[Document | None]:
             continue
         kind = _kind(value)
         if kind is None:
-            raise ValueError("no cluster file: neither one for `ray up`, nor a RayJob or RayCluster, nor a CloudFormation template")
+            raise ValueError(
+                "no cluster file: neither one for `ray up`, nor a RayJob or RayCluster, nor a CloudFormation template"
+            )
         keys: dict[Place, int] = {}
         values: dict[Place, int] = {}
         repeated: list[Place] = []
@@ -103,10 +111,16 @@ def _kind(value: Any) -> str | None:
 
 
 def _types(resources: Any) -> list:
-    return [part.get("Type") for part in resources.values() if isinstance(part, dict)] if isinstance(resources, dict) else []
+    return (
+        [part.get("Type") for part in resources.values() if isinstance(part, dict)]
+        if isinstance(resources, dict)
+        else []
+    )
 
 
-def _positions(node: yaml.Node, place: Place, keys: dict[Place, int], values: dict[Place, int], repeated: list[Place]) -> None:
+def _positions(
+    node: yaml.Node, place: Place, keys: dict[Place, int], values: dict[Place, int], repeated: list[Place]
+) -> None:
     """Fill in the lines of every place below a node; merged keys (`<<`) have the line that they are written on."""
     values[place] = node.start_mark.line + 1
     keys.setdefault(place, values[place])

@@ -40,7 +40,9 @@ def secret_values(document: Document) -> Iterator[Finding]:
         yield Finding(("kind",), "a Secret with its values: make it with `kubectl create secret` instead")
     for place, text in strings(document.data):
         if text == "RAY_AUTH_TOKEN" and place[-1:] == ("name",) and at(document.data, *place[:-1], "value"):
-            yield Finding((*place[:-1], "value"), "the cluster's token, for all who read the file: take it from a Secret")
+            yield Finding(
+                (*place[:-1], "value"), "the cluster's token, for all who read the file: take it from a Secret"
+            )
 
 
 def repeated_keys(document: Document) -> Iterator[Finding]:
@@ -54,7 +56,9 @@ def keys_are_text(document: Document) -> Iterator[Finding]:
     waiting: list[tuple[Place, object]] = [((), document.data)]
     while waiting:
         place, value = waiting.pop()
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []:
+        for key, item in (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
+        ):
             if isinstance(value, dict) and not isinstance(key, str):
                 yield Finding(place, f"the key {key!r} is no text here: put it in quotes")
             waiting.append(((*place, key), item))

@@ -15,7 +15,9 @@ ARTICLES = {"string": "a string", "integer": "a whole number", "number": "a numb
             "object": "a mapping"}  # fmt: skip
 
 
-def compare(value: Any, schema: dict, whose: str, place: Place, follow: Callable[[str], dict] | None = None) -> Iterator[Finding]:
+def compare(
+    value: Any, schema: dict, whose: str, place: Place, follow: Callable[[str], dict] | None = None
+) -> Iterator[Finding]:
     """Findings for unknown keys, missing ones, wrong types and values that are not among those listed, anywhere in depth.
 
     value: what stands at `place`; whose: who reads it, as the subject of a sentence; follow: the schema behind a `$ref`.
@@ -36,7 +38,9 @@ def compare(value: Any, schema: dict, whose: str, place: Place, follow: Callable
             yield from compare(item, schema.get("items", {}), whose, (*place, index), follow)
 
 
-def _mapping(value: dict, schema: dict, whose: str, place: Place, follow: Callable[[str], dict] | None) -> Iterator[Finding]:
+def _mapping(
+    value: dict, schema: dict, whose: str, place: Place, follow: Callable[[str], dict] | None
+) -> Iterator[Finding]:
     properties, others = schema.get("properties"), schema.get("additionalProperties")
     for key, item in value.items():
         if properties and key in properties:
@@ -53,14 +57,23 @@ def _mapping(value: dict, schema: dict, whose: str, place: Place, follow: Callab
 def _leaf(value: Any, schema: dict, whose: str) -> str | None:
     """What is wrong with a value itself, leaving aside what is inside it."""
     kind = schema.get("type")
-    if kind == "string" and schema.get("format") in ("int64", "uint64") and isinstance(value, int) and not isinstance(value, bool):
+    if (
+        kind == "string"
+        and schema.get("format") in ("int64", "uint64")
+        and isinstance(value, int)
+        and not isinstance(value, bool)
+    ):
         return None  # Google writes 64-bit numbers as strings and takes either
-    if kind in TYPES and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind in ("integer", "number"))):
+    if kind in TYPES and (
+        not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind in ("integer", "number"))
+    ):
         return f"{whose} wants {ARTICLES[kind]} here, not {_shown(value)}"
     if schema.get("enum") and isinstance(value, str) and value not in schema["enum"]:
         return f"{whose} does not know {value!r} here{suggestion(value, schema['enum'])}"
     number = isinstance(value, int | float)
-    if number and ("minimum" in schema and value < schema["minimum"] or "maximum" in schema and value > schema["maximum"]):
+    if number and (
+        ("minimum" in schema and value < schema["minimum"]) or ("maximum" in schema and value > schema["maximum"])
+    ):
         return f"{whose} does not take {value} here: {schema.get('minimum', '')}..{schema.get('maximum', '')}"
     return None
 

@@ -23,7 +23,7 @@ def written(place: Place) -> str:
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """"; did you mean ...?" where something known is spelt alike, else ""."""
+    """ "; did you mean ...?" where something known is spelt alike, else ""."""
     folded = {str(name).lower(): name for name in sorted(known, key=str)}
     near = difflib.get_close_matches(str(word).lower(), list(folded), n=1, cutoff=0.7)
     return f"; did you mean {folded[near[0]]}?" if near else ""

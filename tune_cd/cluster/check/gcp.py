@@ -28,7 +28,9 @@ def schemas() -> dict[str, dict]:
 
 def is_tpu(kind: dict) -> bool:
     config = at(kind, "node_config", default={})
-    return "machineType" not in config and bool(config.keys() & {"acceleratorType", "acceleratorConfig", "runtimeVersion"})
+    return "machineType" not in config and bool(
+        config.keys() & {"acceleratorType", "acceleratorConfig", "runtimeVersion"}
+    )
 
 
 def fields_exist(document: Document) -> Iterator[Finding]:
@@ -44,8 +46,14 @@ def fields_exist(document: Document) -> Iterator[Finding]:
 def machine_is_named(document: Document) -> Iterator[Finding]:
     """Ray has no default machine here, and Compute Engine none either."""
     known = schemas()["Instance"]["properties"].keys() | RAYS_OWN.keys()
-    configs = {name: at(kind, "node_config", default={}) for name, kind in node_types(document).items() if not is_tpu(kind)}
-    without = [name for name, config in configs.items() if not config.keys() & {"machineType", *RAYS_OWN} and config.keys() <= known]
+    configs = {
+        name: at(kind, "node_config", default={}) for name, kind in node_types(document).items() if not is_tpu(kind)
+    }
+    without = [
+        name
+        for name, config in configs.items()
+        if not config.keys() & {"machineType", *RAYS_OWN} and config.keys() <= known
+    ]
     yield from shared(without, "node_config", "no machineType")
 
 
@@ -56,7 +64,9 @@ def images_are_fixed(document: Document) -> Iterator[Finding]:
             place = node(name, "node_config", "disks", index)
             source = at(disk, "initializeParams", "sourceImage")
             if isinstance(source, str) and "/family/" in source:
-                yield Finding((*place, "initializeParams", "sourceImage"), "a family of images moves on: name the image itself")
+                yield Finding(
+                    (*place, "initializeParams", "sourceImage"), "a family of images moves on: name the image itself"
+                )
             elif source is None and at(disk, "boot") and not at(disk, "source"):
                 yield Finding(place, "no sourceImage: a boot disk needs one")
 
@@ -70,7 +80,9 @@ def resources_are_written(document: Document) -> Iterator[Finding]:
         has_gpus = bool(at(config, "guestAccelerators")) or machine.startswith(GPU_MACHINES)
         if has_gpus and not at(kind, "resources", "GPU", default=0):
             without.append(name)
-    yield from shared(without, "resources", "no GPU: Ray cannot tell on Google Cloud, and would start none of these for a trial")
+    yield from shared(
+        without, "resources", "no GPU: Ray cannot tell on Google Cloud, and would start none of these for a trial"
+    )
 
 
 def zone_of_the_region(document: Document) -> Iterator[Finding]:
@@ -86,7 +98,9 @@ def disks_end_with_their_node(document: Document) -> Iterator[Finding]:
     for name, kind in node_types(document).items():
         for index, disk in enumerate(at(kind, "node_config", "disks", default=[])):
             if at(disk, "autoDelete") is not True:
-                yield Finding(node(name, "node_config", "disks", index), "autoDelete: true is missing: the disk stays on the bill")
+                yield Finding(
+                    node(name, "node_config", "disks", index), "autoDelete: true is missing: the disk stays on the bill"
+                )
 
 
 def spot_nodes_are_deleted(document: Document) -> Iterator[Finding]:
@@ -94,7 +108,10 @@ def spot_nodes_are_deleted(document: Document) -> Iterator[Finding]:
     for name, kind in node_types(document).items():
         scheduling = at(kind, "node_config", "scheduling", default={})
         if is_spot(kind, "gcp") and at(scheduling, "instanceTerminationAction") != "DELETE":
-            yield Finding(node(name, "node_config", "scheduling"), "instanceTerminationAction: DELETE is missing: a stopped disk is billed")
+            yield Finding(
+                node(name, "node_config", "scheduling"),
+                "instanceTerminationAction: DELETE is missing: a stopped disk is billed",
+            )
 
 
 def workers_may_write(document: Document) -> Iterator[Finding]:
@@ -112,7 +129,9 @@ def workers_may_write(document: Document) -> Iterator[Finding]:
             yield Finding(place, f"no scope that writes to storage: https://www.googleapis.com/auth/{WRITING[0]}")
         else:
             without.append(name)
-    yield from shared(without, "node_config", "no serviceAccounts: workers get none by default, and results lie on gs://")
+    yield from shared(
+        without, "node_config", "no serviceAccounts: workers get none by default, and results lie on gs://"
+    )
 
 
 RULES = [

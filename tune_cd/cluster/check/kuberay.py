@@ -52,7 +52,10 @@ def containers(document: Document) -> Iterator[tuple[Place, dict]]:
 def fields_exist(document: Document, schema: dict) -> Iterator[Finding]:
     """Kubernetes drops a field that it does not know, with a warning at most: the job runs without it."""
     known = {key: value for key, value in schema["properties"].items() if key != "metadata"}
-    top = {"type": "object", "properties": known | {"metadata": {"type": "object", "properties": dict.fromkeys(METADATA, {})}}}
+    top = {
+        "type": "object",
+        "properties": known | {"metadata": {"type": "object", "properties": dict.fromkeys(METADATA, {})}},
+    }
     yield from compare(document.data, top, "KubeRay", ())
 
 
@@ -63,7 +66,9 @@ def head_never_trains(document: Document) -> Iterator[Finding]:
         yield Finding((*place, "rayStartParams"), 'num-cpus: "0" is needed here, or trials land on the head')
     for index, container in enumerate(at(group, "template", "spec", "containers", default=[])):
         if at(container, "resources", "limits", GPU, default=0) not in (0, "0"):
-            yield Finding((*place, "template", "spec", "containers", index, "resources"), "a GPU for the head, which never trains")
+            yield Finding(
+                (*place, "template", "spec", "containers", index, "resources"), "a GPU for the head, which never trains"
+            )
 
 
 def head_stays(document: Document) -> Iterator[Finding]:
@@ -91,9 +96,13 @@ def spot_has_a_twin(document: Document) -> Iterator[Finding]:
             where = "rayStartParams" if "resources" not in same[0][1] else "resources"
             yield Finding((*same[0][0], where), f"it is {name}'s on-demand twin, so it needs the resource ondemand: 1")
         elif any(_resources(it) == wanted for _, it in others):
-            yield Finding((*place, "template"), "differs from its on-demand twin in more than nodeSelector and tolerations")
+            yield Finding(
+                (*place, "template"), "differs from its on-demand twin in more than nodeSelector and tolerations"
+            )
         else:
-            yield Finding(place, "no on-demand twin: the same pod without the spot nodes' selector, and the resource ondemand: 1")
+            yield Finding(
+                place, "no on-demand twin: the same pod without the spot nodes' selector, and the resource ondemand: 1"
+            )
 
 
 def _is_spot(group: dict) -> bool:
@@ -102,7 +111,11 @@ def _is_spot(group: dict) -> bool:
     terms = at(group, "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms",
                default=[])  # fmt: skip
     for expression in (part for term in terms for part in at(term, "matchExpressions", default=[])):
-        asked += [(at(expression, "key"), value) for value in at(expression, "values", default=[]) if at(expression, "operator") == "In"]
+        asked += [
+            (at(expression, "key"), value)
+            for value in at(expression, "values", default=[])
+            if at(expression, "operator") == "In"
+        ]
     return any(SPOT.get(key) == value for key, value in asked)
 
 
@@ -129,7 +142,10 @@ def resources_are_readable(document: Document) -> Iterator[Finding]:
     """Ray's autoscaler takes this string apart in a way of its own, and ends where it cannot."""
     for place, group in [head(document), *groups(document)]:
         if "?" in _resources(group):
-            yield Finding((*place, "rayStartParams", "resources"), """write it as '"{\\"ondemand\\": 1}"', quotes and backslashes included""")
+            yield Finding(
+                (*place, "rayStartParams", "resources"),
+                """write it as '"{\\"ondemand\\": 1}"', quotes and backslashes included""",
+            )
 
 
 def start_params_exist(document: Document) -> Iterator[Finding]:
@@ -139,7 +155,9 @@ def start_params_exist(document: Document) -> Iterator[Finding]:
         params = at(group, "rayStartParams", default={})
         for key in params:
             if key not in known:
-                yield Finding((*place, "rayStartParams", key), f"`ray start` has no option --{key}{suggestion(key, known)}")
+                yield Finding(
+                    (*place, "rayStartParams", key), f"`ray start` has no option --{key}{suggestion(key, known)}"
+                )
 
 
 def replicas_fit(document: Document) -> Iterator[Finding]:
@@ -154,9 +172,14 @@ def it_scales(document: Document) -> Iterator[Finding]:
     """Without the autoscaler all replicas of all groups run, and are billed, from beginning to end."""
     options = (*cluster_place(document), "autoscalerOptions")
     if at(cluster(document), "enableInTreeAutoscaling") is not True:
-        yield Finding((*cluster_place(document), "enableInTreeAutoscaling"), "must be true: otherwise nothing scales with the search")
+        yield Finding(
+            (*cluster_place(document), "enableInTreeAutoscaling"),
+            "must be true: otherwise nothing scales with the search",
+        )
     elif at(document.data, *options, "idleTimeoutSeconds") is None:
-        yield Finding(options, "idleTimeoutSeconds is missing: how long a GPU without a trial is kept, and billed (default: 60)")
+        yield Finding(
+            options, "idleTimeoutSeconds is missing: how long a GPU without a trial is kept, and billed (default: 60)"
+        )
 
 
 def it_ends(document: Document) -> Iterator[Finding]:
@@ -165,7 +188,10 @@ def it_ends(document: Document) -> Iterator[Finding]:
     if document.data["kind"] != "RayJob" or at(spec, "clusterSelector") or at(spec, "deletionStrategy"):
         return
     if at(spec, "shutdownAfterJobFinishes") is not True:
-        yield Finding(("spec", "shutdownAfterJobFinishes"), "must be true: otherwise the cluster stays, and is billed, when the search is done")
+        yield Finding(
+            ("spec", "shutdownAfterJobFinishes"),
+            "must be true: otherwise the cluster stays, and is billed, when the search is done",
+        )
     elif at(spec, "ttlSecondsAfterFinished") is None:
         yield Finding(("spec",), "ttlSecondsAfterFinished is missing: with 0, the default, the logs are gone at once")
 
@@ -173,7 +199,11 @@ def it_ends(document: Document) -> Iterator[Finding]:
 def entrypoint_is_shell(document: Document) -> Iterator[Finding]:
     """A missing quote shows when the cluster is up."""
     text = at(document.data, "spec", "entrypoint")
-    if document.data["kind"] == "RayJob" and not text and at(document.data, "spec", "submissionMode") != "InteractiveMode":
+    if (
+        document.data["kind"] == "RayJob"
+        and not text
+        and at(document.data, "spec", "submissionMode") != "InteractiveMode"
+    ):
         yield Finding(("spec",), "entrypoint is missing: what the job runs")
     elif isinstance(text, str) and (wrong := shell_trouble(text)):
         yield Finding(("spec", "entrypoint"), wrong)
@@ -182,9 +212,15 @@ def entrypoint_is_shell(document: Document) -> Iterator[Finding]:
 def commands_are_shell(document: Document) -> Iterator[Finding]:
     """The same in what a container runs, and before it ends: `[bash, -c, TEXT]`."""
     for place, container in containers(document):
-        for where in (("command",), ("lifecycle", "preStop", "exec", "command"), ("lifecycle", "postStart", "exec", "command")):
+        for where in (
+            ("command",),
+            ("lifecycle", "preStop", "exec", "command"),
+            ("lifecycle", "postStart", "exec", "command"),
+        ):
             words = [str(word) for word in at(container, *where, default=[])]
-            is_shell = len(words) >= 3 and words[0].endswith("sh") and words[1].startswith("-") and words[1].endswith("c")
+            is_shell = (
+                len(words) >= 3 and words[0].endswith("sh") and words[1].startswith("-") and words[1].endswith("c")
+            )
             if is_shell and (wrong := shell_trouble(words[2])):
                 yield Finding((*place, *where, 2), wrong)
 
@@ -231,9 +267,14 @@ def service_is_private(document: Document) -> Iterator[Finding]:
     """The dashboard runs jobs; `kubectl port-forward` reaches it without any open port."""
     place, group = head(document)
     if at(group, "serviceType") in ("LoadBalancer", "NodePort"):
-        yield Finding((*place, "serviceType"), "opens the dashboard beyond the cluster: ClusterIP, and `kubectl port-forward` to see it")
+        yield Finding(
+            (*place, "serviceType"),
+            "opens the dashboard beyond the cluster: ClusterIP, and `kubectl port-forward` to see it",
+        )
     if at(group, "enableIngress"):
-        yield Finding((*place, "enableIngress"), "opens the dashboard beyond the cluster: use `kubectl port-forward` to see it")
+        yield Finding(
+            (*place, "enableIngress"), "opens the dashboard beyond the cluster: use `kubectl port-forward` to see it"
+        )
 
 
 RULES = [

@@ -19,7 +19,16 @@ ANY_PROVIDER = {
     "foreground_node_launch", "worker_liveness_check", "worker_rpc_drain",
 }  # fmt: skip
 PROVIDER_KEYS = {
-    "aws": ANY_PROVIDER | {"region", "availability_zone", "cache_stopped_nodes", "key_pair", "security_group", "cloudwatch", "aws_credentials"},
+    "aws": ANY_PROVIDER
+    | {
+        "region",
+        "availability_zone",
+        "cache_stopped_nodes",
+        "key_pair",
+        "security_group",
+        "cloudwatch",
+        "aws_credentials",
+    },
     "gcp": ANY_PROVIDER | {"project_id", "region", "availability_zone", "cache_stopped_nodes", "gcp_credentials"},
     "local": ANY_PROVIDER | {"head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips"},
 }
@@ -45,7 +54,11 @@ def node_types(document: Document) -> dict[str, dict]:
 def workers(document: Document) -> dict[str, dict]:
     """The node types that are not the head's; none where it is not known which one the head's is."""
     kinds = node_types(document)
-    return {name: kind for name, kind in kinds.items() if name != head_type(document)} if head_type(document) in kinds else {}
+    return (
+        {name: kind for name, kind in kinds.items() if name != head_type(document)}
+        if head_type(document) in kinds
+        else {}
+    )
 
 
 def node(name: str, *rest: str | int) -> Place:
@@ -79,13 +92,17 @@ def ray_accepts(document: Document) -> Iterator[Finding]:
             util.validate_config(util.prepare_config(copy.deepcopy(document.data)))
     except Exception as error:  # Ray raises what it likes here, its own abort included
         place: Place = ("max_workers",) if "max_workers" in str(error) else ()
-        yield Finding(place, f"Ray refuses it: {' '.join((str(error) or said.getvalue()).split()) or type(error).__name__}")
+        yield Finding(
+            place, f"Ray refuses it: {' '.join((str(error) or said.getvalue()).split()) or type(error).__name__}"
+        )
 
 
 def _of_schema(error: Exception) -> Iterator[Finding]:
     place = tuple(error.absolute_path)
     if error.validator != "additionalProperties":
-        yield Finding(place, f"Ray's schema refuses it: {error.message if len(error.message) < 200 else error.validator}")
+        yield Finding(
+            place, f"Ray's schema refuses it: {error.message if len(error.message) < 200 else error.validator}"
+        )
         return
     known = error.schema.get("properties", {})
     for key in set(error.instance) - set(known):
@@ -99,7 +116,10 @@ def provider_keys(document: Document) -> Iterator[Finding]:
         return
     unknown = [key for key in given if key not in PROVIDER_KEYS[kind]]
     for key in unknown:
-        yield Finding(("provider", key), f"Ray's provider {kind} does not read it{suggestion(key, PROVIDER_KEYS[kind] - set(given))}")
+        yield Finding(
+            ("provider", key),
+            f"Ray's provider {kind} does not read it{suggestion(key, PROVIDER_KEYS[kind] - set(given))}",
+        )
     for key in NEEDED.get(kind, []):
         if not given.get(key) and not unknown:
             yield Finding(("provider",), f"{key} is missing")
@@ -109,7 +129,9 @@ def name_is_usable(document: Document) -> Iterator[Finding]:
     """Ray makes names of machines, labels and lock files from it; Compute Engine takes no others."""
     name = document.data.get("cluster_name")
     if name is not None and not (isinstance(name, str) and re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name)):
-        yield Finding(("cluster_name",), f"{name!r}: small letters, digits and hyphens, at most 40, beginning with a letter")
+        yield Finding(
+            ("cluster_name",), f"{name!r}: small letters, digits and hyphens, at most 40, beginning with a letter"
+        )
 
 
 def sources_exist(document: Document) -> Iterator[Finding]:
@@ -117,7 +139,9 @@ def sources_exist(document: Document) -> Iterator[Finding]:
     mounts = at(document.data, "file_mounts", default={})
     for remote, source in mounts.items():
         if isinstance(source, str) and not os.path.exists(os.path.expanduser(source)):
-            yield Finding(("file_mounts", remote), f"{source} does not exist, seen from the current folder, {os.getcwd()}")
+            yield Finding(
+                ("file_mounts", remote), f"{source} does not exist, seen from the current folder, {os.getcwd()}"
+            )
 
 
 def worker_counts(document: Document) -> Iterator[Finding]:
@@ -139,19 +163,25 @@ def head_never_trains(document: Document) -> Iterator[Finding]:
     given = at(head, "resources", default={})
     for name in ("CPU", "GPU"):
         if given.get(name) != 0 and (name == "CPU" or name in given):
-            yield Finding(node(head_type(document), "resources"), f"{name}: 0 is needed here, or trials land on the head")
+            yield Finding(
+                node(head_type(document), "resources"), f"{name}: 0 is needed here, or trials land on the head"
+            )
 
 
 def idle_nodes_end(document: Document) -> Iterator[Finding]:
     """What an idle node costs should be a decision: it is billed all the while."""
     if provider(document) in CLOUDS and "idle_timeout_minutes" not in document.data:
-        yield Finding((), "idle_timeout_minutes is missing: how long a node without work is kept, and billed (Ray's default: 5)")
+        yield Finding(
+            (), "idle_timeout_minutes is missing: how long a node without work is kept, and billed (Ray's default: 5)"
+        )
 
 
 def nothing_is_kept(document: Document) -> Iterator[Finding]:
     """By default AWS and GCP nodes are stopped, not deleted, and the disks of stopped nodes stay on the bill."""
     if provider(document) in ("aws", "gcp") and at(document.data, "provider", "cache_stopped_nodes") is not False:
-        yield Finding(("provider", "cache_stopped_nodes"), "must be false: stopped nodes keep their disks, which are billed")
+        yield Finding(
+            ("provider", "cache_stopped_nodes"), "must be false: stopped nodes keep their disks, which are billed"
+        )
 
 
 def images_are_named(document: Document) -> Iterator[Finding]:
@@ -161,7 +191,9 @@ def images_are_named(document: Document) -> Iterator[Finding]:
         if isinstance(at(docker, key), str) and (wrong := image_trouble(docker[key])):
             yield Finding(("docker", key), wrong)
     for name, kind in node_types(document).items():
-        if isinstance(at(kind, "docker", "worker_image"), str) and (wrong := image_trouble(kind["docker"]["worker_image"])):
+        if isinstance(at(kind, "docker", "worker_image"), str) and (
+            wrong := image_trouble(kind["docker"]["worker_image"])
+        ):
             yield Finding(node(name, "docker", "worker_image"), wrong)
 
 

@@ -19,7 +19,9 @@ def autoscaler_knows_it(document: Document) -> Iterator[Finding]:
         return
     for place, text in starts(document, "head_start_ray_commands"):
         if OLD_AUTOSCALER not in text:
-            yield Finding(place, f"{OLD_AUTOSCALER} is missing before `ray start`: the second autoscaler starts no worker here")
+            yield Finding(
+                place, f"{OLD_AUTOSCALER} is missing before `ray start`: the second autoscaler starts no worker here"
+            )
 
 
 def machines_are_different(document: Document) -> Iterator[Finding]:

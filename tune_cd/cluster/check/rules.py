@@ -38,7 +38,9 @@ def findings(document: Document, crds: Sequence[str] = ()) -> tuple[list[Finding
         if schema:
             found += kuberay.fields_exist(document, schema)
         else:
-            unchecked.append(f"the fields of {document.data['kind']}: KubeRay's CRD is not here; --download fetches it, --crd FILE gives it")
+            unchecked.append(
+                f"the fields of {document.data['kind']}: KubeRay's CRD is not here; --download fetches it, --crd FILE gives it"
+            )
     elif document.kind == CLOUDFORMATION:
         if find_spec("cfnlint"):
             found += cloudformation.lint(document)

@@ -21,7 +21,9 @@ def head_stays(document: Document) -> Iterator[Finding]:
     """The head holds the search: where it is taken away, everything stops."""
     cloud, head = provider(document), node_types(document).get(head_type(document) or "")
     if cloud in MARKET and head and is_spot(head, cloud):
-        yield Finding(node(head_type(document), "node_config", MARKET[cloud]), "a spot head: with it the whole search is lost")
+        yield Finding(
+            node(head_type(document), "node_config", MARKET[cloud]), "a spot head: with it the whole search is lost"
+        )
 
 
 def spot_has_a_twin(document: Document) -> Iterator[Finding]:
@@ -44,12 +46,18 @@ def spot_has_a_twin(document: Document) -> Iterator[Finding]:
             continue
         if same:
             twin = next(iter(same))
-            yield Finding(node(twin, "resources"), f"it is {name}'s on-demand twin, so {_resources(wanted)} are needed here")
+            yield Finding(
+                node(twin, "resources"), f"it is {name}'s on-demand twin, so {_resources(wanted)} are needed here"
+            )
         elif near := [other for other, it in others.items() if at(it, "resources", default={}) == wanted]:
-            different = _difference(at(others[near[0]], "node_config", default={}), at(kind, "node_config", default={}), MARKET[cloud])
+            different = _difference(
+                at(others[near[0]], "node_config", default={}), at(kind, "node_config", default={}), MARKET[cloud]
+            )
             yield Finding(node(name, "node_config"), f"differs from its on-demand twin {near[0]} in {different}")
         else:
-            yield Finding(node(name), f"no on-demand twin: the same node_config without {MARKET[cloud]}, and {_resources(wanted)}")
+            yield Finding(
+                node(name), f"no on-demand twin: the same node_config without {MARKET[cloud]}, and {_resources(wanted)}"
+            )
 
 
 def _machine(kind: dict, cloud: str) -> dict:
@@ -61,7 +69,11 @@ def _resources(wanted: dict) -> str:
 
 
 def _difference(one: dict, other: dict, market: str) -> str:
-    return ", ".join(written((key,)) for key in sorted(one.keys() | other.keys(), key=str) if key != market and one.get(key) != other.get(key))
+    return ", ".join(
+        written((key,))
+        for key in sorted(one.keys() | other.keys(), key=str)
+        if key != market and one.get(key) != other.get(key)
+    )
 
 
 RULES = [head_stays, spot_has_a_twin]

@@ -46,21 +46,29 @@ def shell_trouble(text: str) -> str | None:
     if text.lstrip().startswith("("):
         return "begins with a parenthesis, before which Ray puts another: (( is arithmetic to bash"
     checked = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True)
-    return f"no valid shell: {checked.stderr.strip().splitlines()[0].removeprefix('bash: ')}" if checked.returncode else None
+    return (
+        f"no valid shell: {checked.stderr.strip().splitlines()[0].removeprefix('bash: ')}"
+        if checked.returncode
+        else None
+    )
 
 
 def ray_is_started(document: Document) -> Iterator[Finding]:
     """Without commands of its own the file gets Ray's defaults: no token, and pip's Ray in whatever Python comes first."""
     for name in ("head_start_ray_commands", "worker_start_ray_commands"):
         if not starts(document, name):
-            yield Finding((name,), "no `ray start` here: Ray's default commands have no token and no environment of yours")
+            yield Finding(
+                (name,), "no `ray start` here: Ray's default commands have no token and no environment of yours"
+            )
 
 
 def head_scales(document: Document) -> Iterator[Finding]:
     """A head started without this file never starts a worker, and says nothing."""
     for place, text in starts(document, "head_start_ray_commands"):
         if "--autoscaling-config" not in text:
-            yield Finding(place, "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would ever be started")
+            yield Finding(
+                place, "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would ever be started"
+            )
 
 
 def start_options_exist(document: Document) -> Iterator[Finding]:
@@ -94,7 +102,10 @@ def token_is_asked_for(document: Document) -> Iterator[Finding]:
     for name in ("head_start_ray_commands", "worker_start_ray_commands"):
         for place, text in starts(document, name):
             if not re.search(r"\bRAY_AUTH_MODE=['\"]?token\b", START.split(text, maxsplit=1)[0]):
-                yield Finding(place, "RAY_AUTH_MODE=token is missing before `ray start`: whoever reaches the port may run anything")
+                yield Finding(
+                    place,
+                    "RAY_AUTH_MODE=token is missing before `ray start`: whoever reaches the port may run anything",
+                )
 
 
 def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
@@ -105,16 +116,24 @@ def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
     if not asked or mounted:
         return
     if not any(TOKEN_FILE in str(path) for path in at(document.data, "cluster_synced_files", default=[])):
-        yield Finding(("cluster_synced_files",), f"~/{TOKEN_FILE} is missing here (or in file_mounts): workers would lack the head's token")
+        yield Finding(
+            ("cluster_synced_files",),
+            f"~/{TOKEN_FILE} is missing here (or in file_mounts): workers would lack the head's token",
+        )
     if not any("get-auth-token --generate" in text or TOKEN_FILE in text for _, text in commands(document)):
-        yield Finding(("head_setup_commands",), "nothing makes the token: add `ray get-auth-token --generate > /dev/null`")
+        yield Finding(
+            ("head_setup_commands",), "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
+        )
 
 
 def dashboard_is_private(document: Document) -> Iterator[Finding]:
     """The dashboard runs jobs; `ray dashboard FILE` reaches it through SSH without any open port."""
     for place, text in commands(document):
         if re.search(r"--dashboard-host[= ]['\"]?(0\.0\.0\.0|::)", text):
-            yield Finding(place, "the dashboard is open on every interface: --dashboard-host=127.0.0.1, and `ray dashboard` to see it")
+            yield Finding(
+                place,
+                "the dashboard is open on every interface: --dashboard-host=127.0.0.1, and `ray dashboard` to see it",
+            )
 
 
 RULES = [

@@ -75,4 +75,7 @@ def _unpinned(document: Document) -> Finding:
     places = [place for place, text in strings(document.data) if INSTALLS.search(text) or place[-1:] == ("rayVersion",)]
     edited = any(PLACEHOLDER in text and place[-1:] == ("image",) for place, text in strings(document.data))
     hint = ", or the image's tag" if edited else ""
-    return Finding(places[0] if places else (), f"no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'{hint}")
+    return Finding(
+        places[0] if places else (),
+        f"no version of Ray is named: every node must have the same one, 'ray[default]==2.x.y'{hint}",
+    )

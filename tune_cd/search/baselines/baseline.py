@@ -44,7 +44,15 @@ class Baseline:
     """
 
     def __init__(
-        self, space: Space, rule: Rule, starts: list[dict], *, method: str, seed: int, workers: int, options: Mapping[str, Any]
+        self,
+        space: Space,
+        rule: Rule,
+        starts: list[dict],
+        *,
+        method: str,
+        seed: int,
+        workers: int,
+        options: Mapping[str, Any],
     ):
         self.space, self.seed, self.workers = space, seed, check_workers(workers)
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)

@@ -11,13 +11,17 @@ from tune_cd.search.baselines.sampled import Sampled
 from tune_cd.search.space import Axis, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
-    "tpe-paper": ("optuna", lambda samplers, seed: samplers.TPESampler(multivariate=False, constant_liar=False, seed=seed)),
+    "tpe-paper": (
+        "optuna",
+        lambda samplers, seed: samplers.TPESampler(multivariate=False, constant_liar=False, seed=seed),
+    ),
     "tpe": ("optuna", lambda samplers, seed: samplers.TPESampler(seed=seed)),
     "cmaes": ("cmaes", lambda samplers, seed: samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)),
     "gp": ("torch", lambda samplers, seed: samplers.GPSampler(seed=seed)),
 }
 """name -> (the module it needs, its constructor). tpe-paper: the axes independent of each other and live trials left
 out of account, as in the paper's comparison (`tab:hp_res`); the others are Optuna's defaults."""
+
 
 class OptunaRule(Sampled):
     """A `baselines.Rule` over one in-memory study.

@@ -1,10 +1,10 @@
 """Rows of the results table from Tune's events, for trainables that do not write their own.
 
-    tune        ResultsCallback: what Tune says
-    rows        a trial's configuration and results as the fields of a row
-    failures    why a trial failed
-    filing      the number and the attempt under which a row is stored
-    patient     the thread that writes, and waits for a store that is away
+tune        ResultsCallback: what Tune says
+rows        a trial's configuration and results as the fields of a row
+failures    why a trial failed
+filing      the number and the attempt under which a row is stored
+patient     the thread that writes, and waits for a store that is away
 """
 
 from typing import Any

@@ -30,9 +30,13 @@ def error_of(trial: Any, params: Mapping[str, float]) -> str:
     text = _last_failure(trial.error_file)
     if not text:
         return "the trial failed; Ray left no message"
-    in_training = text.startswith("ray::")  # a traceback from the trial's process; Ray reports the end of that process in prose
+    in_training = text.startswith(
+        "ray::"
+    )  # a traceback from the trial's process; Ray reports the end of that process in prose
     error = _exception(text) if in_training or "Traceback" in text else _prose(text)
-    died = trial.pickled_error_file is not None and not in_training and "Traceback" not in text  # else it failed while it was made
+    died = (
+        trial.pickled_error_file is not None and not in_training and "Traceback" not in text
+    )  # else it failed while it was made
     if died or RAYS_LOSSES.match(error):
         return f"{LOST}{error}"[:LENGTH]
     name = error.partition(":")[0].rpartition(".")[2]
@@ -54,7 +58,9 @@ def _exception(traceback: str) -> str:
     lines = traceback.splitlines()
     frames = [n for n, line in enumerate(lines) if line.startswith('  File "')]
     behind = lines[frames[-1] + 1 :] if frames else lines[-1:]
-    while len(behind) > 1 and (behind[0].startswith("    ") or not behind[0].strip()):  # the frame's source line and its marks
+    while len(behind) > 1 and (
+        behind[0].startswith("    ") or not behind[0].strip()
+    ):  # the frame's source line and its marks
         behind = behind[1:]
     return " ".join(" ".join(behind).split())
 

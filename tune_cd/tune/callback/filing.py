@@ -90,7 +90,11 @@ class Filing:
             yield _numbered(entry, entry.number)
         yield _numbered(entry, self._first(entry) + entry.number)
         stored = self._stored(entry)
-        written = [row["trial_index"] for row in stored if row["params"] == entry.row["params"] and _times(row) == _times(entry.row)]
+        written = [
+            row["trial_index"]
+            for row in stored
+            if row["params"] == entry.row["params"] and _times(row) == _times(entry.row)
+        ]
         yield _numbered(entry, written[0] if written else _behind(stored))
 
     def _first(self, entry: Entry) -> int:

@@ -29,7 +29,13 @@ class PatientWriter:
     patience: seconds a store is waited for at the end, in `close`, or where the program ends without it.
     """
 
-    def __init__(self, write: Callable[[Any], None], text: Callable[[Any], str], patience: float, pauses: tuple[float, float] = PAUSES):
+    def __init__(
+        self,
+        write: Callable[[Any], None],
+        text: Callable[[Any], str],
+        patience: float,
+        pauses: tuple[float, float] = PAUSES,
+    ):
         self._write, self._text, self._patience, self._pauses = write, text, patience, pauses
         self._changed = threading.Condition()
         self._waiting: deque[Any] = deque()
@@ -76,7 +82,9 @@ class PatientWriter:
         """The program ends without having closed."""
         left, kept = self.close()
         if left:
-            logger.warning("%d result rows were not written (%s); they are in %s", len(left), redact(str(left[0][1])), kept)
+            logger.warning(
+                "%d result rows were not written (%s); they are in %s", len(left), redact(str(left[0][1])), kept
+            )
 
     def _work(self) -> None:
         tries = 0
@@ -96,7 +104,11 @@ class PatientWriter:
                     return
                 self._waiting.popleft()
                 if tries:
-                    logger.warning("result rows are written again, after %d tries; %d are left to write", tries + 1, len(self._waiting))
+                    logger.warning(
+                        "result rows are written again, after %d tries; %d are left to write",
+                        tries + 1,
+                        len(self._waiting),
+                    )
                 tries, self._problem = 0, None
                 if not self._waiting:
                     self._drop_file()
@@ -114,7 +126,11 @@ class PatientWriter:
             self._problem = problem
             if tries == 1:
                 self._keep(self._waiting)
-                logger.warning("result rows cannot be written and wait: %s; until then they are in %s as well", redact(str(problem)), self._kept)
+                logger.warning(
+                    "result rows cannot be written and wait: %s; until then they are in %s as well",
+                    redact(str(problem)),
+                    self._kept,
+                )
             pause, closing = min(self._pauses[0] * 2 ** min(tries - 1, 30), self._pauses[1]), self._deadline is not None
             if closing:
                 pause = min(pause, max(0.0, self._deadline - time.monotonic()))

@@ -11,12 +11,12 @@ from ray.tune import Callback
 from ray.tune.utils import flatten_dict
 
 from tune_cd import results
+from tune_cd.results.redaction import redact
 from tune_cd.tune.callback.failures import LOST, error_of
 from tune_cd.tune.callback.filing import Entry, Filing, trial_name
 from tune_cd.tune.callback.patient_writer import PatientWriter
 from tune_cd.tune.callback.rows import is_number, outcome, place_of, reported
 from tune_cd.tune.packed import PACK, SEED, members_of
-from tune_cd.results.redaction import redact
 
 UNSTORED = "unstored"
 """The key of a training's result under which it has {"row", "curve"} that it could not store: they are stored here."""
@@ -65,11 +65,15 @@ class ResultsCallback(Callback):
         patience: float = 600.0,
     ):
         if mode not in ("min", "max") or record not in ("all", "failures") or patience < 0:
-            raise ValueError(f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'; patience {patience!r}: at least 0")
+            raise ValueError(
+                f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'; patience {patience!r}: at least 0"
+            )
         self._results, self._study, self._metric, self._mode = str(results), study, metric, mode
         self._search, self._fields, self._annotate, self._record = search, fields or {}, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
-        self._since = datetime.now(UTC)  # Tune pickles callbacks when the Tuner is made: a restored one knows its own rows
+        self._since = datetime.now(
+            UTC
+        )  # Tune pickles callbacks when the Tuner is made: a restored one knows its own rows
         self._started: dict[str, datetime] = {}
         self._writer: PatientWriter | None = None
         self._unchecked = False  # whether we turned Tune's check off
@@ -116,13 +120,17 @@ class ResultsCallback(Callback):
         if names:
             kept = f"; what there is of them is in {kept}, for tune_cd.tune.callback.write_spooled" if kept else ""
             some = ", ".join(names[:5]) + (", …" if names[5:] else "")
-            warnings.warn(f"{len(names)} of {self._rows} result rows were not written ({some}); the first: {redact(str(reasons[0]))}{kept}")
+            warnings.warn(
+                f"{len(names)} of {self._rows} result rows were not written ({some}); the first: {redact(str(reasons[0]))}{kept}"
+            )
         self._writer, self._since = None, datetime.now(UTC)  # should it be used for another run
         self._forget()
 
     def _forget(self) -> None:
         self._rows = 0
-        self._taken: set[tuple[str, int]] = set()  # trainings, by trial and place in its pack, whose own rows are taken over
+        self._taken: set[tuple[str, int]] = (
+            set()
+        )  # trainings, by trial and place in its pack, whose own rows are taken over
         self._broken: list[tuple[str, Exception]] = []  # trials of which no row could be made
 
     def _take_over(self, trial: Any, result: dict) -> None:
@@ -155,9 +163,15 @@ class ResultsCallback(Callback):
                 result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
             yield self._entry(trials, trial, place, config, flatten_dict(result), broke, started)
 
-    def _entry(self, trials: list, trial: Any, place: int, config: dict, result: dict, failed: bool, started: datetime | None) -> Entry:
+    def _entry(
+        self, trials: list, trial: Any, place: int, config: dict, result: dict, failed: bool, started: datetime | None
+    ) -> Entry:
         packed = PACK in trial.config
-        member, ours = (flatten_dict(trial.config[PACK][place]), (self._annotate, SEED)) if packed else (trial.evaluated_params, (self._annotate,))
+        member, ours = (
+            (flatten_dict(trial.config[PACK][place]), (self._annotate, SEED))
+            if packed
+            else (trial.evaluated_params, (self._annotate,))
+        )
         searched = {name: value for name, value in member.items() if name.split("/")[0] not in ours}
         params = {name: float(value) for name, value in searched.items() if is_number(value)}
         origin = (config.get(self._annotate) if self._annotate else None) or {}
@@ -175,7 +189,13 @@ class ResultsCallback(Callback):
             "line_position": origin.get("line_position"),
             "params": params,
             **reported(config, result),
-            **outcome(result, self._metric, 1 if self._mode == "max" else -1, self._error(trial, params) if failed else None, self._full_length),
+            **outcome(
+                result,
+                self._metric,
+                1 if self._mode == "max" else -1,
+                self._error(trial, params) if failed else None,
+                self._full_length,
+            ),
             "started_at": started,
             "ended_at": datetime.now(UTC),
             **self._fields,
@@ -210,5 +230,14 @@ def write_spooled(path: str | Path, location: str | Path) -> int:
 
 def _check_constants(constant: dict, trial_id: str) -> None:
     """Raises ValueError for what no row may have, before a trial is run for it."""
-    row = {"trial_id": trial_id, "trial_index": 0, "attempt": 0, "params": {}, "status": "failed", "scores": {}, "config": "{}", "software": "{}"}
+    row = {
+        "trial_id": trial_id,
+        "trial_index": 0,
+        "attempt": 0,
+        "params": {},
+        "status": "failed",
+        "scores": {},
+        "config": "{}",
+        "software": "{}",
+    }
     results.check_trial(row | constant)

@@ -72,7 +72,11 @@ def outcome(
         status = "diverged"
     else:
         status = "stopped" if stopped_early(result, full_length) else "completed"
-    return {"status": status, "val_score": None if score is None else sign * score, "error": error and _printable(error)}
+    return {
+        "status": status,
+        "val_score": None if score is None else sign * score,
+        "error": error and _printable(error),
+    }
 
 
 def _is_score(name: str, value: Any) -> bool:

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_pack import KINDS, configuration, trained
-from test_train import DATA, SETUP, H
+from trainings import DATA, KINDS, SETUP, H, configuration, trained
 
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import WARM_UP

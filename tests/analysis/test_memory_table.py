@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from printed_tables import same
 from studies import empty, plain, row, table
-from test_tables import same
 
 from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory, memory_modes
 from tune_cd.analysis.tables import markdown

@@ -20,13 +20,14 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 warnings.simplefilter("ignore")
 
+import itertools
+
 import ray
 from ray import tune
 
 from trainables.training.setups import find_setup
 from trainables.trial import TrainTrial
 from tune_cd import CoordinateDescentSearch, Space
-import itertools
 
 TRIALS = {True: 12, False: 4}  # with and without reuse
 ROUNDS = 2

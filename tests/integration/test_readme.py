@@ -96,7 +96,9 @@ def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = results.read(tmp_path / "results")
-    assert table.groupby("search").size().to_dict() == {"cd": 20, "separate": 5, "global": 5}
+    counts = table.groupby("search").size().to_dict()
+    assert counts.pop("cd") == 20 and set(counts) == {"separate", "global"}
+    assert all(7 <= count <= 12 for count in counts.values()), "each line is searched until it is exhausted"
     said = {
         label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)
     }

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datafiles import encoded, load_omniglot, omniglot_files, write_zip
-from test_results import evaluation, full
+from rows import evaluation, full
 from webserver import Page, serve
 
 from trainables.datasets import cache, data_roots, download, ground_truth, landmarks, revisited, untar

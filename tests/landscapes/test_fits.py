@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_replay import trajectory
+from replays import trajectory
 
 from tune_cd.landscapes.formulas import FITTED, PRINTED, random_curve
 from tune_cd.replay import __main__ as command

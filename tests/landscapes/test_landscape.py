@@ -9,7 +9,7 @@ from math import log2
 import numpy as np
 import pandas as pd
 import pytest
-from test_results import minimal
+from rows import minimal
 
 from tune_cd import results
 from tune_cd.landscapes.formulas import (

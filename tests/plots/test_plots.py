@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from figure_checks import check_axes, check_saving
 from matplotlib.figure import Figure
 
 from tune_cd import plots
@@ -158,41 +159,14 @@ FIGURES = {
 }
 
 
-def settings():
-    return {
-        name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"
-    }  # it is found on its first use
-
-
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib(name, tmp_path):
-    before = settings()
-    figure = FIGURES[name]()
-    svg, png = plots.save(figure, tmp_path / "figure")
-    assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
-    again, _ = plots.save(FIGURES[name](), tmp_path / "again")
-    assert again.read_bytes() == svg.read_bytes()
-    assert settings() == before
-    width, height = figure.get_size_inches()
-    box = figure.get_tightbbox()
-    assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
+    check_saving(FIGURES[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_axis_says_what_it_is(name):
-    figure = FIGURES[name]()
-    around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
-    for axes in figure.axes:
-        names = (
-            [axis.get_label_text() for axis in axes._axis_map.values()]
-            if name != "pipeline" and axes.get_visible()
-            else ["drawn by hand"]
-        )
-        bars = axes.get_label() == "<colorbar>"
-        groups = name == "timeline" or (
-            name == "curves" and not axes.get_subplotspec().is_first_col()
-        )  # machines, by name; the label of the first panel
-        assert all(names) or len(around) == 2 or ((bars or groups) and any(names)), names
+    check_axes(name, FIGURES[name]())
 
 
 def test_figures_are_nobody_elses():

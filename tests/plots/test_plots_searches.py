@@ -1,5 +1,7 @@
 """Curves, paths and timelines: what the artists hold against values made by hand."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,6 @@ from tune_cd.plots.path import place_labels
 from tune_cd.plots.style import METHODS
 from tune_cd.plots.timeline import lanes
 from tune_cd.replay.simulation import simulate
-import itertools
 
 ZERO = pd.Timestamp("2026-01-01", tz="UTC")
 

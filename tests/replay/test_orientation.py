@@ -6,8 +6,8 @@ import matplotlib.colors
 import numpy as np
 import pandas as pd
 import pytest
-import test_plots
-from test_landscape import minimal
+from figure_checks import check_axes, check_saving
+from rows import minimal
 
 from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import RANGE, Ridge, landscape_of
@@ -100,7 +100,7 @@ def test_a_shelf_rises_where_lambda_p_is_the_optimums_and_nowhere_above_the_peak
     plain, risen = (Ridge(CENTRE, 0.9, 2.0, 4.0, floor=0.1, shelf=height) for height in (0.0, 0.25))
     far = np.array([CENTRE[0], CENTRE[1] + 15])
     assert risen(far) == pytest.approx(0.1 + 0.25 * 0.8, abs=1e-3) and plain(far) == pytest.approx(0.1, abs=1e-3)
-    assert risen([*far, 5.0, 0.0]) == pytest.approx(0.1 + 0.25 * 0.8 / np.e, abs=1e-3)
+    assert risen(far + np.array([5.0, 0.0])) == pytest.approx(0.1 + 0.25 * 0.8 / np.e, abs=1e-3)
     assert risen(np.array(CENTRE)) == pytest.approx(0.9) == plain(np.array(CENTRE))
 
 
@@ -223,12 +223,9 @@ def test_the_command_draws_it_and_prints_where_the_measured_grids_lie(tmp_path, 
     assert all((tmp_path / f"drawn.{form}").stat().st_size > 10_000 for form in ("svg", "png"))
 
 
-def test_it_keeps_to_what_all_figures_keep_to(tmp_path, monkeypatch):
-    monkeypatch.setitem(test_plots.FIGURES, "orientation", lambda: orientation_figure(family(), of_measured()))
-    test_plots.test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib(
-        "orientation", tmp_path
-    )
-    test_plots.test_every_axis_says_what_it_is("orientation")
+def test_it_keeps_to_what_all_figures_keep_to(tmp_path):
+    check_saving(lambda: orientation_figure(family(), of_measured()), tmp_path)
+    check_axes("orientation", orientation_figure(family(), of_measured()))
 
 
 def test_it_is_saved_without_measured_landscapes_and_says_why_there_is_nothing(tmp_path):

@@ -10,14 +10,15 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from replays import summary, trajectory
 from scipy.stats import t as student
 
-from tune_cd import analysis, results
+from tune_cd import results
 from tune_cd.analysis import best_so_far
 from tune_cd.analysis.tables import CELLS, compared, markdown
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import Table, from_table
-from tune_cd.replay import CONVENTIONAL, Trajectory, Trial, replay, replay_all, simulate, start_of
+from tune_cd.replay import CONVENTIONAL, replay, replay_all, simulate, start_of
 from tune_cd.replay.__main__ import find, main, store
 from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.replay.benchmark import PARTS
@@ -212,18 +213,6 @@ def test_other_starts_are_refused(text, message):
 
 
 # Tables -------------------------------------------------------------------------------------------------------
-
-
-def trajectory(method: str, seed: int, reached: list[float], ended: list[float] | None = None) -> Trajectory:
-    ended = ended or list(range(1, len(reached) + 1))
-    trials = (
-        Trial(i, {}, "start", 0.0, "completed", r, r, r, 0.0, end) for i, (r, end) in enumerate(zip(reached, ended))
-    )
-    return Trajectory(method, "made up", seed, tuple(trials))
-
-
-def summary(trajectories: list[Trajectory], reference: str | None = None):
-    return analysis.summary([trajectory.as_curve() for trajectory in trajectories], reference)
 
 
 def test_a_summary_by_hand():

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pandas as pd
 import pytest
-from test_replay import summary, trajectory
+from replays import summary, trajectory
 
 from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED

@@ -1,5 +1,6 @@
 """The report's page in a browser: what it draws is what its payload says, and nothing else gets in or out."""
 
+import itertools
 import json
 import math
 import random
@@ -11,7 +12,6 @@ from browser import browser, opened
 from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, slices
 
 from tune_cd.report.page import render
-import itertools
 
 slow = pytest.mark.slow
 WHERE = """([x, y]) => {  // place in the window of a point of the landscape

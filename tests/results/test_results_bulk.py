@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_results import full, minimal, silent
-from test_results_compaction import names, put, same, some_trials
+from compactions import names, put, same, some_trials
+from rows import full, minimal, silent
 
 from tune_cd import results
 from tune_cd.results import compaction, files

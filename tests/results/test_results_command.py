@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from test_results import NOON, evaluation, full, minimal
+from rows import NOON, evaluation, full, minimal
 
 from tune_cd import results
 from tune_cd.results import files

@@ -15,39 +15,13 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
+from compactions import names, put, same, some_trials
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_results import NOON, evaluation, full, minimal, silent
+from rows import NOON, evaluation, full, minimal, silent
 
 from tune_cd import results
 from tune_cd.results import compaction, files, store
-
-
-def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFrame:
-    """The table of so many trials, every third one failed, with curves."""
-    for n in range(number):
-        trial = minimal if n % 3 == 2 else full
-        results.write_curve(
-            folder, study, f"t{n}", [evaluation(images_seen=images, val_score=math.nan) for images in (0, 64)]
-        )
-        results.write_trial(folder, trial(study=study, trial_id=f"t{n}", trial_index=n))
-    return results.read(folder)
-
-
-def put(folder: Path, file: str, *rows: dict) -> Path:
-    """A file of these rows where nobody asked for it."""
-    path = folder / "trials" / "demo" / file
-    results.publish(path, files.serialise([results.check_trial(row) for row in rows], results.TRIALS))
-    return path
-
-
-def names(folder: Path, table: str = "trials", study: str = "demo") -> list[str]:
-    return sorted(path.name for path in (folder / table / study).iterdir())
-
-
-def same(folder: Path, before: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(silent(results.read, folder), before)
-
 
 # One file of many
 
@@ -400,7 +374,7 @@ def test_readers_beside_writers_and_compactions_see_every_row_that_was_there(tmp
 WRITES_AND_COMPACTS = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from test_results import full, minimal
+from rows import full, minimal
 from tune_cd import results
 for n in range(int(sys.argv[3]), 100_000):
     if n % 3 == 0:

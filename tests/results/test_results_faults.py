@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from test_results import full, minimal, silent
+from rows import full, minimal, silent
 
 from tune_cd import results
 
@@ -139,7 +139,7 @@ def test_a_row_survives_a_power_cut_once_it_is_written(tmp_path, monkeypatch):
 KILLED_AT_RANDOM = """
 import os, random, signal, sys, time
 sys.path.insert(0, sys.argv[2])
-from test_results import minimal
+from rows import minimal
 from tune_cd import results
 pick = random.Random(3)
 for round in range(25):

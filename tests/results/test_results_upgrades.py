@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_results import NOON, full, silent
+from rows import NOON, full, silent
 
 from tune_cd import results
 from tune_cd.results import provenance

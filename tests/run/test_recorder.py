@@ -6,8 +6,8 @@ import pickle
 
 import pandas as pd
 import pytest
-from test_results import silent
-from test_run import study
+from made_studies import study
+from rows import silent
 
 from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure

@@ -11,6 +11,7 @@ import pytest
 import torch
 from contract import advance
 from datafiles import encoded, write_zip
+from made_studies import study
 from studies import row
 
 from trainables.models.networks import build_network
@@ -21,15 +22,9 @@ from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.options import parse, space_of
-from tune_cd.run.preflight import check_study
 from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import groups_of, searches_of
 from tune_cd.run.study import store_options
-
-
-def study(tmp_path, *argv):
-    options, explicit = parse([*argv, "--results", str(tmp_path / "results")])
-    return check_study(options, explicit)
 
 
 def test_the_default_is_the_documented_one(tmp_path):
@@ -393,9 +388,7 @@ def test_results_that_cannot_be_written(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_bad_input_costs_no_ray(tmp_path):
-    code = "import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', {!r}]))".format(
-        str(tmp_path)
-    )
+    code = f"import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', {str(tmp_path)!r}]))"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert finished.returncode == 2 and "63" in finished.stderr
 

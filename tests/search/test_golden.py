@@ -1,5 +1,6 @@
 """Laws of the bracket, on brackets far from zero."""
 
+import itertools
 import math
 
 import pytest
@@ -7,7 +8,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tune_cd.search.golden_section import FAILED, GOLDEN, GROWTH, Bracket, Growing
-import itertools
 
 finite = st.floats(-1e6, 1e6)
 

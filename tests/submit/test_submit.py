@@ -331,7 +331,7 @@ class Announced:
         )
         study = check_study(options, explicit)
         _announce(study, Resources(1, 0, 2, 1, replicates))
-        self.progress = Progress({"cd": 20, "separate": 5, "global": 5}, empty(), "r_map", replicates)
+        self.progress = Progress({"cd": 20, "separate": 12, "global": 11}, empty(), "r_map", replicates)
         self.capsys, self.log, self.trials = capsys, "2026 INFO worker.py\n" + capsys.readouterr().out, 0
 
     def trial(self, search: str, **result) -> None:
@@ -346,16 +346,16 @@ class Announced:
 
 def test_a_log_tells_how_far_a_study_is(capsys, tmp_path):
     said = Announced(capsys, tmp_path)
-    assert standing.from_log(said.log) == standing.Standing(0, 30, None, None)
+    assert standing.from_log(said.log) == standing.Standing(0, 43, None, None)
     for search, score in [("cd", 0.5), ("separate", 0.75), ("cd", 0.25)]:
         said.trial(search, val_score=score)
     said.trial("global", status="diverged")
-    assert standing.from_log(said.log) == standing.Standing(4, 30, "r_map", 0.75)
-    assert (standing.from_log(said.log).trials, standing.from_log(said.log).score) == ("4/30", "r_map 0.7500")
+    assert standing.from_log(said.log) == standing.Standing(4, 43, "r_map", 0.75)
+    assert (standing.from_log(said.log).trials, standing.from_log(said.log).score) == ("4/43", "r_map 0.7500")
 
 
 def test_every_seed_counts(capsys, tmp_path):
-    assert standing.from_log(Announced(capsys, tmp_path, replicates=3).log).total == 90
+    assert standing.from_log(Announced(capsys, tmp_path, replicates=3).log).total == 129
 
 
 def test_of_a_log_without_a_study_nothing_is_claimed():
@@ -385,7 +385,7 @@ def test_the_table_is_believed_where_it_can_be_reached(capsys, tmp_path):
     assert standing.standing_of(job_at(place), log, set()) == standing.from_log(log), "there is none yet"
     for index, score in enumerate([0.25, 0.875, None]):
         results.write_trial(place, row(index, "completed" if score else "failed", score))
-    assert standing.standing_of(job_at(place), log, set()) == standing.Standing(3, 30, "r_map", 0.875)
+    assert standing.standing_of(job_at(place), log, set()) == standing.Standing(3, 43, "r_map", 0.875)
     assert standing.standing_of(job_at(place), "", set()).trials == "3/?"
     assert standing.standing_of(job_at(place, dry_run="True"), log, set()) == standing.from_log(log), (
         "a dry run trains nothing"

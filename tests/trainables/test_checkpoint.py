@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 from recorders import InMemory
-from test_train import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
+from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
 
 from trainables import train
 from trainables.data.resident import DeviceData

@@ -4,9 +4,8 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from test_pack import KINDS
-from test_train import CPU, H
 from torch.utils._python_dispatch import TorchDispatchMode
+from trainings import CPU, KINDS, H
 
 from trainables.training import cuda_graphs as graphs
 from trainables.training.cuda_graphs import WARM_UP, Replayed

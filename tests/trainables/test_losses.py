@@ -6,6 +6,7 @@ import torch
 from pytorch_metric_learning import distances, losses, reducers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
+from weighted import Weighted
 
 from trainables.losses.terms import (
     check_labels,
@@ -78,17 +79,6 @@ def test_the_global_average_is_a_weighting_of_the_two_terms(distance):
     positive, entropy = margin_terms(z, torch.tensor(labels), 1.2, distance)
     weighted = positive / (b - 1) + (1 - 1 / (b - 1)) * entropy
     assert_equal([weighted], [reference.global_margin_loss(z.tolist(), labels, 1.2, distance, 1)])
-
-
-class Weighted(reducers.MeanReducer):
-    """The mean over all pairs times a weight."""
-
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = weight
-
-    def element_reduction(self, values, *_):
-        return self.weight * values.mean()
 
 
 def foreign_contrastive(distance, margin, weight_positive, weight_entropy):

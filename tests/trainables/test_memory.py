@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import distances, losses, reducers
-from test_losses import Weighted
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import normalize
+from weighted import Weighted
 
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
 from trainables.losses.terms import infonce_terms, margin_terms

@@ -4,66 +4,16 @@ import gc
 import math
 import weakref
 from dataclasses import replace
-from functools import cache
 
 import pytest
 import torch
-from test_train import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, finished
+from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, finished, told, trained
 
 from trainables import train
 from trainables.training.loop import DIVERGENCE_CHECK, Training, advance
 from trainables.training.parallel import Pack
 
-KINDS = {
-    "margin": (SETUP, DATA),
-    "infonce with a head, crops and a cosine schedule": (
-        replace(SETUP, loss="infonce", embedding=16, augmentation="crop", schedule="cosine"),
-        DATA,
-    ),
-    "memory": (replace(SETUP, memory="variable", memory_size=40, memory_start=3, k=4, distance="cosine"), DATA),
-    "Adam": (replace(SETUP, optimizer="adam", learning_rate=1e-3, weight_decay=5e-4, schedule="step"), DATA),
-    "Adam on a plateau": (
-        replace(SETUP, optimizer="adam", learning_rate=1e-3, schedule="plateau", selected_by="recall_at_1"),
-        DATA,
-    ),
-    "self-supervised": (SSL_SETUP, SSL_DATA),
-}
 SETTINGS = [(0.3, 2.0, 32, 0), (0.1, 0.1, 32, 0), (0.3, 2.0, 32, 1), (1.0, 4.0, 16, 0), (0.5, 1.0, 32, 5)]
-NAMES = ("Lambda_p", "Lambda_e", "batch_size", "seed")
-
-
-def configuration(*values):
-    return dict(zip(NAMES, values))
-
-
-def trained(pack, configurations):
-    """{index: outcome} of a whole list."""
-    pack.begin(configurations)
-    outcomes = {}
-    while not pack.done:
-        pack.advance()
-        for index in [index for index, training in pack.running.items() if training.done]:
-            outcomes[index] = pack.finish(index)
-    return outcomes
-
-
-def told(outcome):
-    """All that an outcome says, but the time it took."""
-    return [
-        outcome.status,
-        outcome.val_score,
-        outcome.test_score,
-        outcome.scores,
-        outcome.best_at,
-        [(look.images_seen, look.scores) for look in outcome.curve],
-    ]
-
-
-@cache
-def alone(setup, data, Lambda_p, Lambda_e, batch_size, seed):
-    """What the outcome of a training by itself says; each is trained once, for all tests that compare with it."""
-    h = {"Lambda_p": Lambda_p, "Lambda_e": Lambda_e, "batch_size": batch_size}
-    return told(finished(setup, data, h, seed).outcome())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -85,7 +85,7 @@ def test_it_is_printed_as_markdown(capsys):
     )
     assert (
         "| `weight_decay` | 0.0005 | research-xbm, configs/sample_config.yaml |" in said
-        and "| `tasks.SEARCH_RANGE` |" in said
+        and "| `training.setups.SEARCH_RANGE` |" in said
     )
     assert {line.count("|") for line in said.splitlines() if line.startswith("|")} == {5}
     assert paper.main([]) == 0 and all(f"## {name}\n" in capsys.readouterr().out for name in ["glyphs"])

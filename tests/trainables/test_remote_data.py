@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmark_files import root as benchmark  # noqa: F401
 from datafiles import load_omniglot, omniglot_files, splits, write_folder, write_zip
 from pyarrow import fs
 from s3 import place, proxy, server  # noqa: F401
-from test_revisited import root as benchmark  # noqa: F401
 from webserver import Page, serve
 
 from trainables.datasets import (

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
 
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
@@ -14,32 +15,6 @@ from trainables.training import loop as training
 from trainables.training.assembly import decay, loss_terms, plateau
 from trainables.training.evaluation import Diverged, evaluate, spread
 from trainables.training.loop import Training
-from trainables.training.setups import find_setup
-
-CPU = torch.device("cpu")
-SETUP = replace(find_setup("glyphs", "small"), images_seen=640, evaluations=4)
-H = {"Lambda_p": 0.3, "Lambda_e": 2.0, "batch_size": 32}
-
-
-def blobs(classes, seed, per_class=6, channels=1, size=28):
-    """Images of a class are noisy copies of one pattern: (uint8 [n, c, h, w], labels [n])."""
-    generator = torch.Generator().manual_seed(seed)
-    patterns = torch.rand(classes, 1, channels, size, size, generator=generator)
-    noise = 0.3 * torch.rand(classes, per_class, channels, size, size, generator=generator)
-    images = ((patterns * 0.7 + noise).flatten(0, 1) * 255).to(torch.uint8)
-    return images, torch.arange(classes).repeat_interleave(per_class)
-
-
-DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
-SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) for n in (40, 10, 10)))
-SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5)
-
-
-def finished(setup=SETUP, data=DATA, h=H, seed=0):
-    training = Training(setup, data, h, seed=seed, device=CPU)
-    while not training.done:
-        training.advance()
-    return training
 
 
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from recorders import InMemory
-from test_pack import alone, configuration, told
-from test_train import DATA
-from test_train import SETUP as USUAL
+from trainings import DATA, alone, configuration, told
+from trainings import SETUP as USUAL
 
 from trainables import trial as module
 from trainables.training.loop import Training
@@ -244,8 +243,8 @@ sys.path.insert(0, sys.argv[1])
 import time
 from dataclasses import asdict
 from recorders import InMemory
-from test_pack import configuration
-from test_train import DATA, SETUP
+from trainings import configuration
+from trainings import DATA, SETUP
 from trainables import trial
 from trainables.training.loop import Training
 

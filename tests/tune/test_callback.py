@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from ray import tune
 from ray.tune.utils import flatten_dict
-from test_results import evaluation, full, minimal
+from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled

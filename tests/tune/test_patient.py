@@ -1,5 +1,6 @@
 """Rows that wait: a store that is away, a disk that is full, a program that ends."""
 
+import itertools
 import json
 import logging
 import os
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tune_cd.tune.callback.patient_writer import PatientWriter
-import itertools
 
 QUICK = (0.01, 0.05)
 

@@ -6,6 +6,7 @@ out. Networks are built on the CPU and fed `views.normalise`d images.
 """
 
 import importlib
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -16,7 +17,6 @@ from torchvision.models import resnet18, resnet50
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
-import itertools
 
 
 class Embedder(nn.Module):

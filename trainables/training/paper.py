@@ -112,7 +112,7 @@ NUMBERS: dict[str, dict[str, Number]] = {
         "test": Number("roxford5k", METRICS, "medium mAP"),
         "test_image_size": Number(
             1024, f"{CIRTORCH}, examples/test.py",
-            "the longer side; several scales, averaged, see revisited.SCALES; no whitening",
+            "the longer side; several scales, averaged, see metrics.revisited.SCALES; no whitening",
         ),
         "selected_by": Number(None, OURS, "R-mAP on validation: the paper names the test's metric only"),
     },
@@ -199,7 +199,7 @@ NUMBERS: dict[str, dict[str, Number]] = {
         ),
         "schedule": Number(
             "constant", "table:xbm",
-            "its first number; the second is with decay, of which the paper says no more: see tasks.XBM_SCHEDULES",
+            "its first number; the second is with decay, of which the paper says no more: see training.setups.XBM_SCHEDULES",
         ),
         "memory": Number("fixed", "sec:xbm", "S2 and S3; S1 is variable; without memory: none"),
         "memory_size": Number(
@@ -221,39 +221,39 @@ NOT_IN_THE_PAPER: dict[str, dict[str, Number]] = {
 """What differs from there."""
 
 ELSEWHERE: dict[str, Number] = {
-    "tasks.SEARCH_RANGE": Number((1e-6, 17.0), "sec:exps, HPO ranges"),
-    "tasks.BATCH_SIZES": Number((16, 32, 64, 128, 256, 512), "sec:exps, HPO ranges", "64 where it is not searched"),
-    "tasks.XBM_RANGE": Number(
+    "training.setups.SEARCH_RANGE": Number((1e-6, 17.0), "sec:exps, HPO ranges"),
+    "training.setups.BATCH_SIZES": Number((16, 32, 64, 128, 256, 512), "sec:exps, HPO ranges", "64 where it is not searched"),
+    "training.setups.XBM_RANGE": Number(
         (1e-2, 1.7e5), OURS,
         "SEARCH_RANGE divided by Adam's learning rate, which is no part of the weights",
     ),
-    "tasks.XBM_SCHEDULES": Number(
+    "training.setups.XBM_SCHEDULES": Number(
         ("constant", "plateau"), f"{RESEARCH_XBM}, solver/build.py",
         "its only schedule; as published it asks for a score that nothing sets (R@1): here it is R@1 on validation",
     ),
-    "assembly.REDUCTION": Number(0.1, f"{RESEARCH_XBM}, solver/build.py", "ReduceLROnPlateau's default"),
-    "assembly.PATIENCE": Number(4, f"{RESEARCH_XBM}, solver/build.py", "looks"),
-    "assembly.THRESHOLD": Number(1e-3, f"{RESEARCH_XBM}, solver/build.py", "of the best"),
-    "assembly.COOLDOWN": Number(2, f"{RESEARCH_XBM}, solver/build.py", "looks"),
-    "assembly.LEAST": Number(0.05, f"{RESEARCH_XBM}, solver/build.py", "min_lr / BASE_LR with SOLVER.STEPS 2"),
-    "tasks.PUBLISHED_BEST": Number(
+    "training.assembly.REDUCTION": Number(0.1, f"{RESEARCH_XBM}, solver/build.py", "ReduceLROnPlateau's default"),
+    "training.assembly.PATIENCE": Number(4, f"{RESEARCH_XBM}, solver/build.py", "looks"),
+    "training.assembly.THRESHOLD": Number(1e-3, f"{RESEARCH_XBM}, solver/build.py", "of the best"),
+    "training.assembly.COOLDOWN": Number(2, f"{RESEARCH_XBM}, solver/build.py", "looks"),
+    "training.assembly.LEAST": Number(0.05, f"{RESEARCH_XBM}, solver/build.py", "min_lr / BASE_LR with SOLVER.STEPS 2"),
+    "training.setups.PUBLISHED_BEST": Number(
         {
             ("omniglot", "margin"): (8e-3, 2.0), ("sop", "margin"): (1e-2, 4.0), ("landmarks", "margin"): (4e-3, 5e-1),
             ("tinyimagenet", "margin"): (1.0, 8.0), ("tinyimagenet", "infonce"): (1.0, 2.0),
         },
         "ssec:best_hp_values", "at b = 64",
     ),
-    "views.SCALE": Number((0.08, 1.0), f"{RELATIONAL}, datamanager.py"),
-    "views.RATIO": Number(
+    "data.augmentation.SCALE": Number((0.08, 1.0), f"{RELATIONAL}, datamanager.py"),
+    "data.augmentation.RATIO": Number(
         (3 / 4, 4 / 3), f"{RELATIONAL}, datamanager.py",
         "torchvision's default, of which research-xbm makes use as well",
     ),
-    "views.P_FLIP": Number(0.5, f"{RELATIONAL}, datamanager.py"),
-    "views.P_JITTER": Number(0.8, f"{RELATIONAL}, datamanager.py"),
-    "views.P_GREY": Number(0.2, f"{RELATIONAL}, datamanager.py"),
-    "views.STRENGTH": Number(0.8, f"{RELATIONAL}, datamanager.py", "brightness, contrast, saturation"),
-    "views.HUE": Number(0.2, f"{RELATIONAL}, datamanager.py"),
-    "revisited.SCALES": Number(
+    "data.augmentation.P_FLIP": Number(0.5, f"{RELATIONAL}, datamanager.py"),
+    "data.augmentation.P_JITTER": Number(0.8, f"{RELATIONAL}, datamanager.py"),
+    "data.augmentation.P_GREY": Number(0.2, f"{RELATIONAL}, datamanager.py"),
+    "data.augmentation.STRENGTH": Number(0.8, f"{RELATIONAL}, datamanager.py", "brightness, contrast, saturation"),
+    "data.augmentation.HUE": Number(0.2, f"{RELATIONAL}, datamanager.py"),
+    "metrics.revisited.SCALES": Number(
         (1.0, 2**-0.5, 0.5), f"{CIRTORCH}, README",
         "averaged, though its test.py takes GeM's mean of networks without whitening",
     ),

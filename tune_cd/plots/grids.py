@@ -137,7 +137,7 @@ def cell_edges(ticks: np.ndarray) -> np.ndarray:
     """Edges [n + 1] of cells around ascending ticks [n]: half-way in log space, as far beyond the last as before it."""
     x = np.log2(np.asarray(ticks, dtype=float))
     if len(x) == 1:
-        return 2.0 ** ([*x, -LONELY, LONELY])
+        return 2.0 ** (x + np.array([-LONELY, LONELY]))
     middle = (x[1:] + x[:-1]) / 2
     return 2.0 ** np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
 

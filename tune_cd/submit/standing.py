@@ -11,7 +11,7 @@ from tune_cd.submit.jobs import Job, exit_status
 from tune_cd.submit.request import ENDED
 
 ANNOUNCED = re.compile(
-    r"^(\d+ \S+(?: \+ \d+ \S+)*) trials of [\d,]+ images(?: with each of (\d+) seeds)?", re.MULTILINE
+    r"^(\d+ \S+(?: \+ (?:up to )?\d+ \S+)*) trials of [\d,]+ images(?: with each of (\d+) seeds)?", re.MULTILINE
 )
 TRIAL = re.compile(r"^\[(\S+) +(\d+)/\d+\] .*$", re.MULTILINE)
 BEST = re.compile(r" (\S+) -?\d+\.\d{4} +best (-?\d+\.\d{4})")
@@ -29,7 +29,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Standing:
-    """Trainings that have ended, of how many in all, and the best score so far; None for what is not known."""
+    """Trainings that have ended, of how many at most, and the best score so far; None for what is not known."""
 
     done: int | None = None
     total: int | None = None
@@ -50,7 +50,7 @@ def from_log(log: str) -> Standing:
     announced = ANNOUNCED.search(log)
     if announced is None:
         return Standing()
-    total = sum(int(part.split()[0]) for part in announced[1].split(" + ")) * int(announced[2] or 1)
+    total = sum(map(int, re.findall(r"(?<!\S)\d+", announced[1]))) * int(announced[2] or 1)
     done: dict[str, int] = {}
     for line in TRIAL.finditer(log):
         done[line[1]] = int(line[2])

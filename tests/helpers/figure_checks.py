@@ -1,0 +1,37 @@
+"""What every figure keeps to, whatever it shows."""
+
+import matplotlib
+
+from tune_cd import plots
+
+
+def check_saving(make, folder):
+    """It is written twice, in equal files; nothing sticks out, and nothing is left behind in matplotlib's settings."""
+    before = _settings()
+    figure = make()
+    svg, png = plots.save(figure, folder / "figure")
+    assert svg.read_text().startswith("<?xml") and png.read_bytes().startswith(b"\x89PNG")
+    again, _ = plots.save(make(), folder / "again")
+    assert again.read_bytes() == svg.read_bytes()
+    assert _settings() == before
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
+
+
+def check_axes(name, figure):
+    """Every axis has a label, or the figure has one for all of them."""
+    around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
+    for axes in figure.axes:
+        by_hand = name == "pipeline" or not axes.get_visible()
+        labels = ["drawn by hand"] if by_hand else [axis.get_label_text() for axis in axes._axis_map.values()]
+        bars = axes.get_label() == "<colorbar>"
+        machines = name == "timeline"
+        later = name == "curves" and not axes.get_subplotspec().is_first_col()  # the first panel's label holds
+        assert all(labels) or len(around) == 2 or ((bars or machines or later) and any(labels)), labels
+
+
+def _settings():
+    return {
+        name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"
+    }  # it is found on its first use

@@ -1,0 +1,16 @@
+"""Made-up trajectories of replayed searches."""
+
+from tune_cd import analysis
+from tune_cd.replay import Trajectory, Trial
+
+
+def trajectory(method: str, seed: int, reached: list[float], ended: list[float] | None = None) -> Trajectory:
+    ended = ended or list(range(1, len(reached) + 1))
+    trials = (
+        Trial(i, {}, "start", 0.0, "completed", r, r, r, 0.0, end) for i, (r, end) in enumerate(zip(reached, ended))
+    )
+    return Trajectory(method, "made up", seed, tuple(trials))
+
+
+def summary(trajectories: list[Trajectory], reference: str | None = None):
+    return analysis.summary([trajectory.as_curve() for trajectory in trajectories], reference)

@@ -15,7 +15,8 @@ from tune_cd import balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
 from tune_cd.analysis.scores import score_words
 from tune_cd.report.__main__ import main
-from tune_cd.report.findings import findings, per_class
+from tune_cd.analysis.scores import per_class
+from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content

@@ -43,7 +43,7 @@ NONE = pd.DataFrame({"trial_id": [], "attempt": []})
 @pytest.fixture
 def made(tmp_path):
     mine = study(tmp_path, "--study", "mine")
-    return lambda again=NONE, replicates=1: Recorder(mine, mine.setup, Resources(1, 1.0, 2, 2, replicates), again)
+    return lambda again=NONE, replicates=1: Recorder(mine, mine.searches[0], Resources(1, 1.0, 2, 2, replicates), again)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Pure functions over results tables: tables in, tables out."""
 
 from tune_cd.analysis.comparison import mean_curve, summary
+from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.curves import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
 from tune_cd.analysis.gain import balance_gain, reachable
 from tune_cd.analysis.grids import Grid, cells, grid
@@ -24,6 +25,7 @@ __all__ = [
     "comparable",
     "coupling",
     "curves_of",
+    "gains",
     "grid",
     "mean_curve",
     "means_over_seeds",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import comparable, maps_of, score_column, settings
+from tune_cd.analysis.scores import comparable, maps_of, score_column, searching, settings
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -70,6 +70,7 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     have it, the others count for nothing. A landscape is a dataset, or the study where rows name none, with what else of problem and set-up the table has several of.
     Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
     """
+    trials = searching(trials)
     if trials.empty:
         return []
     rows = _with_all_times(means_over_seeds(trials), trials).assign(landscape=_landscapes)

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from tune_cd.results.schema import CONFIRM
 from tune_cd.search.space import KEY_DIGITS
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
@@ -56,6 +57,16 @@ class Part:
     trials: pd.DataFrame
 
 
+def searching(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that a search asked for: all but those that train its choice once more, with fresh seeds."""
+    return trials[trials["search"] != CONFIRM] if "search" in trials else trials
+
+
+def confirming(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials with fresh seeds, of settings that were chosen without them; see `tune_cd.run`'s `--confirm`."""
+    return trials[trials["search"] == CONFIRM]
+
+
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
     """A score of every trial as floats, NaN where it was not measured: a column of the table, or a name in its `scores` map.
 
@@ -100,6 +111,12 @@ def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
     names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
     columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
     return pd.concat([trials, pd.DataFrame(columns, index=trials.index)], axis=1)
+
+
+def per_class(trials: pd.DataFrame) -> int:
+    """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
+    said = (json.loads(text).get("k") for text in trials["config"].unique())
+    return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.curves import means_over_settings
 from tune_cd.analysis.memory_table import MEMORY_FIELDS, MEMORY_MODES, memory, memory_modes  # noqa: F401, a part of this module's names
-from tune_cd.analysis.scores import PROBLEM
+from tune_cd.analysis.scores import PROBLEM, searching
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
@@ -133,7 +133,8 @@ BEST = [
 
 def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     """The fields BEST of one part's trials; None where none with both weights has completed."""
-    means = means_over_settings(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
+    weighted = searching(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
+    means = means_over_settings(weighted)
     best = best_trial(means)
     if best is None:
         return None
@@ -158,7 +159,7 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for part in comparable(trials):
-        best = best_trial(means_over_settings(part.trials))
+        best = best_trial(means_over_settings(searching(part.trials)))
         scores = (
             {} if best is None else {column: best["scores"].get(name, np.nan) for column, name in BASE_SCORES.items()}
         )

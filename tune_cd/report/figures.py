@@ -13,8 +13,8 @@ from tune_cd import balance, plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
-from tune_cd.analysis.scores import BALANCE, score_words, varied
-from tune_cd.report.findings import averages_of, grid_rows, is_grid, per_class
+from tune_cd.analysis.scores import BALANCE, per_class, score_words, varied
+from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.payload import axes_of
 from tune_cd.report.printed import searched, tables_of
 from tune_cd.report.words import BASELINES

@@ -1,19 +1,18 @@
 """What a study's table says, as values: the best setting, what it gains, how sure that is. `words` puts it into sentences."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from tune_cd import balance
 from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_search, ridge
+from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import AT_EDGE, ON_DIAGONAL
-from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, varied
+from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, per_class, searching, varied
 from tune_cd.analysis.tables import ALIKE
 
 LATE = 0.25  # the best was found in this last part of its search's trials
@@ -26,8 +25,9 @@ Ranges = Mapping[str, tuple[float, float]]
 class Recipe:
     """The best trial that a conventional recipe reaches by its learning rate alone, and what the best of all has more.
 
-    gain: on the test split (on validation where there is no test). low, high: its 95 % interval over the seeds that both were
-    trained with (Student's t on the pairs); NaN below two. pairs: their number. rates: how well its learning rate was tuned.
+    gain: on the test split (on validation where there is no test), over fresh seeds where both were trained with some.
+    low, high: its 95 % interval over the seeds that both were trained with (Student's t on the pairs); NaN below two.
+    pairs: their number. fresh: its own score with fresh seeds. rates: how well its learning rate was tuned.
     grid_step: octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
     """
 
@@ -38,6 +38,7 @@ class Recipe:
     low: float
     high: float
     pairs: int
+    fresh: Mean | None
     rates: RateSearch
     grid_step: float | None
 
@@ -56,7 +57,8 @@ class Findings:
     alike_ranges: dict[str, tuple[float, float]]
     edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
     late: bool
-    seeds: int  # completed trainings of the best setting
+    fresh: Mean | None  # of the best setting, with seeds that had no part in choosing it
+    seeds: int  # completed trainings of the best setting, among those that chose it
     unfinished: int  # trainings of the best setting that did not complete
     noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
     ridge: Ridge | None
@@ -68,7 +70,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     if trials["study"].nunique() != 1:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
     trials = trials.assign(setting=setting_numbers(trials))
-    means = means_over_settings(trials)
+    means = means_over_settings(searching(trials))
     best = best_trial(means)
     names = varied(trials)
     allowed = ranges or _extents(trials, names)
@@ -96,6 +98,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
+        fresh=None if best is None else fresh_mean(trials, best),
         seeds=0 if best is None else int(best["seeds"]),
         unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
         noise=_noise(trials),
@@ -118,12 +121,6 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
     ):
         return ("separate",)
     return balance.AVERAGES
-
-
-def per_class(trials: pd.DataFrame) -> int:
-    """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
-    said = (json.loads(text).get("k") for text in trials["config"].unique())
-    return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
@@ -153,25 +150,11 @@ def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average:
     reached = best_trial(on_line)
     if reached is None:
         return None
-    score = "test_score" if pd.notna(best["test_score"]) and pd.notna(reached["test_score"]) else "val_score"
-    gains = _paired(trials, best, reached, score)
-    spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
-    half = float(student.ppf(0.975, len(gains) - 1) * spread) if len(gains) > 1 else np.nan
-    gain = float(gains.mean()) if len(gains) > 1 else float(best[score] - reached[score])
+    gain = paired(trials, best, reached)
     positive = 1.0 if average == "separate" else balance.average_weights(average, int(reached["batch_size"]), k)[0]
     rate, rates = float(reached["Lambda_p"] / positive), rate_search(on_line, reached, ranges)
-    return Recipe(average, reached, rate, gain, gain - half, gain + half, len(gains), rates, step)
-
-
-def _paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series, score: str) -> np.ndarray:
-    """Differences of the score over the seeds that both settings were completed with [n_pairs]."""
-    ours, theirs = (_by_seed(trials, row, score) for row in (best, reached))
-    return (ours - theirs).dropna().to_numpy(dtype=float)
-
-
-def _by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
-    same = (trials["setting"] == of["setting"]) & (trials["status"] == "completed")
-    return trials[same].groupby("seed")[score].first()
+    fresh = fresh_mean(trials, reached)
+    return Recipe(average, reached, rate, gain.value, gain.low, gain.high, gain.seeds, fresh, rates, step)
 
 
 def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:

@@ -18,13 +18,14 @@ from tune_cd.analysis.scores import (
     BALANCE,
     parameter,
     parts_of,
+    per_class,
     present,
     score_column,
     score_names,
     score_words,
     with_scores,
 )
-from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid, per_class
+from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import LETTERS, summarise
 from tune_cd.results.redaction import redact

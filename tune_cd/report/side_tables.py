@@ -6,8 +6,9 @@ import pandas as pd
 
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
 from tune_cd.analysis.comparison import grouped
+from tune_cd.analysis.scores import per_class
 from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
-from tune_cd.report.findings import Findings, averages_of, per_class
+from tune_cd.report.findings import Findings, averages_of
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")

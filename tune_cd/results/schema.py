@@ -27,6 +27,9 @@ STATUSES = ("completed", "diverged", "failed", "stopped")
 DECAY = "-decay"
 """How `search` ends where trials repeat another search's choice, with learning rate decay (`table:xbm`)."""
 
+CONFIRM = "confirm"
+"""The `search` of trials that train the settings which the others chose, with fresh seeds: they choose nothing."""
+
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()

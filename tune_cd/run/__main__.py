@@ -174,14 +174,19 @@ def _said(study) -> bool:
 
 
 def _announce(study, resources) -> None:
+    from tune_cd.results.schema import CONFIRM
+
     setup = study.setup
-    trials = " + ".join(f"{'up to ' * search.line}{search.num_samples} {search.name}" for search in study.searches)
+    chosen = [search for search in study.searches if search.name == CONFIRM]
+    searched = [search for search in study.searches if search not in chosen]
+    trials = " + ".join(f"{'up to ' * search.line}{search.num_samples} {search.name}" for search in searched)
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
         f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
-        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}",
+        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
+        + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),
         flush=True,
     )
 

@@ -150,6 +150,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s",
     )
+    how.add_argument(
+        "--confirm",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="train the best setting of every search once more with each of N fresh seeds: what tuning gains is then "
+        "told of these, with intervals; 3 or more are advised; default: %(default)s",
+    )
     where = top.add_argument_group("where it runs and what it leaves")
     where.add_argument(
         "--results",
@@ -229,7 +237,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-EXTENSIBLE = ("num_samples", "baseline", "baseline_trials")
+EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 """What a resumed study may be given anew, and keeps otherwise."""
 
 SITUATION = (

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 from ray.tune import Callback
 
+from tune_cd.results.schema import CONFIRM
 from tune_cd.run.options import ORIGIN
 from tune_cd.tune.packed import members_of
 
@@ -58,6 +59,7 @@ class Progress(Callback):
         search = origin["search"]
         self._done[search] += 1
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
-        seed = f" seed {config['seed']}" if self._replicates > 1 else ""
+        several = self._replicates > 1 or search == CONFIRM
+        seed = f" seed {config['seed']}" if several else ""
         h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}{seed}"
         print(f"[{search} {self._done[search]:>2}/{self._totals[search]}]  {place:<16} {h}  {outcome}", flush=True)

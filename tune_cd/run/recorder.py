@@ -11,12 +11,12 @@ from math import nan
 import pandas as pd
 
 from trainables.training.outcome import Evaluation, Outcome
-from trainables.training.setups import Setup
 from tune_cd import results
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.resources import Resources
+from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study
 from tune_cd.tune.callback.filing import trial_name, write
 
@@ -24,15 +24,18 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """The `trainables.trial.Recorder` of a study's trainings with one set-up. Picklable; made once for a Tune run.
+    """The `trainables.trial.Recorder` of a study's trainings. Picklable; made once for a Tune run.
+
+    search: one of the run's, which all have its set-up and its seeds.
 
     again: the study's failed rows that are not to be taken for an end, because their trials are run again.
     """
 
-    def __init__(self, study: Study, setup: Setup, resources: Resources, again: pd.DataFrame):
+    def __init__(self, study: Study, search: Search, resources: Resources, again: pd.DataFrame):
         self._results, self._study = str(study.results), study.name
-        self._fields, self._gpus, self._replicates = fixed_fields(study), resources.gpus, resources.replicates
-        self._setup, self._searched = asdict(setup), study.space.names
+        self._fields, self._gpus = fixed_fields(study), resources.gpus
+        self._several = resources.replicates > 1 or search.seeds is not None
+        self._setup, self._searched = asdict(search.setup), study.space.names
         self._attempts = {trial_id: int(attempt) + 1 for trial_id, attempt in zip(again["trial_id"], again["attempt"])}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
 
@@ -40,7 +43,7 @@ class Recorder:
         """Which run of which training of which search a configuration is, in the table's fields."""
         origin = dict(config[ORIGIN])
         name = trial_name(origin["search"], origin["trial_index"])
-        trial_id = f"{name}-seed{config['seed']}" if self._replicates > 1 else name
+        trial_id = f"{name}-seed{config['seed']}" if self._several else name
         return {**origin, "trial_id": trial_id, "seed": config["seed"], "attempt": self._attempts.get(trial_id, 0)}
 
     def recorded(self, config: Mapping) -> dict | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 from tune_cd import balance
-from tune_cd.results.schema import DECAY
+from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.protocol import Optimiser
@@ -31,12 +31,14 @@ class Search:
     name: str  # the results table's `search`
     num_samples: int  # at most; a search may end before
     make: Callable[..., Optimiser]  # (space, start=...)
-    start: dict | None
+    start: dict | list[dict] | None
     setup: Setup  # what its trials train
     knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
     workers: int | None = None  # settings it may have trained at a time; None: as many as the study
     line: bool = False  # it searches one line, and ends when that is exhausted
-    repeats: tuple[str, ...] = ()  # earlier searches of another set-up, whose best setting is this one's only trial
+    repeats: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
+    each: bool = False  # the best setting of each of `repeats`, not of all together
+    seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
 
 
 def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
@@ -54,6 +56,7 @@ def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list
     searches = (
         _xbm(asked, options, space) if options.experiment == "xbm" else [asked, *_baselines(options, setup, space)]
     )
+    searches += _confirmation(options, setup, searches)
     for search in searches:
         if not search.repeats:
             search.make(space, start=search.start)  # refuses what does not fit, now
@@ -64,15 +67,16 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
     """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's end."""
     groups: list[list[Search]] = []
     for search in searches:
-        if (
-            groups
-            and groups[-1][-1].setup == search.setup
-            and not _awaited(search) & {other.name for other in groups[-1]}
-        ):
+        if groups and alike(groups[-1][-1], search) and not _awaited(search) & {other.name for other in groups[-1]}:
             groups[-1].append(search)
         else:
             groups.append([search])
     return groups
+
+
+def alike(one: Search, other: Search) -> bool:
+    """Whether a training of the one is a training of the other, where they meet at a setting."""
+    return (one.setup, one.seeds) == (other.setup, other.seeds)
 
 
 def _awaited(search: Search) -> set[str]:
@@ -125,6 +129,21 @@ def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[
     return (
         [_line(average, average, options, setup, space) for average in averages_of(setup)] if options.baseline else []
     )
+
+
+def _confirmation(options: argparse.Namespace, setup: Setup, searches: list[Search]) -> list[Search]:
+    """What each search chose, trained once more with seeds that had no part in the choice. Raises ValueError for an
+    experiment whose rows are not compared by pairs."""
+    if not options.confirm:
+        return []
+    if options.experiment != "balance":
+        raise ValueError(
+            f"--confirm {options.confirm}: with --experiment balance only; --replicates trains every setting"
+        )
+    first = options.seed + options.replicates
+    seeds = tuple(range(first, first + options.confirm))
+    names = tuple(search.name for search in searches)
+    return [Search(CONFIRM, len(names), given, None, setup, repeats=names, each=True, seeds=seeds)]
 
 
 def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:

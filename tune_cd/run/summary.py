@@ -8,10 +8,11 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis.scores import searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
-from tune_cd.report.findings import findings
-from tune_cd.report.words import edges, tuned
+from tune_cd.report.findings import Findings, findings, finite
+from tune_cd.report.words import edges, mean, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -47,10 +48,23 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     lines.append(_line("best balance found", best_trial(means[means["search"] == study.options.search])))
     for average in averages_of(study.setup):
         lines.append(_line(f"best with {average} average", recipes[average].best if average in recipes else None))
-    lines.append("")
+    lines += ["", *_fresh(found)]
     lines += [f"{average} average: {tuned(recipe)}" for average, recipe in recipes.items()]
     if found.edges:
         lines.append(f"best setting: {edges(found)}; a wider --range may hold better.")
+    return lines
+
+
+def _fresh(found: Findings) -> list[str]:
+    """What the choices came to with fresh seeds, and what the best has more than each recipe."""
+    if found.fresh is None:
+        return []
+    lines = [f"with fresh seeds, the best balance: {mean(found.fresh)}"]
+    for recipe in found.recipes:
+        if recipe.fresh is not None:
+            gain = f"gain {recipe.gain:+.4f}"
+            gain += f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f})" if finite(recipe.low) else ""
+            lines.append(f"with fresh seeds, {recipe.average} average: {mean(recipe.fresh)}; {gain}")
     return lines
 
 
@@ -76,7 +90,7 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
     """Draw the study's picture beside its options; returns where the PNG is."""
     figure = search_figure(
-        table, averages_of(study.setup), study.options.batch_size, study.setup.k, tuple(study.options.range)
+        searching(table), averages_of(study.setup), study.options.batch_size, study.setup.k, tuple(study.options.range)
     )
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)

@@ -12,8 +12,9 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from trainables.trial import TrainTrial
-from tune_cd import results
-from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd import balance, results
+from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
+from tune_cd.analysis.scores import searching
 from tune_cd.cluster.capacity import Load
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
@@ -21,7 +22,7 @@ from tune_cd.run.options import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
-from tune_cd.run.searches import Search
+from tune_cd.run.searches import Search, alike
 from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study
 from tune_cd.run.together import Member, Together
@@ -42,7 +43,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     members = _members(study, searches, table, table.drop(again.index), resources)
     if not members:
         return
-    recorder = Recorder(study, searches[0].setup, resources, again)
+    recorder = Recorder(study, searches[0], resources, again)
     _tune(study, searches, members, resources, table.drop(again.index), recorder, Counting(load))
     table = results.read(study.results, study.name)
     for search in searches:
@@ -55,10 +56,11 @@ def _members(
     study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources
 ) -> dict[str, Member]:
     """The searches with something left to train, by name. ended: the table without trials that are run again."""
-    members, final = {}, _whole(ended, study.options.replicates)
+    members: dict[str, Member] = {}
     for search in searches:
         if search.make is given:
-            search = replace(search, start=_chosen(study, search, final)) if search.repeats else search
+            search = replace(search, start=_chosen(study, search, ended)) if search.repeats else search
+            final = _whole(ended, len(seeds_of(study, search)))
             if (reason := _needless(study, search, final)) is not None:
                 print(f"[{search.name}]  {reason}")
                 continue
@@ -79,18 +81,17 @@ def _tune(
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
     key = partial(_key, study)
     searcher: Searcher = Together(members, key, resources.workers)
-    if resources.packed:
+    seeds = seeds_of(study, searches[0])
+    if packed := resources.packed or seeds != [study.options.seed]:
         searcher = PackedSearch(
             searcher, resources.pack, metric="val_score", mode="max", packs=resources.processes,
-            seeds=seeds_of(study), known=partial(_measured, _values(study, ended, searches[0]), key),
+            seeds=seeds, known=partial(_measured, _values(study, ended, searches[0]), key),
         )  # fmt: skip
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
-    progress = Progress(
-        {search.name: search.num_samples for search in searches}, ended, study.setup.metric, resources.replicates
-    )
+    progress = Progress({search.name: search.num_samples for search in searches}, ended, study.setup.metric, len(seeds))
     losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
@@ -114,7 +115,7 @@ def _tune(
             failure_config=tune.FailureConfig(max_failures=study.options.max_failures),
             progress_reporter=tune.CLIReporter(
                 metric_columns=["images_seen", "val_score", "time_total_s"],
-                parameter_columns=[] if resources.packed else ["Lambda_p", "Lambda_e", "batch_size"],
+                parameter_columns=[] if packed else ["Lambda_p", "Lambda_e", "batch_size"],
                 max_report_frequency=STATUS_SECONDS,
             ),
             verbose=1,
@@ -135,8 +136,10 @@ def tune_folder(given: str | None) -> Path:
     return folder
 
 
-def seeds_of(study: Study) -> list[int]:
+def seeds_of(study: Study, search: Search) -> list[int]:
     """Of every setting's trainings."""
+    if search.seeds is not None:
+        return list(search.seeds)
     return [study.options.seed + n for n in range(study.options.replicates)]
 
 
@@ -144,32 +147,46 @@ def _searcher(
     study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
 ) -> tuple[OptimiserSearch, int]:  # fmt: skip
     """The search as it goes on from its rows, and how many of its settings are done with."""
-    searcher = OptimiserSearch(study.space, "val_score", "max", make=search.make, start=search.start, annotate=ORIGIN)
+    starts = [search.start] if isinstance(search.start, Mapping) else search.start
+    searcher = OptimiserSearch(
+        study.space, "val_score", "max", make=search.make, points_to_evaluate=starts, annotate=ORIGIN
+    )
     searcher.set_max_concurrency(resources.workers if search.workers is None else search.workers)
-    final = _whole(ended, study.options.replicates)
+    seeds = len(seeds_of(study, search))
+    final = _whole(ended, seeds)
     for told in results.history(final[final["search"] == search.knows]):
         searcher.add_evaluated_point(told.h, told.value, pruned=told.censored)
-    alike = [other.name for other in study.searches if other.setup == search.setup and other.name != search.name]
-    searcher.reuse(final[final["search"].isin(alike)])
-    begun, whole = table[table["search"] == search.name], _whole(table, study.options.replicates)
+    others = [other.name for other in study.searches if alike(other, search) and other.name != search.name]
+    searcher.reuse(final[final["search"].isin(others)])
+    begun, whole = table[table["search"] == search.name], _whole(table, seeds)
     again = begun[~begun.index.isin(ended.index)]
     searcher.recall(begun, whole[whole["search"] == search.name], again)
     return searcher, 0 if search.make is given else _done(final, search)
 
 
-def _chosen(study: Study, search: Search, final: pd.DataFrame) -> dict | None:
-    """The best setting of the searches that this one repeats, by validation, means over seeds; None without any."""
-    best = best_trial(means_over_seeds(final[final["search"].isin(search.repeats)]))
-    return None if best is None else study.space.check(best["params"])
+def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[dict] | None:
+    """The best settings of the searches that this one repeats, by validation, means over seeds; None without any."""
+    final = _whole(ended, study.options.replicates)
+    groups = [[name] for name in search.repeats] if search.each else [list(search.repeats)]
+    bests = [best_trial(means_over_seeds(_asked_by(study, names, final))) for names in groups]
+    chosen = [study.space.check(best["params"]) for best in bests if best is not None]
+    return list({study.space.key(h): h for h in chosen}.values()) or None
+
+
+def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFrame:
+    """The rows of some searches. A recipe's are all on its diagonal: it is told what others trained there."""
+    if len(names) == 1 and names[0] in balance.AVERAGES:
+        return on_diagonal(searching(final), names[0], study.setup.k)
+    return final[final["search"].isin(names)]
 
 
 def _needless(study: Study, search: Search, final: pd.DataFrame) -> str | None:
     """Why a search of one given setting has nothing to train, if so."""
     if search.start is None:
         return f"nothing to train: no trial of {' or '.join(search.repeats)} has completed"
-    alike = final[final["search"].isin([other.name for other in study.searches if other.setup == search.setup])]
-    key = study.space.key
-    trained = any(key(params) == key(search.start) for params in alike["params"])
+    rows, key = _rows_alike(study, final, search), study.space.key
+    starts = search.start if isinstance(search.start, list) else [search.start]
+    trained = {key(params) for params in rows["params"]} >= {key(start) for start in starts}
     return "its setting is in the table already" if trained else None
 
 
@@ -191,12 +208,16 @@ def _key(study: Study, config: Mapping) -> tuple:
 
 def _values(study: Study, table: pd.DataFrame, search: Search) -> dict[tuple, float]:
     """What came of settings with one seed, NaN for no number: their other trainings may be missing, these are not repeated."""
-    alike = [other.name for other in study.searches if other.setup == search.setup]
-    rows = table[table["search"].isin(alike)]
+    rows = _rows_alike(study, table, search)
     return {
         (_key(study, row.params), int(row.seed)): row.val_score if row.status == "completed" else nan
         for row in rows.itertuples()
     }
+
+
+def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFrame:
+    """The rows of trainings that stand for those of this search."""
+    return table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
 
 
 def _measured(values: dict[tuple, float], key, config: Mapping, seed: int) -> float | None:

@@ -44,6 +44,21 @@ def test_infonce_has_one_conventional_balance(tmp_path):
     assert [search.name for search in study(tmp_path, "--loss", "infonce").searches] == ["cd", "separate"]
 
 
+def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tmp_path):
+    made = study(tmp_path, "--confirm", "3", "--replicates", "2", "--seed", "5")
+    last = made.searches[-1]
+    assert (last.name, last.num_samples, last.seeds) == ("confirm", 3, (7, 8, 9))
+    assert last.repeats == ("cd", "separate", "global") and last.each
+    assert [search.name for search in groups_of(made.searches)[-1]] == ["confirm"]
+    assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].repeats == ("cd",)
+    assert all(search.name != "confirm" for search in study(tmp_path).searches)
+
+
+def test_an_experiment_with_rows_of_its_own_is_not_confirmed(tmp_path):
+    with pytest.raises(ValueError, match="--confirm 3: with --experiment balance only"):
+        study(tmp_path, "--experiment", "xbm", "--confirm", "3")
+
+
 @pytest.mark.parametrize(
     "text, expected", [("blind", None), ("Lambda_p=0.25,Lambda_e=0.5", {"Lambda_p": 0.25, "Lambda_e": 0.5})]
 )

@@ -1,0 +1,109 @@
+"""What tuning gains, over seeds that had no part in choosing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from studies import row, table
+
+from tune_cd import balance
+from tune_cd.analysis import best_trial, curves_of, gains
+from tune_cd.analysis.tables import best_values
+from tune_cd.report.findings import findings
+from tune_cd.report.printed import tables_of
+from tune_cd.report.words import summarise
+
+GLOBAL = balance.ratio("global", 64, 2)
+BEST, SEPARATE, ON_GLOBAL = (1.0, 17.0), (0.5, 0.5), (0.1, 0.1 * GLOBAL)
+
+
+def trial(search, index, at, val, test, seed=0, **fields):
+    params = dict(zip(("Lambda_p", "Lambda_e"), at)) | {"batch_size": 64}
+    return row(index, val=val, test_score=test, search=search, params=params, seed=seed, **fields)
+
+
+def chosen(**fields):
+    """A search that found a lucky best, and both averages."""
+    return [
+        trial("cd", 0, SEPARATE, 0.70, 0.60, **fields), trial("cd", 1, BEST, 0.95, 0.94, **fields),
+        trial("separate", 0, (0.2, 0.2), 0.60, 0.50, **fields), trial("global", 0, ON_GLOBAL, 0.80, 0.81, **fields),
+    ]  # fmt: skip
+
+
+FRESH = {BEST: (0.84, 0.86, 0.88), SEPARATE: (0.60, 0.64, 0.62), ON_GLOBAL: (0.86, 0.84, 0.88)}
+
+
+def confirmed():
+    return [
+        trial("confirm", place, at, 0.5, test, seed)
+        for place, (at, tests) in enumerate(FRESH.items())
+        for seed, test in enumerate(tests, 1)
+    ]
+
+
+def test_fresh_seeds_alone_say_what_is_gained():
+    [gain] = gains(table(chosen() + confirmed())).to_dict("records")
+    assert (gain["tuned"], gain["separate"], gain["global"]) == pytest.approx((0.86, 0.62, 0.86))
+    assert gain["fresh"] and gain["seeds"] == 3 and (gain["study"], gain["search"], gain["batch_size"]) == ("s", "cd", 64)
+    differences = np.subtract(FRESH[BEST], FRESH[SEPARATE])
+    low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
+    assert (gain["gain_separate"], gain["low_separate"], gain["high_separate"]) == pytest.approx((0.24, low, high))
+    assert gain["low_global"] < 0 < gain["high_global"] and gain["gain_global"] == pytest.approx(0)
+
+
+def test_a_setting_that_another_search_trained_is_the_recipes_as_well():
+    """The separate average's best was trained by cd: without its row the average would look worse than it is."""
+    [gain] = gains(table(chosen())).to_dict("records")
+    assert gain["separate"] == 0.60 and gain["gain_separate"] == pytest.approx(0.34)
+    assert not gain["fresh"] and gain["seeds"] == 1 and np.isnan(gain["low_separate"])
+
+
+def test_studies_and_losses_have_a_row_each():
+    infonce = [one for one in chosen(study="i", loss="infonce") if one["search"] != "global"]
+    found = gains(table(chosen() + confirmed() + infonce))
+    assert list(found["study"]) == ["s", "i"] or list(found["study"]) == ["i", "s"]
+    assert found.set_index("study").loc["i", ["global", "gain_global"]].isna().all()
+
+
+def test_without_a_recipe_or_a_search_there_is_nothing_to_compare():
+    rows = chosen()
+    assert gains(table(rows[:2])).empty and gains(table(rows[2:])).empty and gains(table(rows[:0])).empty
+
+
+def test_what_is_printed_calls_noise_by_its_name():
+    printed = tables_of(table(chosen() + confirmed()))["gains"]()
+    line = next(line for line in printed["md"].splitlines() if line.startswith("| glyphs"))
+    assert "+0.2400 (+0.1903 to +0.2897)" in line and line.count("within noise") == 1
+    assert "had no part in choosing" in printed["md"] and r"\label{tab:gains}" in printed["tex"]
+
+
+def test_fresh_seeds_choose_nothing():
+    """In the confirming trials the lucky setting is worse than the global average's: it stays the choice, and the
+    search's curve ends with what it chose."""
+    trials = table(chosen() + confirmed())
+    found = findings(trials)
+    assert found.best["Lambda_e"] == BEST[1] and found.seeds == 1
+    assert {curve.method for curve in curves_of(trials)} == {"cd", "separate", "global"}
+    assert best_values(trials)["Lambda_e"].tolist() == [BEST[1]]
+    assert best_trial(trials)["search"] == "cd"
+
+
+def test_the_summary_tells_the_mean_of_fresh_seeds():
+    found = findings(table(chosen() + confirmed()))
+    said = {sentence.head: sentence.text for sentence in summarise(found, "python -m tune_cd.run --study s")}
+    assert said["With fresh seeds"].startswith("test 0.8600 (95 % interval ") and "3 seeds" in said["With fresh seeds"]
+    assert "+0.2400 on the test split" in said["Over the separate average"]
+    assert "3 fresh seeds in pairs" in said["Over the separate average"]
+    assert "within the noise" in said["Over the global average"]
+    assert "--confirm" not in said.get("What to try next", "")
+
+
+def test_without_fresh_seeds_the_summary_says_how_to_get_some():
+    said = {one.head: one.text for one in summarise(findings(table(chosen())), "python -m tune_cd.run --study s")}
+    assert "With fresh seeds" not in said
+    assert "`python -m tune_cd.run --study s --resume --confirm 3`" in said["What to try next"]
+
+
+def test_a_table_of_confirming_trials_alone_chooses_nothing():
+    found = findings(table(confirmed()))
+    assert found.best is None and isinstance(found.trials, pd.DataFrame)

@@ -511,7 +511,7 @@ URIS = [
 def test_a_uri_where_a_path_belongs_is_refused_and_not_repeated(tmp_path, uri, capsys, monkeypatch):
     """It may hold a secret, which would stand in study.json and in messages. Of data, a URI without one is allowed."""
 
-    def connect(address):
+    def connect(address, verbose):
         raise ConnectionError("the study was not refused")
 
     monkeypatch.setattr("tune_cd.run.__main__._connect", connect)

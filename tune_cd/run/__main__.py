@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _with_ray(study, lock) -> int:
     try:
-        _connect(study.options.address)
+        _connect(study.options.address, study.options.verbose)
     except (ValueError, OSError) as error:
         return _refuse(error)
     import ray
@@ -67,8 +67,8 @@ def _with_ray(study, lock) -> int:
         ray.shutdown()
 
 
-def _connect(address: str | None) -> None:
-    """Join the cluster, or start one here. Raises ConnectionError where there is none at the address."""
+def _connect(address: str | None, verbose: bool = False) -> None:
+    """Join the cluster, or start one here. verbose: with Ray's messages. Raises ConnectionError where there is none at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name in (
         "TUNE_CD_DATA",
@@ -82,7 +82,8 @@ def _connect(address: str | None) -> None:
     import ray
 
     local = {"include_dashboard": False} if address == "local" else {}
-    ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, **local)
+    level = logging.INFO if verbose else logging.ERROR
+    ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, logging_level=level, **local)
     signal.signal(signal.SIGTERM, _terminate)  # after Ray, which sets a handler of its own
 
 
@@ -96,6 +97,7 @@ def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.growth import alive_nodes
     from tune_cd.run import preflight
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
+    from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
 
     try:
@@ -104,6 +106,8 @@ def _on_cluster(study, lock) -> int:
         resources = check_resources(study.options, [node["Resources"] for node in alive], growth, most)
         study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
+        if (said := estimate(study, resources)) is not None:
+            print(said, flush=True)
         nodes = nodes_of(study, resources)
         ready, wrong = look_at(nodes, alive, growth, study.results)
     except (ValueError, OSError, ImportError) as error:

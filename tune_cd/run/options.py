@@ -233,7 +233,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder",
     )
-    where.add_argument("--dry-run", action="store_true", help="check everything, say what would be run, train nothing")
+    where.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check everything, say what would be run and how long it takes at most, train nothing",
+    )
+    where.add_argument("--verbose", action="store_true", help="show Ray's own tables and messages as well")
     return top
 
 
@@ -243,6 +248,7 @@ EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 SITUATION = (
     "results", "study", "resume", "retry_failed", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download",
     "trial_timeout", "max_failures", "checkpoint_seconds", "tune_dir", "ondemand_after",
+    "verbose",
 )  # fmt: skip
 """What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
 

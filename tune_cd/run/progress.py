@@ -1,22 +1,35 @@
-"""One clear line a trial: where it lies, what it scored, the best so far."""
+"""What a study shows while it runs: a line a trial, and on a terminal a status line below them."""
 
 import math
+import sys
 
 import pandas as pd
 from ray.tune import Callback
+from tqdm import tqdm
 
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.options import ORIGIN
 from tune_cd.tune.packed import members_of
 
+STATUS = "{n_fmt}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
+
 
 class Progress(Callback):
-    """Prints a line whenever a training ends.
+    """Prints a line whenever a training ends: where it lies, its score, the best so far. On a terminal the last line is
+    the status: trainings done of at most so many, how many run, the best, elapsed and expected time.
 
     totals: settings of each search. table: the study's rows of earlier runs. replicates: trainings of a setting.
+    terminal: whether there is one; None: as standard output and error say.
     """
 
-    def __init__(self, totals: dict[str, int], table: pd.DataFrame, metric: str, replicates: int = 1):
+    def __init__(
+        self,
+        totals: dict[str, int],
+        table: pd.DataFrame,
+        metric: str,
+        replicates: int = 1,
+        terminal: bool | None = None,
+    ):
         self._totals = {name: total * replicates for name, total in totals.items()}
         self._metric, self._replicates = metric, replicates
         self._done = {name: int((table["search"] == name).sum()) for name in totals}
@@ -25,6 +38,25 @@ class Progress(Callback):
             name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
         }
         self._said: set[tuple[str, int]] = set()
+        self._terminal = sys.stdout.isatty() and sys.stderr.isatty() if terminal is None else terminal
+        self._status: tqdm | None = None
+
+    def setup(self, **info) -> None:
+        if self._terminal:
+            done, total = sum(self._done.values()), sum(self._totals.values())
+            self._status = tqdm(total=total, initial=done, bar_format=STATUS, leave=False, mininterval=1.0)
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        if self._status is not None:
+            running = sum(trial.status == trial.RUNNING for trial in trials)
+            best = max(self._best.values())
+            score = f", best {self._metric} {best:.4f}" if math.isfinite(best) else ""
+            self._status.set_postfix_str(f"{running} running{score}", refresh=False)
+            self._status.update(0)
+
+    def on_experiment_end(self, trials, **info) -> None:
+        if self._status is not None:
+            self._status.close()
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for place, (config, member) in enumerate(members_of(trial.config, result)):
@@ -41,7 +73,7 @@ class Progress(Callback):
                 self._line(config, f"failed, see {trial.error_file}")
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        print(f"{trial}: its process was lost and is begun again", flush=True)
+        self._print(f"{trial}: its process was lost and is begun again")
 
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
         score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]
@@ -59,7 +91,14 @@ class Progress(Callback):
         search = origin["search"]
         self._done[search] += 1
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
-        several = self._replicates > 1 or search == CONFIRM
-        seed = f" seed {config['seed']}" if several else ""
+        seed = f" seed {config['seed']}" if self._replicates > 1 or search == CONFIRM else ""
         h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}{seed}"
-        print(f"[{search} {self._done[search]:>2}/{self._totals[search]}]  {place:<16} {h}  {outcome}", flush=True)
+        self._print(f"[{search} {self._done[search]:>2}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
+        if self._status is not None:
+            self._status.update(1)
+
+    def _print(self, line: str) -> None:
+        if self._status is None:
+            print(line, flush=True)
+        else:
+            self._status.write(line, file=sys.stdout)

@@ -118,7 +118,7 @@ def _tune(
                 parameter_columns=[] if packed else ["Lambda_p", "Lambda_e", "batch_size"],
                 max_report_frequency=STATUS_SECONDS,
             ),
-            verbose=1,
+            verbose=int(study.options.verbose),
         ),
     )
     try:

@@ -1,0 +1,50 @@
+"""How long a study takes, from trainings of its kind in the results."""
+
+from dataclasses import asdict
+
+import pytest
+from made_studies import study
+from studies import row
+
+from tune_cd import results
+from tune_cd.run.estimate import estimate
+from tune_cd.run.resources import Resources
+
+TWO = Resources(cpus=1, gpus=0.0, workers=2, pack=1)
+
+
+@pytest.fixture
+def made(tmp_path):
+    return study(
+        tmp_path, "--study", "new", "--setup", "small", "--num-samples", "10", "--no-baseline", "--confirm", "2"
+    )
+
+
+def store(made, index, seconds, **changed):
+    config = asdict(made.setup) | changed
+    trial = row(index, study="old", times=(0, seconds), config=config, dataset=made.dataset)
+    results.write_trial(made.results, trial)
+
+
+def test_without_a_training_of_its_kind_nothing_is_said(made):
+    assert estimate(made, TWO) is None
+    store(made, 0, 60, images_seen=1)
+    assert estimate(made, TWO) is None
+
+
+def test_the_median_of_its_kind_tells_the_time_for_all_trainings(made):
+    for index, seconds in enumerate((20, 30, 90)):
+        store(made, index, seconds)
+    said = estimate(made, TWO)
+    assert said.startswith("12 trainings are left at most: about 0:03:00 and 0 GPU-hours")
+    assert "3 trainings of this kind took 30 s each" in said
+    on_gpus = Resources(cpus=1, gpus=0.5, workers=2, pack=1)
+    assert "0:03:00 and 0.05 GPU-hours" in estimate(made, on_gpus)
+
+
+def test_what_is_in_the_table_is_not_left(made):
+    for index in range(5):
+        results.write_trial(
+            made.results, row(index, study="new", times=(0, 30), config=asdict(made.setup), dataset=made.dataset)
+        )
+    assert estimate(made, TWO).startswith("7 trainings are left")

@@ -1,0 +1,62 @@
+"""What a study shows while it runs."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+from studies import empty
+
+from tune_cd.run.options import ORIGIN
+from tune_cd.run.progress import Progress
+
+
+def trial(number, search="cd", status="RUNNING"):
+    origin = {"search": search, "direction": "balance", "trial_index": number, "line_position": 1.5}
+    config = {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 4}
+    return SimpleNamespace(config=config, trial_id=str(number), status=status, RUNNING="RUNNING", error_file="e.txt")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def run(progress):
+    trials = [trial(0), trial(1)]
+    progress.setup()
+    progress.on_step_end(0, trials)
+    progress.on_trial_result(0, trials, trials[0], {"done": True, "val_score": 0.5, "time_total_s": 2.0})
+    progress.on_trial_result(0, trials, trials[1], {"done": True, "status": "diverged"})
+    progress._status and progress._status.refresh()
+    progress.on_step_end(1, trials)
+    progress.on_experiment_end(trials)
+
+
+LINES = [
+    "[cd  1/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  r_map 0.5000         best 0.5000 *     2.0 s",
+    "[cd  2/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  diverged             best 0.5000       0.0 s",
+]
+
+
+def test_on_a_terminal_a_status_stays_below_the_lines(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run(Progress({"cd": 3}, empty(), "r_map"))
+    screen = terminal.getvalue()
+    assert all(f"{line}\n" in screen for line in LINES)
+    statuses = [part for part in screen.replace("\n", "\r").split("\r") if "elapsed" in part]
+    assert statuses[0].startswith("0/3 trials") and statuses[-1].startswith("2/3 trials, 2 running")
+    assert "elapsed, about" in statuses[-1]
+
+
+def test_elsewhere_there_are_lines_and_nothing_else(capsys):
+    run(Progress({"cd": 3}, empty(), "r_map"))
+    assert capsys.readouterr().out.splitlines() == LINES
+
+
+def test_what_was_done_before_counts(capsys):
+    """Trials of a resumed study that are in the table already; a confirming trial says its seed."""
+    progress = Progress({"confirm": 2}, empty(), "r_map", replicates=1)
+    progress.on_trial_error(0, [], trial(7, "confirm"))
+    assert "seed 4  failed, see e.txt" in capsys.readouterr().out

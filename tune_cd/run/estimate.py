@@ -1,0 +1,51 @@
+"""How long a study will take, by trainings of the same kind that are in the results."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+
+import pandas as pd
+
+from tune_cd import results
+from tune_cd.run.resources import Resources
+from tune_cd.run.study import Study
+
+KIND = ("network", "image_size", "images_seen", "precision", "memory", "evaluations")
+"""Fields of a set-up that its duration depends on most."""
+
+
+def estimate(study: Study, resources: Resources) -> str | None:
+    """The time and the GPU-hours that the study takes at most, in a sentence; None where nothing alike was trained.
+
+    From the median duration of completed trainings in the results, whichever study's, of the same dataset and kind.
+    Raises OSError where the results cannot be read.
+    """
+    table = results.read(study.results)
+    rows = table[(table["dataset"] == study.dataset) & (table["status"] == "completed")]
+    setup = asdict(study.setup)
+    rows = rows[rows["config"].map(lambda text: _alike(text, setup)).astype(bool)]
+    seconds = (rows["ended_at"] - rows["started_at"]).dt.total_seconds().dropna()
+    if seconds.empty:
+        return None
+    trainings = sum(search.num_samples * _seeds(study, search.seeds) for search in study.searches)
+    left = max(0, trainings - int((table["study"] == study.name).sum()))
+    whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
+    gpus = whole * resources.processes * resources.gpus / 3600
+    return (
+        f"{left} trainings are left at most: about {_short(whole)} and {gpus:.2g} GPU-hours, "
+        f"as {len(seconds)} trainings of this kind took {seconds.median():.0f} s each"
+    )
+
+
+def _seeds(study: Study, own: tuple[int, ...] | None) -> int:
+    return study.options.replicates if own is None else len(own)
+
+
+def _alike(text: str, setup: Mapping) -> bool:
+    config = json.loads(text)
+    return all(config.get(name) == setup[name] for name in KIND)
+
+
+def _short(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds))) if pd.notna(seconds) else "an unknown time"

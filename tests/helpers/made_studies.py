@@ -5,5 +5,4 @@ from tune_cd.run.preflight import check_study
 
 
 def study(tmp_path, *argv):
-    options, explicit = parse([*argv, "--results", str(tmp_path / "results")])
-    return check_study(options, explicit)
+    return check_study(parse([*argv, "--results", str(tmp_path / "results")]))

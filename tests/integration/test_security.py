@@ -604,15 +604,15 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     from tune_cd.run.lock import StudyLock
     from tune_cd.run.recorder import Recorder
     from tune_cd.run.resources import Resources
-    from tune_cd.run.study import store_options
+    from tune_cd.run.study import store_config
     from tune_cd.run.summary import summarise
 
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "WANDB_API_KEY", "HF_TOKEN", "DATABASE_URL"):
         monkeypatch.setenv(name, SECRET)
     provenance.software.cache_clear()
     folder, resources = tmp_path / "results", Resources(cpus=1, gpus=0.0, workers=1)
-    study = preflight.with_form(preflight.check_study(*parse(["--results", str(folder), "--study", "mine"])), "small")
-    store_options(study)
+    study = preflight.with_form(preflight.check_study(parse(["--results", str(folder), "--study", "mine"])), "small")
+    store_config(study)
     run._announce(study, resources)
     outcome = Outcome(
         "completed",
@@ -667,8 +667,8 @@ def test_no_name_leads_out_of_the_results(tmp_path, name):
         lambda: results.write_trial(folder, full(trial_id=name)),
         lambda: results.write_curve(folder, name, "t0", [evaluation()]),
         lambda: results.write_curve(folder, "outside", name, [evaluation()]),
-        lambda: preflight.check_study(*parse(["--results", str(folder), "--study", name])),
-        lambda: preflight.check_study(*parse(["--results", str(folder), "--study", name, "--resume"])),
+        lambda: preflight.check_study(parse(["--results", str(folder), "--study", name])),
+        lambda: preflight.check_study(parse(["--results", str(folder), "--study", name, "--resume"])),
     ):
         with pytest.raises(ValueError, match="is not allowed"):
             use()

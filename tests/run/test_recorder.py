@@ -1,6 +1,5 @@
 """What trainings leave and find again: rows, attempts, saved states."""
 
-import argparse
 import json
 import pickle
 
@@ -166,7 +165,7 @@ def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog
 
 
 def test_options_of_one_call_are_not_the_study_s(tmp_path):
-    assert isinstance(study(tmp_path, "--study", "mine", "--trial-timeout", "60").options, argparse.Namespace)
+    assert study(tmp_path, "--study", "mine", "--trial-timeout", "60").call.trial_timeout == 60
     for wrong in (
         ["--trial-timeout", "-1"],
         ["--trial-timeout", "soon"],

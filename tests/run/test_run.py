@@ -21,10 +21,11 @@ from tune_cd import results
 from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
-from tune_cd.run.options import parse, space_of
+from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.options import parse
 from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import groups_of, searches_of
-from tune_cd.run.study import store_options
+from tune_cd.run.study import store_config
 
 
 def test_the_default_is_the_documented_one(tmp_path):
@@ -76,11 +77,11 @@ def test_the_papers_best_is_a_start(tmp_path, test_data):
 
 def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
     made = study(tmp_path, "--start", "lr=0.1,average=global,b=128")
-    assert made.options.batch_size == 128 and made.searches[0].start == pytest.approx(
+    assert made.config.batch_size == 128 and made.searches[0].start == pytest.approx(
         {"Lambda_p": 0.1 / 127, "Lambda_e": 0.1 * 126 / 127}
     )
     searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
-    assert searched.searches[0].start["batch_size"] == 128 and searched.options.batch_size == 64
+    assert searched.searches[0].start["batch_size"] == 128 and searched.config.batch_size == 64
     with pytest.raises(ValueError, match="two batch sizes"):
         study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--batch-size", "64")
 
@@ -140,9 +141,9 @@ def test_another_decay_can_be_asked_for(tmp_path):
 
 
 def test_the_xbm_experiments_box_is_the_papers_without_adams_rate(tmp_path):
-    assert study(tmp_path, "--experiment", "xbm").options.range == [1e-2, 1.7e5]
-    assert study(tmp_path, "--experiment", "xbm", "--range", "0.1,100").options.range == [0.1, 100]
-    assert study(tmp_path).options.range == [1e-6, 17.0]
+    assert study(tmp_path, "--experiment", "xbm").config.range == (1e-2, 1.7e5)
+    assert study(tmp_path, "--experiment", "xbm", "--range", "0.1,100").config.range == (0.1, 100)
+    assert study(tmp_path).config.range == (1e-6, 17.0)
     with pytest.raises(ValueError, match="Lambda_e = 60"):
         study(tmp_path, "--experiment", "xbm", "--range", "0.1,17")
 
@@ -151,7 +152,7 @@ def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
     """SGD's learning rate is part of the weights, and the authors' is Adam's: their balance, at the best rate."""
     made = study(tmp_path, "--experiment", "xbm", "--set", "optimizer=sgd", "weight_decay=0", "learning_rate=0.1")
     searches = {search.name: search for search in made.searches}
-    assert made.options.range == [1e-6, 17.0]
+    assert made.config.range == (1e-6, 17.0)
     for name, tuned in (("without", "without-tuned"), ("S1", "S1-tuned"), ("S2", "S3")):
         assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
             "Lambda_p"
@@ -232,7 +233,7 @@ def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
 
 def earlier(made, changes=(), precision=None):
     """The study's stored options as a release without this one's later fields left them."""
-    store_options(made)
+    store_config(made)
     path = made.results / made.file("study.json")
     content = json.loads(path.read_text())
     for name in ("weight_decay", "crop_scale", "crop_size", "projection", "selected_by"):
@@ -264,7 +265,7 @@ def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path
     weights = build_network("resnet18_gem", channels=1, image_size=64, projection=False, seed=0).state_dict()
     torch.save(weights, tmp_path / "w.pt")
     made = study(tmp_path, "--weights", str(tmp_path / "w.pt"))
-    assert made.setup.network == "resnet18_gem" and made.options.setup is None
+    assert made.setup.network == "resnet18_gem" and made.config.setup is None
     assert preflight.with_form(made, "paper").setup.weights == str(tmp_path / "w.pt")
     for refused in (
         lambda: preflight.with_form(made, "small"),
@@ -276,10 +277,10 @@ def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path
 
 def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options, _ = parse(["--data-root", "data", "--weights", "w.pt", "--set", "weights=v.pt", "margin=0.3"])
-    assert (options.data_root, options.weights) == (str(tmp_path / "data"), str(tmp_path / "w.pt"))
-    assert options.assignments == [f"weights={tmp_path / 'v.pt'}", "margin=0.3"]
-    assert parse(["--weights", "imagenet"])[0].weights == "imagenet"
+    config = parse(["--data-root", "data", "--weights", "w.pt", "--set", "weights=v.pt", "margin=0.3"]).config
+    assert (config.data_root, config.weights) == (str(tmp_path / "data"), str(tmp_path / "w.pt"))
+    assert config.assignments == (f"weights={tmp_path / 'v.pt'}", "margin=0.3")
+    assert parse(["--weights", "imagenet"]).config.weights == "imagenet"
 
 
 def test_a_memory_that_would_never_be_used_is_refused(tmp_path):
@@ -409,11 +410,11 @@ def test_bad_input_costs_no_ray(tmp_path):
 
 
 def test_an_existing_study_needs_resume_and_stays_what_it_was(tmp_path):
-    store_options(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
+    store_config(study(tmp_path, "--study", "mine", "--start", "blind", "--seed", "3"))
     with pytest.raises(ValueError, match="--resume"):
         study(tmp_path, "--study", "mine")
     again = study(tmp_path, "--study", "mine", "--resume", "--num-samples", "31", "--no-baseline")
-    assert again.searches[0].start is None and again.options.seed == 3
+    assert again.searches[0].start is None and again.config.seed == 3
     assert [(search.name, search.num_samples) for search in again.searches] == [("cd", 31)]
     with pytest.raises(ValueError, match="seed = 3.*4"):
         study(tmp_path, "--study", "mine", "--resume", "--seed", "4")
@@ -456,7 +457,8 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
 )  # fmt: skip
 def test_resources(argv, alive, to_come, cpus, gpus, workers, pack, processes):
     growth = Growth(tuple(NodeType("worker", resources, 1) for resources in to_come))
-    resources = check_resources(parse(argv)[0], alive, growth, trials=50)
+    request = parse(argv)
+    resources = check_resources(request.config, request.call, alive, growth, trials=50)
     assert (resources.cpus, resources.gpus, resources.workers, resources.pack, resources.processes) == (
         cpus,
         gpus,
@@ -480,7 +482,7 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
                                         (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
-        check_resources(parse(argv)[0], [LAPTOP], Growth(), trials=20)
+        check_resources(StudyConfig(), parse(argv).call, [LAPTOP], Growth(), trials=20)
 
 
 def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
@@ -490,9 +492,10 @@ def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]
-    grown = check_resources(parse([])[0], head, cluster_growth(bootstrap), trials=20)
+    usual = StudyConfig(), Call(), head
+    grown = check_resources(*usual, cluster_growth(bootstrap), trials=20)
     assert (grown.gpus, grown.workers) == (1, 4)
-    assert check_resources(parse([])[0], head, cluster_growth(tmp_path / "absent"), trials=20).gpus == 0
+    assert check_resources(*usual, cluster_growth(tmp_path / "absent"), trials=20).gpus == 0
 
 
 def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):
@@ -503,7 +506,6 @@ def test_the_set_up_follows_the_cluster_where_it_was_left_open(tmp_path):
 
 
 def test_searches_are_checked_with_the_space():
-    options, _ = parse(["--start", "Lambda_p=1,Lambda_e=1"])
-    setup = find_setup("glyphs", "small")
-    assert len(searches_of(options, setup, space_of(options))) == 3
+    config = parse(["--start", "Lambda_p=1,Lambda_e=1"]).config
+    assert len(searches_of(config, find_setup("glyphs", "small"))) == 3
     assert results.check_name("glyphs-margin-1") == "glyphs-margin-1"

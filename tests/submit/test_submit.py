@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,14 +111,15 @@ def inner(entrypoint: str) -> list[str]:
 ])  # fmt: skip
 def test_the_cluster_reads_the_options_that_were_typed(argv):
     made = request(*argv)
-    here, there = parse([*ENOUGH, *argv])[0], parse(inner(made.entrypoint))[0]
-    assert there.address == "auto" and there.study == made.study == (here.study or made.study)
-    assert {**vars(there), "address": None, "study": None} == {**vars(here), "study": None}
+    here, there = parse([*ENOUGH, *argv]), parse(inner(made.entrypoint))
+    assert there.call.address == "auto" and there.call.study == made.study == (here.call.study or made.study)
+    assert there.config == here.config and there.written == here.written
+    assert replace(there.call, address=None, study=None) == replace(here.call, study=None)
 
 
 def test_a_study_without_a_name_gets_one_and_it_is_sent():
     made = request("--dataset", "omniglot")
-    assert made.study.startswith("omniglot-margin-") and parse(inner(made.entrypoint))[0].study == made.study
+    assert made.study.startswith("omniglot-margin-") and parse(inner(made.entrypoint)).call.study == made.study
 
 
 @pytest.mark.parametrize("argv, said", [
@@ -326,10 +327,10 @@ class Announced:
         from tune_cd.run.preflight import check_study
         from tune_cd.run.progress import Progress
 
-        options, explicit = parse(
+        request = parse(
             ["--study", "s", "--results", str(tmp_path / "r"), "--replicates", str(replicates), "--setup", "small"]
         )
-        study = check_study(options, explicit)
+        study = check_study(request)
         _announce(study, Resources(1, 0, 2, 1, replicates))
         self.progress = Progress({"cd": 20, "separate": 12, "global": 11}, empty(), "r_map", replicates)
         self.capsys, self.log, self.trials = capsys, "2026 INFO worker.py\n" + capsys.readouterr().out, 0

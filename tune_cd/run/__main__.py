@@ -27,7 +27,10 @@ below 256 MB makes a step of the small network 4 % shorter."""
 def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (none was
     started), 130 or 143 when ended by Ctrl-C or SIGTERM."""
-    options, explicit = parse(argv)
+    try:
+        request = parse(argv)  # before the imports below, which take seconds
+    except ValueError as error:
+        return _refuse(error)
     from tune_cd.results.beside import DRIVER
     from tune_cd.run import preflight
     from tune_cd.run.lock import Held, StudyLock
@@ -36,13 +39,13 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
 
     try:
-        study = preflight.check_study(options, explicit)
+        study = preflight.check_study(request)
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
     lock = StudyLock(study.store, study.file(DRIVER))
     try:
         try:
-            if not options.dry_run:
+            if not request.call.dry_run:
                 lock.acquire()
         except (Held, OSError) as error:
             return _refuse(error)
@@ -56,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _with_ray(study, lock) -> int:
     try:
-        _connect(study.options.address, study.options.verbose)
+        _connect(study.call.address, study.call.verbose)
     except (ValueError, OSError) as error:
         return _refuse(error)
     import ray
@@ -101,10 +104,10 @@ def _on_cluster(study, lock) -> int:
     from tune_cd.run.resources import check_resources
 
     try:
-        alive, growth = alive_nodes(), growth_of(study.options.address)
+        alive, growth = alive_nodes(), growth_of(study.call.address)
         most = max(search.num_samples for search in study.searches)
-        resources = check_resources(study.options, [node["Resources"] for node in alive], growth, most)
-        study = preflight.with_form(study, study.options.setup or ("paper" if resources.gpus else "small"))
+        resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
+        study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
         if (said := estimate(study, resources)) is not None:
             print(said, flush=True)
@@ -116,7 +119,7 @@ def _on_cluster(study, lock) -> int:
         print(line, flush=True)
     for line in wrong:
         _refuse(line)
-    if wrong or study.options.dry_run:
+    if wrong or study.call.dry_run:
         return 2 if wrong else 0
     return _run(study, resources, lock, partial(watching, study, resources, growth, nodes))
 
@@ -130,12 +133,12 @@ def _run(study, resources, lock, watching) -> int:
     from ray.tune import TuneError
 
     from tune_cd.run.searches import groups_of
-    from tune_cd.run.study import store_options, tidy
+    from tune_cd.run.study import store_config, tidy
     from tune_cd.run.trials import run_searches
 
     status = 0
     try:
-        store_options(study)
+        store_config(study)
         tidy(study)
         with watching() as load:
             for searches in groups_of(study.searches):
@@ -187,7 +190,7 @@ def _announce(study, resources) -> None:
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
-        f"setup {study.options.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
+        f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
         + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),

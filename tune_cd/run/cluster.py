@@ -34,7 +34,7 @@ def growth_of(address: str | None) -> Growth:
 def nodes_of(study: Study, resources: Resources) -> Nodes:
     """What is to be asked of the nodes that processes of the study fit."""
     question = {"dataset": study.setup.dataset, "task": study.setup.task, "weights": study.setup.weights}
-    question |= {"data_root": study.data_root, "download": study.options.download}
+    question |= {"data_root": study.data_root, "download": study.call.download}
     return Nodes(study.results, question, resources.cpus, resources.gpus)
 
 
@@ -59,7 +59,7 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
 def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
     """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is. Raises OSError when a
     node joins whose results would be lost."""
-    if study.options.address == "local":
+    if study.call.address == "local":
         yield Load()
         return
 
@@ -72,7 +72,7 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
 
     if growth.types:  # the watch says it better
         os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
-    after = study.options.ondemand_after
+    after = study.call.ondemand_after
     try:
         with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
             yield capacity.load

@@ -39,7 +39,7 @@ def estimate(study: Study, resources: Resources) -> str | None:
 
 
 def _seeds(study: Study, own: tuple[int, ...] | None) -> int:
-    return study.options.replicates if own is None else len(own)
+    return study.config.replicates if own is None else len(own)
 
 
 def _alike(text: str, setup: Mapping) -> bool:

@@ -2,16 +2,15 @@
 
 import argparse
 import re
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
 from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
 from tune_cd.results.schema import check_name
+from tune_cd.run.config import EXPERIMENTS, Call, Request, StudyConfig
 from tune_cd.run.searches import DEFAULT_TRIALS
 from tune_cd.search.registry import OPTIMISERS
-from tune_cd.search.space import Space
-
-EXPERIMENTS = ("balance", "xbm")
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """How one begins; a single letter would be a drive of Windows."""
@@ -37,11 +36,10 @@ def parser() -> argparse.ArgumentParser:
         "each trial a training run under Ray Tune, and compare it with tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,  # the parser says what was written, the two values below the rest
     )
     what = top.add_argument_group("what is trained")
-    what.add_argument(
-        "--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s, made offline from fonts"
-    )
+    what.add_argument("--dataset", choices=sorted(SETUPS), help="default: glyphs, made offline from fonts")
     what.add_argument("--task", choices=TASKS, help="default: the dataset's")
     what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
@@ -63,7 +61,6 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
-        default="balance",
         help="balance: the set-up as it is (the default); xbm: table:xbm, without and with cross-batch memory, "
         "its balance as published (S1), fixed (S2) and tuned (S3), without and with learning rate decay",
     )
@@ -85,8 +82,7 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--search",
         choices=list(OPTIMISERS),
-        default="cd",
-        help="default: %(default)s; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`",
+        help="default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`",
     )
     how.add_argument(
         "--num-samples",
@@ -97,20 +93,17 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--grid-step",
         type=float,
-        default=2.0,
         metavar="F",
-        help="factor between two cells of --search grid; default: %(default)s, as in the paper",
+        help="factor between two cells of --search grid; default: 2, as in the paper",
     )
     how.add_argument(
         "--start",
-        default="conventional",
         metavar="H",
         help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]",
     )
     how.add_argument(
         "--range",
         type=_range,
-        default=list(SEARCH_RANGE),
         metavar="LO,HI",
         help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}, and "
         f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside them",
@@ -118,15 +111,13 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--batch-size",
         type=int,
-        default=64,
         metavar="B",
-        help="fixed batch size, and the start's; default: %(default)s",
+        help="fixed batch size, and the start's; default: 64, or as --start says",
     )
     how.add_argument("--tune-batch-size", action="store_true", help="search over batch sizes as well")
     how.add_argument(
         "--batch-sizes",
         type=_integers,
-        default=list(BATCH_SIZES),
         metavar="B,B,...",
         help=f"those allowed with --tune-batch-size; default: {','.join(map(str, BATCH_SIZES))}",
     )
@@ -142,28 +133,25 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="stop each of these after so many trials; default: until its best learning rate is bracketed within a third of an octave, 9 to 13 trials",
     )
-    how.add_argument("--seed", type=int, default=0, help="of the search and of every training; default: %(default)s")
+    how.add_argument("--seed", type=int, help="of the search and of every training; default: 0")
     how.add_argument(
         "--replicates",
         type=int,
-        default=1,
         metavar="N",
-        help="train every setting N times, with seeds from --seed on, and search by their mean; default: %(default)s",
+        help="train every setting N times, with seeds from --seed on, and search by their mean; default: 1",
     )
     how.add_argument(
         "--confirm",
         type=_count,
-        default=0,
         metavar="N",
         help="train the best setting of every search once more with each of N fresh seeds: what tuning gains is then "
-        "told of these, with intervals; 3 or more are advised; default: %(default)s",
+        "told of these, with intervals; 3 or more are advised; default: 0",
     )
     where = top.add_argument_group("where it runs and what it leaves")
     where.add_argument(
         "--results",
-        default="results",
         metavar="DIR_OR_URI",
-        help="a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach; default: %(default)s",
+        help="a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX that all nodes reach; default: results",
     )
     where.add_argument("--study", metavar="NAME", help="default: dataset, loss and time of the start")
     where.add_argument(
@@ -203,9 +191,8 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--ondemand-after",
         type=_after,
-        default=60.0,
         metavar="S",
-        help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: %(default)g",
+        help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: 60",
     )
     where.add_argument(
         "--trial-timeout",
@@ -216,16 +203,14 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--max-failures",
         type=_count,
-        default=2,
         metavar="N",
-        help="times a trial is begun again whose process or node was lost, from its last saved state; default: %(default)s",
+        help="times a trial is begun again whose process or node was lost, from its last saved state; default: 2",
     )
     where.add_argument(
         "--checkpoint-seconds",
         type=_seconds,
-        default=300.0,
         metavar="S",
-        help="least time between two saved states of a training; default: %(default)g",
+        help="least time between two saved states of a training; default: 300",
     )
     where.add_argument(
         "--tune-dir",
@@ -242,50 +227,26 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
-"""What a resumed study may be given anew, and keeps otherwise."""
-
-SITUATION = (
-    "results", "study", "resume", "retry_failed", "address", "gpus_per_trial", "pack", "cpus_per_trial", "workers", "dry_run", "download",
-    "trial_timeout", "max_failures", "checkpoint_seconds", "tune_dir", "ondemand_after",
-    "verbose",
-)  # fmt: skip
-"""What belongs to one call, not to the study. Everything else defines a study and stays as it was."""
-
-
-def parse(argv: list[str] | None) -> tuple[argparse.Namespace, dict]:
-    """(all options, those that were written out). Exits with 2 and a message for a line that cannot be read."""
-    options = parser().parse_args(argv)
-    unset = argparse.Namespace(**dict.fromkeys(vars(options)))  # argparse leaves attributes that are there alone
-    written = vars(parser().parse_args(argv, unset))
-    return options, {name: value for name, value in written.items() if value is not None}
+def parse(argv: list[str] | None) -> Request:
+    """What a command line says. Exits with 2 and a message for one that cannot be read; raises ValueError for options
+    that cannot be together."""
+    written = vars(parser().parse_args(argv))
+    written = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+    of_study = {name: value for name, value in written.items() if name in _names(StudyConfig)}
+    return Request(
+        StudyConfig(**of_study), Call(**{name: written[name] for name in written.keys() - of_study}), of_study
+    )
 
 
-def with_stored(options: argparse.Namespace, explicit: dict, stored: dict) -> argparse.Namespace:
-    """The options of a study that is continued: those it was started with, and what may be given anew.
-
-    Raises ValueError naming an option that would make it another study.
-    """
-    for name, value in explicit.items():
-        if name not in (*EXTENSIBLE, *SITUATION) and value != stored.get(name):
-            raise ValueError(
-                f"study {options.study!r} was started with {name} = {stored.get(name)!r}; --resume cannot change it to {value!r}"
-            )
-    kept = {name: value for name, value in stored.items() if name not in (*SITUATION, *explicit)}
-    return argparse.Namespace(**{**vars(options), **kept})
-
-
-def study_name(options: argparse.Namespace, setup: Setup) -> str:
+def study_name(call: Call, setup: Setup) -> str:
     """The given name, checked, or one that no other run has."""
-    if options.resume and options.study is None:
+    if call.resume and call.study is None:
         raise ValueError("--resume needs the --study to continue")
-    return check_name(options.study or f"{setup.dataset}-{setup.loss}-{datetime.now():%Y%m%d-%H%M%S}")
+    return check_name(call.study or f"{setup.dataset}-{setup.loss}-{datetime.now():%Y%m%d-%H%M%S}")
 
 
-def space_of(options: argparse.Namespace) -> Space:
-    """The searched box. Raises ValueError for an impossible one."""
-    box = {"Lambda_p": tuple(options.range), "Lambda_e": tuple(options.range)}
-    return Space(**box, batch_size=sorted(options.batch_sizes)) if options.tune_batch_size else Space(**box)
+def _names(of: type) -> set[str]:
+    return {field.name for field in fields(of)}
 
 
 def _path(text: str) -> str:
@@ -341,16 +302,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _range(text: str) -> list[float]:
+def _range(text: str) -> tuple[float, float]:
     try:
         low, high = map(float, text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: two numbers LO,HI") from None
-    return [low, high]
+    return low, high
 
 
-def _integers(text: str) -> list[int]:
+def _integers(text: str) -> tuple[int, ...]:
     try:
-        return [int(part) for part in text.split(",")]
+        return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: whole numbers B,B,...") from None

@@ -127,4 +127,4 @@ def fixed_fields(study: Study) -> dict:
     """What all rows of a study share."""
     setup = study.setup
     constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
-    return constant | {"search_seed": study.options.seed, "git_commit": git_commit()}
+    return constant | {"search_seed": study.config.seed, "git_commit": git_commit()}

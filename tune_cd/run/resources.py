@@ -1,11 +1,11 @@
 """What a process gets, how many trainings it holds, and how many settings are trained at a time."""
 
-import argparse
 import math
 from dataclasses import dataclass
 
 from trainables.training.parallel import MOST
 from tune_cd.cluster.growth import Growth, Nodes, nodes_in_all, processes_in_all
+from tune_cd.run.config import Call, StudyConfig
 from tune_cd.search.protocol import check_workers
 
 ROUNDS = 5
@@ -34,53 +34,49 @@ class Resources:
         return self.pack > 1 or self.replicates > 1
 
 
-def check_resources(options: argparse.Namespace, alive: Nodes, growth: Growth, trials: int) -> Resources:
+def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:
     """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that the
     cluster can give counts, whether it is there yet or not.
 
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
-    nodes, replicates = alive + [dict(kind.resources) for kind in growth.types], options.replicates
+    nodes, replicates = alive + [dict(kind.resources) for kind in growth.types], config.replicates
     most_gpus = max(node.get("GPU", 0) for node in nodes)
-    share = _share(options, most_gpus)  # of a GPU, for one training
-    pack = options.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
-    gpus = share * pack if options.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
+    share = _share(call, most_gpus)  # of a GPU, for one training
+    pack = call.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
+    gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
     if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)) or (gpus > 1 and pack > 1):
         raise ValueError(
-            f"--gpus-per-trial {options.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone"
+            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone"
         )
     fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
     if not fitting:
         raise ValueError(
-            f"--gpus-per-trial {options.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}"
+            f"--gpus-per-trial {call.gpus_per_trial}: no node of the cluster has or may get more than {most_gpus:g}"
         )
     most_cpus = int(max(node.get("CPU", 0) for node in fitting))
-    cpus = options.cpus_per_trial
+    cpus = call.cpus_per_trial
     if cpus is not None and not 1 <= cpus <= most_cpus:
         raise ValueError(f"--cpus-per-trial {cpus}: from 1 to the {most_cpus} CPUs of the largest node that fits")
-    limit = trials if options.search in ("grid", "random") else trials // ROUNDS
+    limit = trials if config.search in ("grid", "random") else trials // ROUNDS
     room = processes_in_all(alive, growth, cpus or 1, gpus)
     if not room:
         raise ValueError(
             "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` leaves on its head says it)"
         )
     settings = max(1, pack // replicates)  # in a process
-    workers = (
-        check_workers(options.workers) if options.workers is not None else int(max(1, min(room * settings, limit)))
-    )
-    if options.pack is None and pack > 1:
+    workers = check_workers(call.workers) if call.workers is not None else int(max(1, min(room * settings, limit)))
+    if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
-        gpus = share * pack if options.gpus_per_trial != "auto" else gpus
+        gpus = share * pack if call.gpus_per_trial != "auto" else gpus
     if cpus is None:
         processes = Resources(1, gpus, workers, pack, replicates).processes
         cpus = 1 if gpus else max(1, most_cpus // max(1, math.ceil(processes / max(1, nodes_in_all(alive, growth)))))
     return Resources(cpus, gpus, workers, pack, replicates)
 
 
-def _share(options: argparse.Namespace, most_gpus: float) -> float:
+def _share(call: Call, most_gpus: float) -> float:
     """Of a GPU, for one training; the largest part of a process's where the memory decides."""
-    if options.gpus_per_trial == "auto":
+    if call.gpus_per_trial == "auto":
         return 1 / MOST if most_gpus else 0.0
-    return (
-        options.gpus_per_trial if options.gpus_per_trial is not None else float(min(1, most_gpus)) / (options.pack or 1)
-    )
+    return call.gpus_per_trial if call.gpus_per_trial is not None else float(min(1, most_gpus)) / (call.pack or 1)

@@ -1,7 +1,5 @@
 """The searches of a study: the one asked for and the baselines beside it, or those of an experiment."""
 
-import argparse
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +9,7 @@ import numpy as np
 from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
+from tune_cd.run.config import StudyConfig
 from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.protocol import Optimiser
@@ -41,22 +40,19 @@ class Search:
     seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
 
 
-def searches_of(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
+def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError
     for a method that is not installed."""
-    make, samples = partial(OPTIMISERS[options.search], seed=options.seed), options.num_samples
-    if options.search == "grid":
-        make = partial(make, step=options.grid_step)
-        samples = sum(1 for _ in grid_cells(space, options.grid_step)) if samples is None else samples
+    space = config.space
+    make, samples = partial(OPTIMISERS[config.search], seed=config.seed), config.num_samples
+    if config.search == "grid":
+        make = partial(make, step=config.grid_step)
+        samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
     samples = DEFAULT_TRIALS if samples is None else samples
-    if samples < 1:
-        raise ValueError(f"--num-samples {samples}: at least 1")
-    start = None if options.search == "grid" else start_of(options, setup, space)
-    asked = Search(options.search, samples, make, start, setup)
-    searches = (
-        _xbm(asked, options, space) if options.experiment == "xbm" else [asked, *_baselines(options, setup, space)]
-    )
-    searches += _confirmation(options, setup, searches)
+    start = None if config.search == "grid" else start_of(config, setup, space)
+    asked = Search(config.search, samples, make, start, setup)
+    searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
+    searches += _confirmation(config, setup, searches)
     for search in searches:
         if not search.repeats:
             search.make(space, start=search.start)  # refuses what does not fit, now
@@ -89,78 +85,59 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
     return balance.AVERAGES if setup.loss == "margin" else ("separate",)
 
 
-def start_of(options: argparse.Namespace, setup: Setup, space: Space) -> dict | None:
+def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
     """The first configuration, None for blind. Raises ValueError naming what `--start` may be, or what is out of the box."""
-    if options.start == "blind":
+    if config.start == "blind":
         return None
-    if options.start == "conventional":
+    if config.start == "conventional":
         return space.check(
-            _authors(options, setup) if options.experiment == "xbm" else _recipe("separate", options, setup)
+            _authors(config, setup) if config.experiment == "xbm" else _recipe("separate", config, setup)
         )
-    if options.start == "paper":
-        return space.check(published_best(setup) | {"batch_size": options.batch_size})
-    if options.start.startswith("lr="):
-        return space.check(balance.parse_recipe(options.start, options.batch_size, setup.k))
-    start = {"batch_size": options.batch_size}
-    for assignment in options.start.split(","):
+    if config.start == "paper":
+        return space.check(published_best(setup) | {"batch_size": config.batch_size})
+    if config.start.startswith("lr="):
+        return space.check(balance.parse_recipe(config.start, config.batch_size, setup.k))
+    start = {"batch_size": config.batch_size}
+    for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))
         if name not in ("Lambda_p", "Lambda_e", "batch_size"):
-            raise ValueError(f"--start {options.start!r}: {STARTS}")
+            raise ValueError(f"--start {config.start!r}: {STARTS}")
         try:
             start[name] = int(text) if name == "batch_size" else float(text)
         except ValueError:
-            raise ValueError(f"--start {options.start!r}: {text!r} is not a number") from None
+            raise ValueError(f"--start {config.start!r}: {text!r} is not a number") from None
     return space.check(start)
 
 
-def with_start_batch(options: argparse.Namespace, explicit: dict) -> argparse.Namespace:
-    """A batch size named in `--start` is the study's, where it is not searched. Raises ValueError where both differ."""
-    named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", options.start)
-    if named is None or options.tune_batch_size or int(named[1]) == options.batch_size:
-        return options
-    if "batch_size" in explicit:
-        raise ValueError(
-            f"--start {options.start!r} and --batch-size {options.batch_size} name two batch sizes; --tune-batch-size searches over them"
-        )
-    return argparse.Namespace(**{**vars(options), "batch_size": int(named[1])})
+def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
+    return [_line(average, average, config, setup, space) for average in averages_of(setup)] if config.baseline else []
 
 
-def _baselines(options: argparse.Namespace, setup: Setup, space: Space) -> list[Search]:
-    return (
-        [_line(average, average, options, setup, space) for average in averages_of(setup)] if options.baseline else []
-    )
-
-
-def _confirmation(options: argparse.Namespace, setup: Setup, searches: list[Search]) -> list[Search]:
-    """What each search chose, trained once more with seeds that had no part in the choice. Raises ValueError for an
-    experiment whose rows are not compared by pairs."""
-    if not options.confirm:
+def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> list[Search]:
+    """What each search chose, trained once more with seeds that had no part in the choice."""
+    if not config.confirm:
         return []
-    if options.experiment != "balance":
-        raise ValueError(
-            f"--confirm {options.confirm}: with --experiment balance only; --replicates trains every setting"
-        )
-    first = options.seed + options.replicates
-    seeds = tuple(range(first, first + options.confirm))
+    first = config.seed + config.replicates
+    seeds = tuple(range(first, first + config.confirm))
     names = tuple(search.name for search in searches)
     return [Search(CONFIRM, len(names), given, None, setup, repeats=names, each=True, seeds=seeds)]
 
 
-def _line(name: str, average: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
+def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """Tune the learning rate alone, on the recipe's diagonal, until that line is exhausted or --baseline-trials are run."""
     try:
-        start = space.check(_recipe(average, options, setup))
+        start = space.check(_recipe(average, config, setup))
     except ValueError as error:
         raise ValueError(
             f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline"
         ) from None
     joint = [1.0, 1.0, 0.0][: len(space.names)]
-    make = partial(line_search, direction=joint, name="joint", seed=options.seed)
-    samples = options.baseline_trials or most_trials(space, start, joint)
+    make = partial(line_search, direction=joint, name="joint", seed=config.seed)
+    samples = config.baseline_trials or most_trials(space, start, joint)
     return Search(name, samples, make, start, setup, workers=1, line=True)
 
 
-def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Search]:
+def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     """The rows of `table:xbm`: without memory, a variable balance (S1) and a fixed one (S2, S3), untuned and tuned.
 
     The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
@@ -171,50 +148,50 @@ def _xbm(asked: Search, options: argparse.Namespace, space: Space) -> list[Searc
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
-    asked = _balance_line(asked, options, space)
+    asked = _balance_line(asked, config, space)
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
-        first = _untuned(untuned, options, setup, space) if options.baseline else None
+        first = _untuned(untuned, config, setup, space) if config.baseline else None
         knows, start = None, asked.start
-        if first is not None and options.start == "conventional" and setup.optimizer == "sgd":
+        if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
             knows, start = untuned, None  # the best of the line
-        searches += [first] * options.baseline + [replace(asked, name=tuned, setup=setup, start=start, knows=knows)]
+        searches += [first] * config.baseline + [replace(asked, name=tuned, setup=setup, start=start, knows=knows)]
         later = replace(setup, schedule=decay)
-        among = {untuned: (untuned,), tuned: (untuned, tuned)} if options.baseline else {tuned: (tuned,)}
+        among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
         decayed += [Search(f"{name}{DECAY}", 1, given, None, later, repeats=chosen) for name, chosen in among.items()]
     return searches + decayed
 
 
-def _balance_line(asked: Search, options: argparse.Namespace, space: Space) -> Search:
+def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
     """Coordinate descent under Adam: one line search, along the balance alone.
 
     Adam divides by the joint scale of both weights, of which only weight decay takes notice: along 19 octaves of it R@1
     stayed within 0.47 and 0.52 on validation (Omniglot-small, 12 trials each of the plane without and with memory).
     """
-    if asked.setup.optimizer == "sgd" or options.search not in ("cd", "cd-paper") or len(space.names) > 2:
+    if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
         return asked
     direction = list(balance.A_O["balance"][:2])
-    start = asked.start or space.sample(np.random.default_rng(options.seed))
-    samples = options.num_samples or most_trials(space, start, direction)
-    make = partial(line_search, direction=direction, name="balance", seed=options.seed)
+    start = asked.start or space.sample(np.random.default_rng(config.seed))
+    samples = config.num_samples or most_trials(space, start, direction)
+    make = partial(line_search, direction=direction, name="balance", seed=config.seed)
     return replace(asked, num_samples=samples, make=make, start=start, line=True)
 
 
-def _untuned(name: str, options: argparse.Namespace, setup: Setup, space: Space) -> Search:
+def _untuned(name: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
     """The XBM authors' balance, as they trained it or, under SGD, with the learning rate tuned."""
     if setup.optimizer == "sgd":
-        return _line(name, "global", options, setup, space)
-    return Search(name, 1, given, space.check(_authors(options, setup)), setup)
+        return _line(name, "global", config, setup, space)
+    return Search(name, 1, given, space.check(_authors(config, setup)), setup)
 
 
-def _authors(options: argparse.Namespace, setup: Setup) -> dict:
+def _authors(config: StudyConfig, setup: Setup) -> dict:
     """The XBM authors' balance in the space of this study."""
     if setup.optimizer == "sgd":
-        return _recipe("global", options, setup)
-    return xbm_balance(options.batch_size, setup.k) | {"batch_size": options.batch_size}
+        return _recipe("global", config, setup)
+    return xbm_balance(config.batch_size, setup.k) | {"batch_size": config.batch_size}
 
 
-def _recipe(average: str, options: argparse.Namespace, setup: Setup) -> dict:
+def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
     rate = setup.learning_rate if setup.optimizer == "sgd" else 1.0  # Adam has a learning rate of its own
-    return balance.from_recipe(rate, average, options.batch_size, setup.k) | {"batch_size": options.batch_size}
+    return balance.from_recipe(rate, average, config.batch_size, setup.k) | {"batch_size": config.batch_size}

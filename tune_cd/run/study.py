@@ -1,6 +1,5 @@
 """A study: what is searched, on what, and where it leaves its files."""
 
-import argparse
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from trainables.training.setups import Setup
 from tune_cd import results
 from tune_cd.results.beside import OPTIONS, file_of, text_of
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.run.options import SITUATION
+from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
@@ -24,12 +23,16 @@ class Study:
 
     name: str
     results: Path | str
-    options: argparse.Namespace
+    config: StudyConfig
+    call: Call
     setup: Setup
     dataset: str  # the name results carry
     data_root: str | None
-    space: Space
     searches: list[Search]
+
+    @property
+    def space(self) -> Space:
+        return self.config.space
 
     @property
     def store(self) -> Folder | Bucket:
@@ -40,32 +43,32 @@ class Study:
         return file_of(self.name, name)
 
 
-def store_options(study: Study) -> None:
-    """Write what `--resume` needs: the study's options, with the set-up they led to."""
-    kept = {name: value for name, value in vars(study.options).items() if name not in SITUATION}
-    content = {"version": STUDY_VERSION, "options": kept, "setup": asdict(study.setup)}
+def store_config(study: Study) -> None:
+    """Write what `--resume` needs: what defines the study, with the set-up that it led to."""
+    content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": asdict(study.setup)}
     study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
 
 
-def stored_study(place: Path | str, options: argparse.Namespace) -> tuple[dict, dict] | None:
-    """The options a study to be continued was started with, and the set-up they led to; None for a new one.
+def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:
+    """What a study to be continued was started with, and the set-up that led to; None for a new one.
 
-    Raises ValueError for a new one whose name is taken, for one to be continued that is not there, and for damaged options.
+    Raises ValueError for a new one whose name is taken, for one to be continued that is not there, and for a damaged
+    file.
     """
-    if options.study is None:
+    if call.study is None:
         return None
-    results.check_name(options.study)
+    results.check_name(call.study)
     store = store_of(place)
-    text = text_of(store, options.study, OPTIONS)
-    exists = text is not None or store.listing(f"trials/{options.study}", depth=1)
-    if exists and not options.resume:
+    text = text_of(store, call.study, OPTIONS)
+    exists = text is not None or store.listing(f"trials/{call.study}", depth=1)
+    if exists and not call.resume:
         raise ValueError(
-            f"study {options.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
+            f"study {call.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
         )
-    if options.resume and text is None:
+    if call.resume and text is None:
         known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
-        raise ValueError(f"--resume: no study {options.study!r} in {store.where()}; there are {known}")
-    return _options(text, store.where(file_of(options.study, OPTIONS))) if text is not None else None
+        raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
+    return _stored(text, store.where(file_of(call.study, OPTIONS))) if text is not None else None
 
 
 def tidy(study: Study, ended: bool = False) -> None:
@@ -78,7 +81,7 @@ def tidy(study: Study, ended: bool = False) -> None:
             store.remove(name)
 
 
-def _options(text: bytes, where: Path | str) -> tuple[dict, dict]:
+def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
     try:
         content = json.loads(text)
         version, options, setup = content["version"], dict(content["options"]), dict(content["setup"])
@@ -88,4 +91,4 @@ def _options(text: bytes, where: Path | str) -> tuple[dict, dict]:
         ) from error
     if version != STUDY_VERSION:
         raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")
-    return options, setup
+    return StudyConfig.from_json(options), setup

@@ -22,9 +22,9 @@ def summarise(study: Study) -> str:
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
-    counts, replicates = _counts(table), study.options.replicates
+    counts, replicates = _counts(table), study.config.replicates
     trainings, table = table, means_over_seeds(table)
-    lines = _memory_table(trainings) if study.options.experiment == "xbm" else _balance_table(trainings, study)
+    lines = _memory_table(trainings) if study.config.experiment == "xbm" else _balance_table(trainings, study)
     setup = study.setup
     scores = (
         setup.metric
@@ -40,12 +40,12 @@ def summarise(study: Study) -> str:
 
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
     """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned."""
-    low, high = study.options.range
+    low, high = study.config.range
     found = findings(trials, {"Lambda_p": (low, high), "Lambda_e": (low, high)})
     recipes = {recipe.average: recipe for recipe in found.recipes}
     means = means_over_seeds(trials)
     lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best_trial(means[means["search"] == study.options.search])))
+    lines.append(_line("best balance found", best_trial(means[means["search"] == study.config.search])))
     for average in averages_of(study.setup):
         lines.append(_line(f"best with {average} average", recipes[average].best if average in recipes else None))
     lines += ["", *_fresh(found)]
@@ -90,7 +90,7 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
     """Draw the study's picture beside its options; returns where the PNG is."""
     figure = search_figure(
-        searching(table), averages_of(study.setup), study.options.batch_size, study.setup.k, tuple(study.options.range)
+        searching(table), averages_of(study.setup), study.config.batch_size, study.setup.k, tuple(study.config.range)
     )
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)

@@ -39,7 +39,7 @@ PATIENCE = 10.0  # seconds that rows are waited for which the store does not tak
 def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load) -> None:
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to date."""
     table = results.read(study.results, study.name)
-    again = table[(table["status"] == "failed") if study.options.retry_failed else lost(table)]
+    again = table[(table["status"] == "failed") if study.call.retry_failed else lost(table)]
     members = _members(study, searches, table, table.drop(again.index), resources)
     if not members:
         return
@@ -82,7 +82,7 @@ def _tune(
     key = partial(_key, study)
     searcher: Searcher = Together(members, key, resources.workers)
     seeds = seeds_of(study, searches[0])
-    if packed := resources.packed or seeds != [study.options.seed]:
+    if packed := resources.packed or seeds != [study.config.seed]:
         searcher = PackedSearch(
             searcher, resources.pack, metric="val_score", mode="max", packs=resources.processes,
             seeds=seeds, known=partial(_measured, _values(study, ended, searches[0]), key),
@@ -95,7 +95,7 @@ def _tune(
     losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
-        param_space={"batch_size": study.options.batch_size, "seed": study.options.seed},
+        param_space={"batch_size": study.config.batch_size, "seed": study.config.seed},
         tune_config=tune.TuneConfig(
             metric="val_score",
             mode="max",
@@ -108,17 +108,17 @@ def _tune(
         ),
         run_config=tune.RunConfig(
             name="-".join(members),
-            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.options.tune_dir)),
+            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
             callbacks=[progress, failures, counting, losses],
             stop=losses,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            failure_config=tune.FailureConfig(max_failures=study.options.max_failures),
+            failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
             progress_reporter=tune.CLIReporter(
                 metric_columns=["images_seen", "val_score", "time_total_s"],
                 parameter_columns=[] if packed else ["Lambda_p", "Lambda_e", "batch_size"],
                 max_report_frequency=STATUS_SECONDS,
             ),
-            verbose=int(study.options.verbose),
+            verbose=int(study.call.verbose),
         ),
     )
     try:
@@ -140,7 +140,7 @@ def seeds_of(study: Study, search: Search) -> list[int]:
     """Of every setting's trainings."""
     if search.seeds is not None:
         return list(search.seeds)
-    return [study.options.seed + n for n in range(study.options.replicates)]
+    return [study.config.seed + n for n in range(study.config.replicates)]
 
 
 def _searcher(
@@ -166,7 +166,7 @@ def _searcher(
 
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[dict] | None:
     """The best settings of the searches that this one repeats, by validation, means over seeds; None without any."""
-    final = _whole(ended, study.options.replicates)
+    final = _whole(ended, study.config.replicates)
     groups = [[name] for name in search.repeats] if search.each else [list(search.repeats)]
     bests = [best_trial(means_over_seeds(_asked_by(study, names, final))) for names in groups]
     chosen = [study.space.check(best["params"]) for best in bests if best is not None]
@@ -246,8 +246,8 @@ def trainable(study: Study, search: Search, resources: Resources, recorder: Reco
         data_root=study.data_root,
         threads=resources.cpus,
         recorder=recorder,
-        download=study.options.download,
-        limit=study.options.trial_timeout,
-        checkpoint_seconds=study.options.checkpoint_seconds,
+        download=study.call.download,
+        limit=study.call.trial_timeout,
+        checkpoint_seconds=study.call.checkpoint_seconds,
     )
     return tune.with_resources(bound, {"cpu": resources.cpus, "gpu": resources.gpus})

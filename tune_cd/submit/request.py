@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tune_cd.results.location import parse as parse_location
+from tune_cd.run.config import Request as StudyRequest
 from tune_cd.run.lock import user
-from tune_cd.run.options import parse, space_of, study_name
-from tune_cd.run.searches import searches_of, with_start_batch
-from tune_cd.search.protocol import check_workers
+from tune_cd.run.options import parse, study_name
+from tune_cd.run.searches import searches_of
 
 STOP_SECONDS = 120
 """That a study gets to end in good order; Ray's own 3 s are too few for its last rows and its report."""
@@ -66,31 +66,30 @@ class Request:
 def check_request(argv: list[str], python: str = "python", working_dir: str | None = None) -> Request:
     """The request that options of `tune_cd.run` make. Raises ValueError naming what is wrong or missing; a line that cannot
     be read ends the process with 2, as it does there."""
-    options, explicit = parse(argv)
-    if "address" in explicit:
+    made = parse(argv)
+    if made.call.address is not None:
         raise ValueError(
-            f"--address {options.address}: written in full it is the job server's; the study itself runs inside the cluster"
+            f"--address {made.call.address}: written in full it is the job server's; the study itself runs inside the cluster"
         )
     raw = _paths(argv)
     for option, text in raw:
         _check_path(option, text)
-    if "results" not in explicit:
+    if not any(option == "--results" for option, _ in raw):
         raise ValueError(
             "--results is missing: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all nodes mount"
         )
-    if options.workers is None:
+    if made.call.workers is None:
         raise ValueError(
             "--workers is missing: settings this study may train at a time. The cluster is shared: the first study would take "
             "whatever becomes free and keep it to its end. Give each study its part of the places"
         )
-    check_workers(options.workers)
     if working_dir is not None and not Path(working_dir).is_dir():
         raise ValueError(f"--working-dir {working_dir}: no folder of this machine")
-    study = _check_study(options, explicit)
-    named = argv if options.study else [*argv, "--study", study]
+    study = _check_study(made)
+    named = argv if made.call.study else [*argv, "--study", study]
     results = [text for option, text in raw if option == "--results"][-1]
     folder = None if working_dir is None else str(Path(working_dir).resolve())
-    return Request(study, tuple(named), results, options.workers, options.dry_run, python, folder)
+    return Request(study, tuple(named), results, made.call.workers, made.call.dry_run, python, folder)
 
 
 def _paths(argv: list[str]) -> list[tuple[str, str]]:
@@ -116,22 +115,18 @@ def _check_path(option: str, text: str) -> None:
         )
 
 
-def _check_study(options: argparse.Namespace, explicit: dict) -> str:
+def _check_study(made: StudyRequest) -> str:
     """The study's name, after the checks of `tune_cd.run` that need neither data nor cluster. Raises ValueError likewise."""
-    from tune_cd.run.preflight import setup_of
-
-    options = with_start_batch(options, explicit)
-    space, errors = space_of(options), []
-    for form in (
-        [options.setup] if options.setup else ["small", "paper"]
-    ):  # which it is follows from the cluster; either may do
+    config, errors = made.config, []
+    config.space  # refuses an impossible box
+    for form in config.forms:  # which it is follows from the cluster; either may do
         try:
-            setup = setup_of(options, form)
-            if not options.resume:
-                searches_of(options, setup, space)
-            return study_name(options, setup)
+            setup = config.setup_for(form)
+            if not made.call.resume:
+                searches_of(config, setup)
+            return study_name(made.call, setup)
         except ImportError:  # what is installed there is not known here
-            return study_name(options, setup)
+            return study_name(made.call, setup)
         except ValueError as error:
             errors.append(error)
     raise errors[0]

@@ -1,0 +1,100 @@
+"""What defines a study, and what belongs to one call."""
+
+import json
+from dataclasses import FrozenInstanceError, asdict
+
+import pytest
+
+from trainables.training.setups import SEARCH_RANGE, XBM_RANGE, find_setup
+from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.options import parse, parser
+
+
+def test_no_option_is_the_defaults():
+    assert parse([]).config == StudyConfig() and parse([]).call == Call() and not parse([]).written
+
+
+def test_every_option_is_a_field_of_one_of_the_two():
+    options = {action.dest for action in parser()._actions} - {"help"}
+    fields = {*asdict(StudyConfig()), *asdict(Call())}
+    assert options == fields - {"data_sha256"} and len(fields) == len(asdict(StudyConfig())) + len(asdict(Call()))
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["--tune-batch-size", "--batch-sizes", "32,64", "--start", "lr=0.2,average=global,b=32"],
+        ["--experiment", "xbm", "--set", "margin=0.3", "k=4", "--no-baseline"],
+        ["--dataset", "omniglot", "--range", "0.001,3", "--search", "grid", "--grid-step", "4", "--confirm", "2"],
+    ],
+)
+def test_json_and_back(argv):
+    config = parse(argv).config
+    assert StudyConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_the_file_of_an_earlier_release_is_read():
+    """Fields that came later have their defaults; options that nobody wrote were stored as null."""
+    stored = parse(["--dataset", "sop"]).config.to_json()
+    del stored["confirm"], stored["baseline_trials"]
+    assert StudyConfig.from_json(stored | {"assignments": None}) == StudyConfig(dataset="sop")
+    with pytest.raises(ValueError, match="colour"):
+        StudyConfig.from_json(stored | {"colour": "red"})
+
+
+def test_a_continued_study_keeps_what_defines_it():
+    begun = StudyConfig(seed=3, num_samples=20)
+    assert begun.continued({"num_samples": 30, "seed": 3, "confirm": 3}, "mine") == StudyConfig(
+        seed=3, num_samples=30, confirm=3
+    )
+    with pytest.raises(ValueError, match="study 'mine' was started with seed = 3; --resume cannot change it to 4"):
+        begun.continued({"seed": 4}, "mine")
+
+
+def test_the_range_is_the_optimizers():
+    assert StudyConfig().range == SEARCH_RANGE and StudyConfig(experiment="xbm").range == XBM_RANGE
+    assert StudyConfig(experiment="xbm", assignments=("optimizer=sgd", "weight_decay=0")).range == SEARCH_RANGE
+    assert StudyConfig(experiment="xbm", range=(0.1, 2.0)).range == (0.1, 2.0)
+
+
+def test_a_batch_size_of_the_start_is_the_studys_where_it_is_not_searched():
+    assert StudyConfig().batch_size == 64 and StudyConfig(start="lr=0.1,average=global,b=128").batch_size == 128
+    assert StudyConfig(start="Lambda_p=1,Lambda_e=1,batch_size=32").batch_size == 32
+    assert StudyConfig(start="lr=0.1,average=global,b=128", tune_batch_size=True).batch_size == 64
+    with pytest.raises(ValueError, match="two batch sizes"):
+        StudyConfig(start="lr=0.1,average=global,b=128", batch_size=64)
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"replicates": 0}, "--replicates 0: at least 1"),
+        ({"num_samples": -1}, "--num-samples -1: at least 1"),
+        ({"baseline_trials": 0}, "--baseline-trials 0: at least 1"),
+        ({"experiment": "xbm", "confirm": 2}, "--confirm 2: with --experiment balance only"),
+    ],
+)
+def test_counts_that_no_cluster_makes_possible(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        StudyConfig(**wrong)
+
+
+@pytest.mark.parametrize("wrong, said", [({"pack": 0}, "--pack 0: at least 1"), ({"workers": 0}, "workers 0")])
+def test_a_call_is_checked_likewise(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Call(**wrong)
+
+
+def test_both_are_values():
+    for one in (StudyConfig(), Call()):
+        with pytest.raises(FrozenInstanceError):
+            one.study = "mine"
+        assert hash(one) == hash(type(one)())
+
+
+def test_the_set_up_has_what_the_command_line_says():
+    config = parse(["--set", "margin=0.3", "--images-seen", "640"]).config
+    setup = config.setup_for("small")
+    assert (setup.margin, setup.images_seen) == (0.3, 640)
+    assert setup.network == find_setup("glyphs", "small").network and config.forms == ("small", "paper")

@@ -1,0 +1,177 @@
+"""What a study is and how one call runs it: two frozen values that the command line becomes.
+
+A `StudyConfig` defines a study. It is stored with the results (as JSON, in `study.json`), and a study that is continued
+has the one it was started with. A `Call` belongs to one invocation, on one cluster.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, Setup, find_setup, override
+from tune_cd.search.protocol import check_workers
+from tune_cd.search.space import Space
+
+EXPERIMENTS = ("balance", "xbm")
+FORMS = ("small", "paper")
+USUAL_BATCH_SIZE = 64
+EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
+"""What a continued study may be given anew, and keeps otherwise."""
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
+
+    setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of Lambda_p and
+    Lambda_e; None: the usual one. data_sha256: the digest of data behind a URI. Raises ValueError naming the option for
+    what neither data nor a cluster make possible.
+    """
+
+    dataset: str = "glyphs"
+    task: str | None = None
+    loss: str | None = None
+    setup: str | None = None
+    assignments: tuple[str, ...] = ()
+    weights: str | None = None
+    experiment: str = "balance"
+    images_seen: int | None = None
+    data_root: str | None = None
+    data_sha256: str | None = None
+    search: str = "cd"
+    num_samples: int | None = None
+    grid_step: float = 2.0
+    start: str = "conventional"
+    range: tuple[float, float] | None = None
+    batch_size: int | None = None
+    tune_batch_size: bool = False
+    batch_sizes: tuple[int, ...] = BATCH_SIZES
+    baseline: bool = True
+    baseline_trials: int | None = None
+    seed: int = 0
+    replicates: int = 1
+    confirm: int = 0
+
+    def __post_init__(self):
+        for name in ("num_samples", "baseline_trials", "replicates"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
+        if self.confirm and self.experiment != "balance":
+            raise ValueError(
+                f"--confirm {self.confirm}: with --experiment balance only; --replicates trains every setting"
+            )
+        object.__setattr__(self, "batch_size", self._fixed_batch_size())
+        if self.range is None:
+            object.__setattr__(self, "range", self._usual_range())
+
+    @property
+    def space(self) -> Space:
+        """The searched box. Raises ValueError for an impossible one."""
+        box = {"Lambda_p": self.range, "Lambda_e": self.range}
+        return Space(**box, batch_size=sorted(self.batch_sizes)) if self.tune_batch_size else Space(**box)
+
+    @property
+    def trained_batch_sizes(self) -> list[int]:
+        """All that a trial may have."""
+        return list(self.batch_sizes) if self.tune_batch_size else [self.batch_size]
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of the set-up that are possible: one of them is chosen by the cluster where none was named."""
+        return (self.setup,) if self.setup else FORMS
+
+    def setup_for(self, form: str) -> Setup:
+        """The set-up table's entry with everything that the command line says of it. Raises ValueError as `override`."""
+        setup = find_setup(self.dataset, form, self.task, self.loss)
+        if self.experiment == "xbm":
+            setup = replace(setup, **XBM[form])
+        setup = override(setup, list(self.assignments))
+        given = {name: value for name in ("images_seen", "weights") if (value := getattr(self, name)) is not None}
+        return replace(setup, **given)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types; the inverse of `from_json`."""
+        kept = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return kept if self.data_sha256 else {name: value for name, value in kept.items() if name != "data_sha256"}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Raises ValueError for a field that this release does not know, or one that cannot be."""
+        unknown = sorted(set(stored) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ValueError(f"options {unknown} are not known to this release")
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+        return cls(**{name: value for name, value in given.items() if value is not None or name != "assignments"})
+
+    def continued(self, written: Mapping[str, Any], study: str) -> Self:
+        """The study with what may be given anew. written: the options that were written out now.
+
+        Raises ValueError naming one that would make it another study.
+        """
+        for name, value in written.items():
+            if name not in EXTENSIBLE and value != getattr(self, name):
+                was = getattr(self, name)
+                raise ValueError(
+                    f"study {study!r} was started with {name} = {was!r}; --resume cannot change it to {value!r}"
+                )
+        return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
+
+    def _fixed_batch_size(self) -> int:
+        """The batch size, or the start's where that is searched: as `--start` names it where nothing else does."""
+        named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
+        size = USUAL_BATCH_SIZE if self.batch_size is None else self.batch_size
+        if named is None or self.tune_batch_size or int(named[1]) == size:
+            return size
+        if self.batch_size is not None:
+            raise ValueError(
+                f"--start {self.start!r} and --batch-size {size} name two batch sizes; --tune-batch-size searches over them"
+            )
+        return int(named[1])
+
+    def _usual_range(self) -> tuple[float, float]:
+        """Adam's weights are without its learning rate."""
+        if self.experiment == "xbm" and self.setup_for(self.setup or "small").optimizer != "sgd":
+            return XBM_RANGE
+        return SEARCH_RANGE
+
+
+@dataclass(frozen=True)
+class Call:
+    """One invocation of `python -m tune_cd.run`: where, on what, and what it leaves; each field is an option.
+
+    ondemand_after, trial_timeout: seconds, None: never. Raises ValueError for counts below 1.
+    """
+
+    results: str = "results"
+    study: str | None = None
+    resume: bool = False
+    retry_failed: bool = False
+    address: str | None = None
+    gpus_per_trial: float | str | None = None
+    pack: int | None = None
+    cpus_per_trial: int | None = None
+    workers: int | None = None
+    ondemand_after: float | None = 60.0
+    trial_timeout: float | None = None
+    max_failures: int = 2
+    checkpoint_seconds: float = 300.0
+    tune_dir: str | None = None
+    download: bool = False
+    dry_run: bool = False
+    verbose: bool = False
+
+    def __post_init__(self):
+        if self.pack is not None and self.pack < 1:
+            raise ValueError(f"--pack {self.pack}: at least 1")
+        if self.workers is not None:
+            check_workers(self.workers)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command line: what it says of the study, of the call, and which options of the study were written out."""
+
+    config: StudyConfig
+    call: Call
+    written: Mapping[str, Any]

@@ -60,8 +60,22 @@ def test_the_xbm_authors_balance_is_the_global_averages():
     assert balance.off_diagonal(published, "global", 64, 4) == pytest.approx(0)
 
 
-@pytest.mark.parametrize("text", ["", "lr=0.1", "lr=x,average=global", "lr=0.1,average=mean", "lr=0.1,lambda_p=1", "lr=0.1,average=global,lambda_p=1", "lr=0.1,average=global,b=64.5",
-                                  "lr=0.1,lr=0.2,average=global", "lr=0.1,average=global,momentum=0.9", "lr=0.1,lambda_p=0,lambda_e=1", "lr=0.1,average=global,b=63"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "lr=0.1",
+        "lr=x,average=global",
+        "lr=0.1,average=mean",
+        "lr=0.1,lambda_p=1",
+        "lr=0.1,average=global,lambda_p=1",
+        "lr=0.1,average=global,b=64.5",
+        "lr=0.1,lr=0.2,average=global",
+        "lr=0.1,average=global,momentum=0.9",
+        "lr=0.1,lambda_p=0,lambda_e=1",
+        "lr=0.1,average=global,b=63",
+    ],
+)
 def test_recipes_that_do_not_fit(text):
     with pytest.raises(ValueError):
         balance.parse_recipe(text)

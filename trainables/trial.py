@@ -42,7 +42,9 @@ UNSTORED = "unstored"
 FINISHED = "finished.json"
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
-SLACK = 30.0  # seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm to others
+# seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm
+# to others
+SLACK = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,8 @@ class Recorder(Protocol):
         """The report ({"val_score", "status", ...}) of a training that has ended already, in whatever process."""
 
     def record(self, config: dict, outcome: Outcome, where: dict) -> dict | None:
-        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns what could not be stored."""
+        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns what could not be
+        stored."""
 
     def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
         """(name, state) of what is left of a training that broke off, the latest first."""
@@ -66,18 +69,26 @@ class Recorder(Protocol):
 class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
-    config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which case
-    the report has a `pack` too, one report each by its place, and `val_score` is the best of all.
-    Parameters (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads
-    the training may use; recorder; download, whether a node fetches data it lacks; at_once, see `Pack`; limit, seconds a
-    training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time between two saved
-    states of one training, which are saved after looks at the validation split (0: after each).
+    config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which
+    case the report has a `pack` too, one report each by its place, and `val_score` is the best of all. Parameters
+    (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads the training
+    may use; recorder; download, whether a node fetches data it lacks; at_once, see `Pack`; limit, seconds a training
+    may take before it counts as failed, hanging or not; checkpoint_seconds, the least time between two saved states of
+    one training, which are saved after looks at the validation split (0: after each).
     """
 
     def setup(
-        self, config: dict, setup_fields: dict, data_root: str | None, threads: int, recorder: Recorder, download: bool = False,
-        at_once: int | None = None, limit: float | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    ) -> None:  # fmt: skip
+        self,
+        config: dict,
+        setup_fields: dict,
+        data_root: str | None,
+        threads: int,
+        recorder: Recorder,
+        download: bool = False,
+        at_once: int | None = None,
+        limit: float | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    ) -> None:
         """Load the data, and begin. Raises as `DeviceData.load` does."""
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
@@ -232,7 +243,8 @@ class TrainTrial(tune.Trainable):
         return 1.1 * self._limit + SLACK - (time.monotonic() - min(running, default=time.monotonic()))
 
     def _overdue(self) -> None:
-        """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again elsewhere."""
+        """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again
+        elsewhere."""
         now, share = time.monotonic(), 1 / self._pack.at_once
         late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [
             self._pack.culprit

@@ -3,7 +3,8 @@
     python -m tune_cd.balance lr=0.1,average=global,b=128        where a recipe lies on the map
 
 A recipe is a learning rate α and a way to average pairs in the loss, λ_p and λ_e. The small λ occur here only;
-everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate (`eq:contrastive_decomposition_update`).
+everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate
+(`eq:contrastive_decomposition_update`).
 """
 
 import sys
@@ -14,7 +15,8 @@ A_O = {"balance": (-1.0, 1.0, 0.0), "joint": (1.0, 1.0, 0.0), "batch_size": (0.0
 """`eq:matrix_a`: the rows of A, directions in log (Lambda_p, Lambda_e, b)."""
 
 A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
-"""`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold constant."""
+"""`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold
+constant."""
 
 RATE_RESOLUTION = 1 / 3
 """Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together."""
@@ -39,8 +41,8 @@ def average_weights(average: str, batch_size: int, k: int = 2) -> tuple[float, f
 
 
 def ratio(average: str, batch_size: float, k: int = 2) -> float:
-    """λ_e / λ_p of an average; the separate one's is 1, whatever the batch. Raises ValueError as `average_weights`, and for a batch
-    size that is not known (NaN) where it matters."""
+    """λ_e / λ_p of an average; the separate one's is 1, whatever the batch. Raises ValueError as `average_weights`, and
+    for a batch size that is not known (NaN) where it matters."""
     if average == "separate":
         return 1.0
     if batch_size != batch_size:

@@ -33,8 +33,10 @@ def run(progress):
 
 
 LINES = [
-    "[cd  1/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  r_map 0.5000         best 0.5000 *     2.0 s",
-    "[cd  2/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  diverged             best 0.5000       0.0 s",
+    "[cd  1/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  r_map 0.5000         best 0.5000 *    "
+    " 2.0 s",
+    "[cd  2/3]  balance +1.50    Lambda_p=0.1       Lambda_e=2         b=64  diverged             best 0.5000      "
+    " 0.0 s",
 ]
 
 

@@ -404,7 +404,8 @@ def test_results_that_cannot_be_written(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_bad_input_costs_no_ray(tmp_path):
-    code = f"import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main(['--batch-size', '63', '--results', {str(tmp_path)!r}]))"
+    argv = ["--batch-size", "63", "--results", str(tmp_path)]
+    code = f"import sys\nsys.modules['ray'] = None\nfrom tune_cd.run.__main__ import main\nsys.exit(main({argv!r}))"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert finished.returncode == 2 and "63" in finished.stderr
 
@@ -477,9 +478,17 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
         study(tmp_path, "--workers", "0")
 
 
-@pytest.mark.parametrize("argv, said", [(["--gpus-per-trial", "1"], "1.*no node"), (["--gpus-per-trial", "1.5"], "1.5"), (["--gpus-per-trial", "-1"], "-1"),
-                                        (["--cpus-per-trial", "5"], "5"), (["--cpus-per-trial", "0"], "0"),
-                                        (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process")])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        (["--gpus-per-trial", "1"], "1.*no node"),
+        (["--gpus-per-trial", "1.5"], "1.5"),
+        (["--gpus-per-trial", "-1"], "-1"),
+        (["--cpus-per-trial", "5"], "5"),
+        (["--cpus-per-trial", "0"], "0"),
+        (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process"),
+    ],
+)
 def test_more_than_any_node_will_have(argv, said):
     with pytest.raises(ValueError, match=said):
         check_resources(StudyConfig(), parse(argv).call, [LAPTOP], Growth(), trials=20)
@@ -488,7 +497,8 @@ def test_more_than_any_node_will_have(argv, said):
 def test_gpus_the_cluster_may_still_grow_count(tmp_path, monkeypatch):
     bootstrap = tmp_path / "ray_bootstrap_config.yaml"
     bootstrap.write_text(
-        "available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: 1}, max_workers: 4}\n"
+        "available_node_types:\n  head: {resources: {CPU: 2}, max_workers: 0}\n  spot: {resources: {CPU: 8, GPU: "
+        "1}, max_workers: 4}\n"
     )
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     head = [{"CPU": 2.0, "node:__internal_head__": 1.0}]

@@ -35,10 +35,13 @@ def fit(ray_session, tmp_path):
             points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin"
         )
         return tune.Tuner(
-            objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
-            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True),
+            objective,
+            param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
+            tune_config=tune.TuneConfig(
+                metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True
+            ),
             run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
-        ).fit()  # fmt: skip
+        ).fit()
 
     return run
 
@@ -279,19 +282,40 @@ Traceback (most recent call last):
 ValueError: no such file"""
 
 
-@pytest.mark.parametrize("text, error", [
-    (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
-    (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
-    (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
-    (DIED, "lost: The actor died unexpectedly before finishing this task. The actor died because its node has died. Node Id: 12"),
-    (TRACEBACK.format("RuntimeError: old") + "\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n" + DIED, "lost: The actor died unexpectedly"),
-    (TRACEBACK.format("ray.exceptions.NodeDiedError: its own actor's node"), "lost: ray.exceptions.NodeDiedError: its own"),
-    (MADE, "ValueError: no such file"),
-    (TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."), "out of memory: lr=0.1, batch_size=512: torch.OutOfMemoryError: CUDA out of memory."),
-    (TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."), "out of memory: lr=0.1, batch_size=512: torch.cuda.OutOfMemoryError"),
-    (TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"), "out of memory: lr=0.1, batch_size=512: RuntimeError: CUDA out of memory"),
-    ("", "the trial failed; Ray left no message"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
+        (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
+        (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
+        (
+            DIED,
+            "lost: The actor died unexpectedly before finishing this task. The actor died because its node has died. Node Id: 12",
+        ),
+        (
+            TRACEBACK.format("RuntimeError: old") + "\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n" + DIED,
+            "lost: The actor died unexpectedly",
+        ),
+        (
+            TRACEBACK.format("ray.exceptions.NodeDiedError: its own actor's node"),
+            "lost: ray.exceptions.NodeDiedError: its own",
+        ),
+        (MADE, "ValueError: no such file"),
+        (
+            TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."),
+            "out of memory: lr=0.1, batch_size=512: torch.OutOfMemoryError: CUDA out of memory.",
+        ),
+        (
+            TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."),
+            "out of memory: lr=0.1, batch_size=512: torch.cuda.OutOfMemoryError",
+        ),
+        (
+            TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"),
+            "out of memory: lr=0.1, batch_size=512: RuntimeError: CUDA out of memory",
+        ),
+        ("", "the trial failed; Ray left no message"),
+    ],
+)
 def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, text, error):
     trial = FakeTrial(1, {"lr": 0.1, "batch_size": 512}).fail(tmp_path, text)
     run(make(tmp_path), [trial], failed=[trial])
@@ -309,11 +333,21 @@ def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
     assert "no message" in results.read_trial(tmp_path, "mine", "cd-00000")["error"]
 
 
-@pytest.mark.parametrize("value, status, says", [
-    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None), (math.nan, "diverged", None), (-math.inf, "diverged", None),
-    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"), (True, "failed", "acc = True (bool)"),
-    (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, status, says",
+    [
+        (0.5, "completed", None),
+        (np.float32(0.5), "completed", None),
+        (1, "completed", None),
+        (math.nan, "diverged", None),
+        (-math.inf, "diverged", None),
+        ("0.5", "failed", "acc = '0.5' (str), which is no number"),
+        (None, "failed", "acc = None"),
+        (True, "failed", "acc = True (bool)"),
+        (np.array([1.0, 2.0]), "failed", "(ndarray)"),
+        (..., "failed", "it reported no acc"),
+    ],
+)
 def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
     trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
     run(make(tmp_path), [trial])

@@ -37,13 +37,23 @@ def course(trials):
     return asked
 
 
-def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants={}, others=(), **arguments):
+def tuner(trainable, folder, searcher, name="run", num_samples=TRIALS, constants=None, others=(), **arguments):
     callback = ResultsCallback(folder / "results", "mine", metric="acc", annotate="origin", **arguments)
     return tune.Tuner(
-        trainable, param_space=PARAM_SPACE | constants,
-        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, max_concurrent_trials=1),
-        run_config=tune.RunConfig(name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]),
-    )  # fmt: skip
+        trainable,
+        param_space=PARAM_SPACE | (constants or {}),
+        tune_config=tune.TuneConfig(
+            metric="acc",
+            mode="max",
+            num_samples=num_samples,
+            search_alg=searcher,
+            reuse_actors=True,
+            max_concurrent_trials=1,
+        ),
+        run_config=tune.RunConfig(
+            name=name, storage_path=str(folder / "tune"), verbose=0, callbacks=[callback, *others]
+        ),
+    )
 
 
 def search(**arguments):

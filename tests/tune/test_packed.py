@@ -81,10 +81,8 @@ def test_the_grid_in_packs_is_the_grid():
             PLANE, "acc", "max", make=lambda space, start: OPTIMISERS["grid"](space, start=start, step=16, workers=99)
         )
 
-    singles = []
-    while (
-        config := (searcher := grid() if not singles else searcher).suggest(f"t{len(singles)}")
-    ) != Searcher.FINISHED:
+    singles, searcher = [], grid()
+    while (config := searcher.suggest(f"t{len(singles)}")) != Searcher.FINISHED:
         singles.append(config)
         searcher.on_trial_complete(f"t{len(singles) - 1}", {"acc": 0.1})
     packs = drive(packed(grid(), 7), 99)
@@ -209,9 +207,9 @@ def test_members_of_a_trial():
 
 
 def line(direction, start, budget=5):
-    make = lambda space, start: CoordinateDescent(
-        space, settings="paper", directions=[direction], budgets=budget, start=start
-    )
+    def make(space, start):
+        return CoordinateDescent(space, settings="paper", directions=[direction], budgets=budget, start=start)
+
     searcher = OptimiserSearch(PLANE, "val_score", "max", make=make, start=start, annotate=ORIGIN)
     searcher.set_max_concurrency(1)
     return searcher
@@ -230,7 +228,8 @@ def PLANE_KEY(config):
 
 
 def run(searcher, workers):
-    """Trials as Tune runs them, the oldest ending first; (search, configuration) in the order they were begun, most live."""
+    """Trials as Tune runs them, the oldest ending first; (search, configuration) in the order they were begun, most
+    live."""
     begun, live, most = [], [], 0
     for i in range(200):
         config = searcher.suggest(f"t{i}") if len(live) < workers else None

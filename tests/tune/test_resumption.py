@@ -36,12 +36,21 @@ def make(workers=1, settings="default", **arguments):
 def again(tmp_path, workers=1, settings="default", given=True, **arguments):
     named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
     return CoordinateDescentSearch.from_results(
-        tmp_path, "s", resume=True, start={"lr": 0.1, "wd": 0.1}, settings=settings, workers=workers, annotate="origin", **named, **arguments,
-    )  # fmt: skip
+        tmp_path,
+        "s",
+        resume=True,
+        start={"lr": 0.1, "wd": 0.1},
+        settings=settings,
+        workers=workers,
+        annotate="origin",
+        **named,
+        **arguments,
+    )
 
 
 class Driver:
-    """What Tune does: whenever it can, it asks; then the trial at place `ends(n running)` of those that run ends, and is a row."""
+    """What Tune does: whenever it can, it asks; then the trial at place `ends(n running)` of those that run ends, and
+    is a row."""
 
     def __init__(self, searcher, total, folder=None, first=0, ends=lambda n: 0):
         self.searcher, self.total, self.folder, self.ends = searcher, total, folder, ends
@@ -76,11 +85,23 @@ def store(folder, config, minutes, error=None):
     index, attempt = config["origin"]["trial_index"], 0
     held = results.read_trial(folder, "s", f"cd-{index:05d}")
     outcome = {"status": "failed", "error": error} if error else {"status": "completed", "val_score": bowl(config)}
-    results.write_trial(folder, {
-        "study": "s", "search": "cd", "trial_id": f"cd-{index:05d}", "trial_index": index, "attempt": attempt if held is None else held["attempt"] + 1,
-        "params": {name: config[name] for name in PLANE.names}, "metric_name": "acc", "scores": {}, "config": "{}", "software": "{}",
-        "ended_at": BEGUN + timedelta(minutes=minutes), **outcome,
-    })  # fmt: skip
+    results.write_trial(
+        folder,
+        {
+            "study": "s",
+            "search": "cd",
+            "trial_id": f"cd-{index:05d}",
+            "trial_index": index,
+            "attempt": attempt if held is None else held["attempt"] + 1,
+            "params": {name: config[name] for name in PLANE.names},
+            "metric_name": "acc",
+            "scores": {},
+            "config": "{}",
+            "software": "{}",
+            "ended_at": BEGUN + timedelta(minutes=minutes),
+            **outcome,
+        },
+    )
 
 
 def in_order(n):
@@ -100,7 +121,8 @@ def middle(n):
 @pytest.mark.parametrize("settings", ["default", "paper"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, settings, ends, given):
-    """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running first."""
+    """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running
+    first."""
     whole = Driver(make(workers, settings), 12, ends=ends).run()
     cut = Driver(make(workers, settings), 12, tmp_path, ends=ends)
     cut.run(rows=5)
@@ -130,7 +152,8 @@ def sorted_rows(folder):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
-    """The node that ran the fourth was lost. Alone it is asked for first, and what follows is what would have followed."""
+    """The node that ran the fourth was lost. Alone it is asked for first, and what follows is what would have
+    followed."""
     whole = Driver(make(workers), 9).run()
     cut = Driver(make(workers), 9, tmp_path)
     cut.run(rows=3)
@@ -177,8 +200,15 @@ def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
 def test_a_study_of_another_start_is_known_and_not_trained_again(tmp_path):
     Driver(make(), 6, tmp_path).run()
     searcher = CoordinateDescentSearch.from_results(
-        tmp_path, "s", resume=True, space=PLANE, metric="acc", mode="max", start={"lr": 0.5, "wd": 0.5}, annotate="origin",
-    )  # fmt: skip
+        tmp_path,
+        "s",
+        resume=True,
+        space=PLANE,
+        metric="acc",
+        mode="max",
+        start={"lr": 0.5, "wd": 0.5},
+        annotate="origin",
+    )
     with pytest.warns(UserWarning, match="not those that this search asks for"):
         first = searcher.suggest("a")
     assert place(first) == 6 and len(searcher._search.history) == 6
@@ -244,13 +274,34 @@ def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
     whole = search()
     course = [step(whole, n) for n in range(9)]
     for n, (h, value) in enumerate(course[:5]):
-        results.write_trial(tmp_path, {
-            "study": "s", "search": "cd", "trial_id": f"cd-{n:05d}", "trial_index": n, "attempt": 0, "params": h, "metric_name": "acc", "scores": {},
-            "config": "{}", "software": "{}", "status": "stopped" if n == 2 else "completed", "val_score": value, "ended_at": BEGUN + timedelta(minutes=n),
-        })  # fmt: skip
+        results.write_trial(
+            tmp_path,
+            {
+                "study": "s",
+                "search": "cd",
+                "trial_id": f"cd-{n:05d}",
+                "trial_index": n,
+                "attempt": 0,
+                "params": h,
+                "metric_name": "acc",
+                "scores": {},
+                "config": "{}",
+                "software": "{}",
+                "status": "stopped" if n == 2 else "completed",
+                "val_score": value,
+                "ended_at": BEGUN + timedelta(minutes=n),
+            },
+        )
     again = CoordinateDescentSearch.from_results(
-        tmp_path, "s", resume=True, space=space, metric="acc", mode="max", start=start, full_length=("training_iteration", 10),
-    )  # fmt: skip
+        tmp_path,
+        "s",
+        resume=True,
+        space=space,
+        metric="acc",
+        mode="max",
+        start=start,
+        full_length=("training_iteration", 10),
+    )
     rest = [step(again, n) for n in range(5, 9)]
     assert rest == course[5:] and all(isinstance(h["batch_size"], int) for h, _ in rest)
 
@@ -261,10 +312,24 @@ def test_trials_that_other_searches_ran_are_neither_run_nor_in_the_way(tmp_path,
     """The search passes two of them, is cut, and goes on: what was running first, and the order of asking as before."""
     first = Driver(make(workers, settings), 12).run()
     for n in (0, 4):
-        results.write_trial(tmp_path, {
-            "study": "s", "search": "other", "trial_id": f"other-{n}", "trial_index": n, "attempt": 0, "params": flat(first[n])[1], "config": "{}",
-            "metric_name": "acc", "scores": {}, "software": "{}", "ended_at": BEGUN - timedelta(minutes=9 - n), "status": "completed", "val_score": bowl(first[n]),
-        })  # fmt: skip
+        results.write_trial(
+            tmp_path,
+            {
+                "study": "s",
+                "search": "other",
+                "trial_id": f"other-{n}",
+                "trial_index": n,
+                "attempt": 0,
+                "params": flat(first[n])[1],
+                "config": "{}",
+                "metric_name": "acc",
+                "scores": {},
+                "software": "{}",
+                "ended_at": BEGUN - timedelta(minutes=9 - n),
+                "status": "completed",
+                "val_score": bowl(first[n]),
+            },
+        )
 
     def rows(search):
         table = results.read(tmp_path, "s")

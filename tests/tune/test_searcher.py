@@ -1,4 +1,5 @@
-"""CoordinateDescentSearch against what Ray Tune does to a searcher. Numbers in names follow no API but Tune's habits."""
+"""CoordinateDescentSearch against what Ray Tune does to a searcher. Numbers in names follow no API but Tune's
+habits."""
 
 import copy
 import json
@@ -70,9 +71,19 @@ def test_none_only_while_a_trial_of_ours_is_live_and_finished_at_the_end():
 
 @pytest.mark.parametrize(
     "result, error",
-    [(None, True), (None, False), ({}, False), ({"acc": math.nan}, False), ({"acc": math.inf}, False), ({"acc": -math.inf}, False),
-     ({"acc": "0.5"}, False), ({"acc": None}, False), ({"acc": 0.99}, True), ({"loss": 0.5}, False)],
-)  # fmt: skip
+    [
+        (None, True),
+        (None, False),
+        ({}, False),
+        ({"acc": math.nan}, False),
+        ({"acc": math.inf}, False),
+        ({"acc": -math.inf}, False),
+        ({"acc": "0.5"}, False),
+        ({"acc": None}, False),
+        ({"acc": 0.99}, True),
+        ({"loss": 0.5}, False),
+    ],
+)
 def test_whatever_is_no_number_is_a_failed_trial_and_the_search_moves_on(result, error):
     searcher = make()
     drive(searcher, 3)
@@ -184,10 +195,18 @@ def test_concurrency_is_our_own_and_completion_may_come_out_of_order():
 
 
 def test_conversion_of_tunes_domains():
-    space = space_from_tune({
-        "a": tune.loguniform(1e-3, 1), "n": tune.lograndint(8, 128), "q": tune.qloguniform(0.1, 10, 0.1), "m": tune.qlograndint(16, 64, 16),
-        "b": tune.choice([64, 16, 32]), "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"}, "epochs": 3, "flag": True,
-    })  # fmt: skip
+    space = space_from_tune(
+        {
+            "a": tune.loguniform(1e-3, 1),
+            "n": tune.lograndint(8, 128),
+            "q": tune.qloguniform(0.1, 10, 0.1),
+            "m": tune.qlograndint(16, 64, 16),
+            "b": tune.choice([64, 16, 32]),
+            "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"},
+            "epochs": 3,
+            "flag": True,
+        }
+    )
     assert space.names == ("a", "n", "q", "m", "b", "opt/lr")
     ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes}
     assert ends == {
@@ -199,11 +218,16 @@ def test_conversion_of_tunes_domains():
 @pytest.mark.parametrize(
     "domain, hint",
     [
-        (tune.uniform(0, 1), "loguniform"), (tune.randint(1, 9), "lograndint"), (tune.quniform(0, 1, 0.1), "loguniform"), (tune.randn(), "loguniform"),
-        (tune.choice(["adam", "sgd"]), "not numeric"), (tune.choice([0, 1]), "> 0"), (tune.grid_search([1, 2]), "choice"),
+        (tune.uniform(0, 1), "loguniform"),
+        (tune.randint(1, 9), "lograndint"),
+        (tune.quniform(0, 1, 0.1), "loguniform"),
+        (tune.randn(), "loguniform"),
+        (tune.choice(["adam", "sgd"]), "not numeric"),
+        (tune.choice([0, 1]), "> 0"),
+        (tune.grid_search([1, 2]), "choice"),
         (tune.sample_from(lambda spec: 1), "only positive"),
     ],
-)  # fmt: skip
+)
 def test_domains_without_an_answer_are_refused_by_name_with_a_hint(domain, hint):
     with pytest.raises(ValueError, match=hint) as error:
         CoordinateDescentSearch().set_search_properties("acc", "max", {"opt": {"knob": domain}}, num_samples=1)
@@ -362,10 +386,23 @@ def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
 
 def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):
     stored(tmp_path, drive(make(), 4))
-    results.write_trial(tmp_path, {
-        "study": "before", "search": "cd", "trial_id": "cd-9", "trial_index": 9, "attempt": 0, "params": {"lr": 0.5, "wd": 0.5},
-        "metric_name": "acc", "scores": {}, "config": "{}", "software": "{}", "status": "stopped", "val_score": 9.0,
-    })  # fmt: skip
+    results.write_trial(
+        tmp_path,
+        {
+            "study": "before",
+            "search": "cd",
+            "trial_id": "cd-9",
+            "trial_index": 9,
+            "attempt": 0,
+            "params": {"lr": 0.5, "wd": 0.5},
+            "metric_name": "acc",
+            "scores": {},
+            "config": "{}",
+            "software": "{}",
+            "status": "stopped",
+            "val_score": 9.0,
+        },
+    )
     searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
     assert searcher._search.best[1] < 1 and len(searcher._search.history) == 5
 
@@ -436,10 +473,13 @@ PARAM_SPACE = {"opt": {"lr": tune.loguniform(1e-6, 1.0)}, "wd": tune.loguniform(
 
 def fit(tmp_path, searcher, trainable=objective, num_samples=10, name="run", **config):
     tuner = tune.Tuner(
-        trainable, param_space=PARAM_SPACE,
-        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config),
+        trainable,
+        param_space=PARAM_SPACE,
+        tune_config=tune.TuneConfig(
+            metric="acc", mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config
+        ),
         run_config=tune.RunConfig(name=name, storage_path=str(tmp_path), verbose=0),
-    )  # fmt: skip
+    )
     return tuner.fit()
 
 
@@ -456,7 +496,8 @@ class TestWithTuner:
 
     @pytest.mark.parametrize("settings", ["default", "paper"])
     def test_tunes_limit_keeps_two_workers_busy_with_different_trials(self, ray_session, tmp_path, settings):
-        """Whenever one of two may start the search has one for it, never the same twice; "paper" asks all that one worker would."""
+        """Whenever one of two may start the search has one for it, never the same twice; "paper" asks all that one
+        worker would."""
         searcher = CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, settings=settings)
         suggest, live, refused = searcher.suggest, [], []
 
@@ -550,7 +591,8 @@ class Kill(tune.Callback):
     def on_trial_complete(self, iteration, trials, trial, **info):
         self.finished += 1
         if self.finished > {after} and "ARMED" in os.environ:  # Tuner.restore brings this callback back
-            time.sleep(1)  # Tune copies its snapshot in a thread, over the last one: a copy cut in half is nobody's to restore
+            # Tune copies its snapshot in a thread, over the last one: a copy cut in half is nobody's to restore
+            time.sleep(1)
             os.kill(os.getpid(), signal.SIGKILL)
 
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)

@@ -19,9 +19,9 @@ WORKERS = {
     "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 }
 """OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
-as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine nothing.
-The C library gives activations of up to 32 MB back after every step, and gets them again page by page: keeping what is
-below 256 MB makes a step of the small network 4 % shorter."""
+as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
+nothing. The C library gives activations of up to 32 MB back after every step, and gets them again page by page: keeping
+what is below 256 MB makes a step of the small network 4 % shorter."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,7 +71,8 @@ def _with_ray(study, lock) -> int:
 
 
 def _connect(address: str | None, verbose: bool = False) -> None:
-    """Join the cluster, or start one here. verbose: with Ray's messages. Raises ConnectionError where there is none at the address."""
+    """Join the cluster, or start one here. verbose: with Ray's messages. Raises ConnectionError where there is none at
+    the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name in (
         "TUNE_CD_DATA",
@@ -188,7 +189,8 @@ def _announce(study, resources) -> None:
     searched = [search for search in study.searches if search not in chosen]
     trials = " + ".join(f"{'up to ' * search.line}{search.num_samples} {search.name}" for search in searched)
     print(
-        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), {setup.network} at {setup.image_size} px "
+        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), "
+        f"{setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "

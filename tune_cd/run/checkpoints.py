@@ -1,8 +1,10 @@
-"""Saved states of trainings under way, found again by what is trained: in whatever process, under whatever search's name.
+"""Saved states of trainings under way, found again by what is trained: in whatever process, under whatever search's
+name.
 
     RESULTS/studies/<study>/checkpoints/<training>-<images seen>~sha256-<16 digits>.pt
 
-The digits begin the file's SHA-256, so a damaged one is known. The two latest of a training are kept until it has ended.
+The digits begin the file's SHA-256, so a damaged one is known. The two latest of a training are kept until it has
+ended.
 """
 
 import logging

@@ -17,8 +17,8 @@ from tune_cd.run.study import Study
 
 
 def growth_of(address: str | None) -> Growth:
-    """What the connected cluster may grow to; where this cannot be had, which is said, what is alive is all. Raises ValueError
-    for a cluster's description that cannot be read."""
+    """What the connected cluster may grow to; where this cannot be had, which is said, what is alive is all. Raises
+    ValueError for a cluster's description that cannot be read."""
     if address == "local":
         return Growth()
     try:
@@ -57,8 +57,8 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
 
 @contextmanager
 def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
-    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is. Raises OSError when a
-    node joins whose results would be lost."""
+    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is. Raises OSError
+    when a node joins whose results would be lost."""
     if study.call.address == "local":
         yield Load()
         return

@@ -82,7 +82,8 @@ class StudyConfig:
         return (self.setup,) if self.setup else FORMS
 
     def setup_for(self, form: str) -> Setup:
-        """The set-up table's entry with everything that the command line says of it. Raises ValueError as `override`."""
+        """The set-up table's entry with everything that the command line says of it. Raises ValueError as
+        `override`."""
         setup = find_setup(self.dataset, form, self.task, self.loss)
         if self.experiment == "xbm":
             setup = replace(setup, **XBM[form])
@@ -125,7 +126,8 @@ class StudyConfig:
             return size
         if self.batch_size is not None:
             raise ValueError(
-                f"--start {self.start!r} and --batch-size {size} name two batch sizes; --tune-batch-size searches over them"
+                f"--start {self.start!r} and --batch-size {size} name two batch sizes; --tune-batch-size searches "
+                "over them"
             )
         return int(named[1])
 

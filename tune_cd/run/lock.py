@@ -38,7 +38,8 @@ def interrupt() -> None:
 class StudyLock:
     """Held from `acquire` to `release`, by one process.
 
-    lost: called, in a thread, when another process has taken the lock over, as one may after a long standstill of this one.
+    lost: called, in a thread, when another process has taken the lock over, as one may after a long standstill of this
+    one.
     """
 
     def __init__(self, store: Folder | Bucket, name: str, *, beat: float = BEAT, lost: Callable[[], None] = interrupt):
@@ -52,7 +53,8 @@ class StudyLock:
         self.taken_by: dict | None = None  # who took it over
 
     def acquire(self, say: Callable[[str], None] = print) -> None:
-        """Take the lock; tells where that takes a while. Raises Held naming a living holder, OSError where the store refuses."""
+        """Take the lock; tells where that takes a while. Raises Held naming a living holder, OSError where the store
+        refuses."""
         other = self._read()
         if other is not None:
             alive = _lives_here(other)
@@ -85,7 +87,8 @@ class StudyLock:
             pass  # whoever wants it finds the holder gone
 
     def _watch(self, other: dict) -> tuple[bool, dict | None]:
-        """Whether a holder elsewhere lives: its file changes, or another's is there by now. And the file as it is then."""
+        """Whether a holder elsewhere lives: its file changes, or another's is there by now. And the file as it is
+        then."""
         deadline = time.monotonic() + PATIENCE * self._beat
         while time.monotonic() < deadline:
             time.sleep(self._beat / 5)
@@ -136,8 +139,8 @@ def _lives_here(holder: dict) -> bool | None:
 
 
 def _process(pid: int) -> tuple[str, str, str] | None:
-    """(the machine's start, its set of process numbers, when this process began), since numbers come again, and containers and
-    machines may share a name. None for a process that is dead, and where this is not told."""
+    """(the machine's start, its set of process numbers, when this process began), since numbers come again, and
+    containers and machines may share a name. None for a process that is dead, and where this is not told."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         machine, numbers = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")

@@ -20,11 +20,15 @@ ORIGIN = "origin"
 
 EPILOG = """\
 examples:
-  python -m tune_cd.run                                                      the default: glyphs, 20 trials, two baselines
+  python -m tune_cd.run
+      the default: glyphs, 20 trials, two baselines
   python -m tune_cd.run --dataset omniglot --data-root PATH/TO/omniglot.zip --start Lambda_p=0.25,Lambda_e=0.25
-  python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128    from where you are today
-  python -m tune_cd.run --dataset sop --download --experiment xbm            with and without cross-batch memory, table:xbm
-  python -m tune_cd.run --study mine --num-samples 30 --resume               ten more trials for a study of 20
+  python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128
+      from where you are today
+  python -m tune_cd.run --dataset sop --download --experiment xbm
+      with and without cross-batch memory, table:xbm
+  python -m tune_cd.run --study mine --num-samples 30 --resume
+      ten more trials for a study of 20
 """
 
 
@@ -32,7 +36,8 @@ def parser() -> argparse.ArgumentParser:
     """All options of `python -m tune_cd.run`, grouped, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.run",
-        description="Find the best balance (Lambda_p, Lambda_e[, batch_size]) of a contrastive loss by coordinate descent, "
+        description="Find the best balance (Lambda_p, Lambda_e[, batch_size]) of a contrastive loss by coordinate "
+        "descent, "
         "each trial a training run under Ray Tune, and compare it with tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,7 +76,10 @@ def parser() -> argparse.ArgumentParser:
         "--data-root",
         type=_root,
         metavar="PATH_OR_URI",
-        help="the dataset's directory or zip, which all nodes see; or what each fetches once, below $TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+        help="the dataset's directory or zip, which all nodes see; or what each fetches once, below "
+        "$TUNE_CD_CACHE: s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ with all below it (gs:// likewise) or "
+        "http[s]://HOST/FILE.zip, with #sha256=DIGEST behind it or not (also with --dry-run); default: "
+        "$TUNE_CD_DATA, then ~/.cache/tune_cd",
     )
     what.add_argument(
         "--download",
@@ -82,13 +90,15 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--search",
         choices=list(OPTIMISERS),
-        help="default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets around the incumbent; tpe, cmaes and gp need the extra `baselines`",
+        help="default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets "
+        "around the incumbent; tpe, cmaes and gp need the extra `baselines`",
     )
     how.add_argument(
         "--num-samples",
         type=int,
         metavar="N",
-        help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all of a grid",
+        help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all "
+        "of a grid",
     )
     how.add_argument(
         "--grid-step",
@@ -99,7 +109,9 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--start",
         metavar="H",
-        help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or your recipe: lr=...,average=separate|global[,b=...]",
+        help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper "
+        "(its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or "
+        "your recipe: lr=...,average=separate|global[,b=...]",
     )
     how.add_argument(
         "--range",
@@ -131,7 +143,8 @@ def parser() -> argparse.ArgumentParser:
         "--baseline-trials",
         type=int,
         metavar="N",
-        help="stop each of these after so many trials; default: until its best learning rate is bracketed within a third of an octave, 9 to 13 trials",
+        help="stop each of these after so many trials; default: until its best learning rate is bracketed within a "
+        "third of an octave, 9 to 13 trials",
     )
     how.add_argument("--seed", type=int, help="of the search and of every training; default: 0")
     how.add_argument(
@@ -160,7 +173,8 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--retry-failed",
         action="store_true",
-        help="with --resume: train again what failed by an error of its own or its time limit; what was lost with a process or node is trained again anyway",
+        help="with --resume: train again what failed by an error of its own or its time limit; what was lost with "
+        "a process or node is trained again anyway",
     )
     where.add_argument(
         "--address",
@@ -171,7 +185,8 @@ def parser() -> argparse.ArgumentParser:
         "--gpus-per-trial",
         type=_gpus,
         metavar="F",
-        help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its memory; default: 1 where the cluster has or may grow GPUs, else 0",
+        help="a fraction: so many trials are trained together in one process on one GPU; auto: as many as fit its "
+        "memory; default: 1 where the cluster has or may grow GPUs, else 0",
     )
     where.add_argument(
         "--pack", type=int, metavar="N", help="trainings in one process; default: 1, or what --gpus-per-trial says"
@@ -186,13 +201,15 @@ def parser() -> argparse.ArgumentParser:
         "--workers",
         type=int,
         metavar="N",
-        help="settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it may grow to, but at most a fifth of --num-samples where the search learns from trials",
+        help="settings trained at a time; default: as many as fit the cluster's nodes, those alive and those it "
+        "may grow to, but at most a fifth of --num-samples where the search learns from trials",
     )
     where.add_argument(
         "--ondemand-after",
         type=_after,
         metavar="S",
-        help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster has a type with the resource `ondemand`; never: they are not; default: 60",
+        help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster "
+        "has a type with the resource `ondemand`; never: they are not; default: 60",
     )
     where.add_argument(
         "--trial-timeout",
@@ -216,7 +233,8 @@ def parser() -> argparse.ArgumentParser:
         "--tune-dir",
         type=_path,
         metavar="DIR",
-        help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the system's temporary folder",
+        help="where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the "
+        "system's temporary folder",
     )
     where.add_argument(
         "--dry-run",

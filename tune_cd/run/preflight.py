@@ -25,7 +25,7 @@ def check_study(request: Request) -> Study:
     stored = stored_study(place, call)
     if stored is not None:
         config = stored[0].continued(request.written, call.study)
-    config.space  # refuses an impossible box before data are fetched
+    _ = config.space  # refuses an impossible box before data are fetched
     config, data_root = _pinned(config, call)
     setup, source = _checked_setup(config, data_root, call.download)
     if stored is not None:
@@ -54,7 +54,8 @@ def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
     before, now = config.data_sha256, source_sha256(data_root)
     if before and now and before != now:
         raise ValueError(
-            f"study {call.study!r} was started with data of SHA-256 {before}, and at {data_root.partition('#')[0]} there "
+            f"study {call.study!r} was started with data of SHA-256 {before}, and at {data_root.partition('#')[0]} "
+            "there "
             f"is now {now}; put the old ones back, or name a new --study"
         )
     return replace(config, data_sha256=now or before), data_root

@@ -55,7 +55,8 @@ class Recorder:
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
             raise ValueError(
-                f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked for with {self._params(config)}: another driver is at work"
+                f"{identity['trial_id']} of study {self._study} is on record with {row['params']}, and was asked "
+                f"for with {self._params(config)}: another driver is at work"
             )
         score = nan if row["val_score"] is None else row["val_score"]
         return {
@@ -118,8 +119,17 @@ class Recorder:
 
 
 OUTCOME = (
-    "status", "val_score", "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "error",
-)  # fmt: skip
+    "status",
+    "val_score",
+    "test_score",
+    "scores",
+    "positive_term",
+    "entropy_term",
+    "images_seen",
+    "best_at",
+    "train_seconds",
+    "error",
+)
 """Fields of a row that are the outcome's own."""
 
 

@@ -9,7 +9,8 @@ from tune_cd.run.config import Call, StudyConfig
 from tune_cd.search.protocol import check_workers
 
 ROUNDS = 5
-"""Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from any."""
+"""Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from
+any."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Resources:
 
 
 def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:
-    """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that the
-    cluster can give counts, whether it is there yet or not.
+    """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that
+    the cluster can give counts, whether it is there yet or not.
 
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
@@ -47,7 +48,8 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
     if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)) or (gpus > 1 and pack > 1):
         raise ValueError(
-            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole number alone"
+            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole "
+            "number alone"
         )
     fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
     if not fitting:
@@ -62,7 +64,8 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     room = processes_in_all(alive, growth, cpus or 1, gpus)
     if not room:
         raise ValueError(
-            "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` leaves on its head says it)"
+            "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` "
+            "leaves on its head says it)"
         )
     settings = max(1, pack // replicates)  # in a process
     workers = check_workers(call.workers) if call.workers is not None else int(max(1, min(room * settings, limit)))

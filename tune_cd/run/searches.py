@@ -60,7 +60,8 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
 
 
 def groups_of(searches: list[Search]) -> list[list[Search]]:
-    """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's end."""
+    """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's
+    end."""
     groups: list[list[Search]] = []
     for search in searches:
         if groups and alike(groups[-1][-1], search) and not _awaited(search) & {other.name for other in groups[-1]}:
@@ -86,7 +87,8 @@ def averages_of(setup: Setup) -> tuple[str, ...]:
 
 
 def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
-    """The first configuration, None for blind. Raises ValueError naming what `--start` may be, or what is out of the box."""
+    """The first configuration, None for blind. Raises ValueError naming what `--start` may be, or what is out of the
+    box."""
     if config.start == "blind":
         return None
     if config.start == "conventional":
@@ -124,12 +126,14 @@ def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> 
 
 
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone, on the recipe's diagonal, until that line is exhausted or --baseline-trials are run."""
+    """Tune the learning rate alone, on the recipe's diagonal, until that line is exhausted or --baseline-trials are
+    run."""
     try:
         start = space.check(_recipe(average, config, setup))
     except ValueError as error:
         raise ValueError(
-            f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with --no-baseline"
+            f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with "
+            "--no-baseline"
         ) from None
     joint = [1.0, 1.0, 0.0][: len(space.names)]
     make = partial(line_search, direction=joint, name="joint", seed=config.seed)

@@ -28,7 +28,10 @@ class LossesInARow(Callback, Stopper):
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         self._lost += 1
         if self._lost >= self.most:
-            self.broken = f"{self._lost} trials in a row were lost, and no trial gave a result between them; the last: {error_of(trial, {})}"
+            self.broken = (
+                f"{self._lost} trials in a row were lost, and no trial gave a result between them; "
+                f"the last: {error_of(trial, {})}"
+            )
 
     def __call__(self, trial_id: str, result: dict) -> bool:
         return False

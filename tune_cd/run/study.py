@@ -19,7 +19,8 @@ COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
 
 @dataclass(frozen=True)
 class Study:
-    """A study that passed every check that needs no cluster. All it leaves lies in `results`, a folder or an object store."""
+    """A study that passed every check that needs no cluster. All it leaves lies in `results`, a folder or an object
+    store."""
 
     name: str
     results: Path | str
@@ -72,7 +73,8 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
 
 
 def tidy(study: Study, ended: bool = False) -> None:
-    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed may want them."""
+    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed may want
+    them."""
     store = study.store
     if len(store.listing(f"trials/{study.name}", depth=1)) >= COMPACT_FROM:
         results.compact(study.results, study.name)
@@ -87,7 +89,8 @@ def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
         version, options, setup = content["version"], dict(content["options"]), dict(content["setup"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{where} is damaged ({error}); the options of the study are given again with another --study, the rows stay"
+            f"{where} is damaged ({error}); the options of the study are given again with another --study, the "
+            "rows stay"
         ) from error
     if version != STUDY_VERSION:
         raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")

@@ -47,7 +47,8 @@ class Together(JsonState, Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict | str | None:
-        """The next configuration of the first search that has one; None while all wait; FINISHED when all have ended."""
+        """The next configuration of the first search that has one; None while all wait; FINISHED when all have
+        ended."""
         if len(self._live) >= self._workers:
             return None
         for name, member in self.members.items():
@@ -76,7 +77,8 @@ class Together(JsonState, Searcher):
             member.searcher.set_state(state[name])
 
     def _next(self, name: str, member: Member, trial_id: str) -> dict | None:
-        """A search's next configuration that is not trained yet; those that are, or are being trained, are told on the way."""
+        """A search's next configuration that is not trained yet; those that are, or are being trained, are told on the
+        way."""
         asked = 0
         while member.budget > 0 and not member.finished:
             trial = f"{trial_id}+{asked}" if asked else trial_id

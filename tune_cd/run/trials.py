@@ -37,7 +37,8 @@ PATIENCE = 10.0  # seconds that rows are waited for which the store does not tak
 
 
 def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load) -> None:
-    """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to date."""
+    """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to
+    date."""
     table = results.read(study.results, study.name)
     again = table[(table["status"] == "failed") if study.call.retry_failed else lost(table)]
     members = _members(study, searches, table, table.drop(again.index), resources)
@@ -75,9 +76,14 @@ def _members(
 
 
 def _tune(
-    study: Study, searches: list[Search], members: dict[str, Member], resources: Resources, ended: pd.DataFrame, recorder: Recorder,
+    study: Study,
+    searches: list[Search],
+    members: dict[str, Member],
+    resources: Resources,
+    ended: pd.DataFrame,
+    recorder: Recorder,
     counting: Counting,
-) -> None:  # fmt: skip
+) -> None:
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
     key = partial(_key, study)
     searcher: Searcher = Together(members, key, resources.workers)
@@ -207,7 +213,8 @@ def _key(study: Study, config: Mapping) -> tuple:
 
 
 def _values(study: Study, table: pd.DataFrame, search: Search) -> dict[tuple, float]:
-    """What came of settings with one seed, NaN for no number: their other trainings may be missing, these are not repeated."""
+    """What came of settings with one seed, NaN for no number: their other trainings may be missing, these are not
+    repeated."""
     rows = _rows_alike(study, table, search)
     return {
         (_key(study, row.params), int(row.seed)): row.val_score if row.status == "completed" else nan
@@ -228,7 +235,8 @@ def _stopped(search: Search, done: int) -> str:
     if search.make is given:
         return f"[{search.name}]  its setting was trained by another search"
     if search.line:
-        return f"[{search.name}]  exhausted after {done} trials: the best of its line is bracketed within a third of an octave"
+        bracketed = "the best of its line is bracketed within a third of an octave"
+        return f"[{search.name}]  exhausted after {done} trials: {bracketed}"
     return f"[{search.name}]  ended by itself after {done} of {search.num_samples} trials: no line promises more"
 
 

@@ -118,7 +118,7 @@ def _check_path(option: str, text: str) -> None:
 def _check_study(made: StudyRequest) -> str:
     """The study's name, after the checks of `tune_cd.run` that need neither data nor cluster. Raises ValueError likewise."""
     config, errors = made.config, []
-    config.space  # refuses an impossible box
+    _ = config.space  # refuses an impossible box
     for form in config.forms:  # which it is follows from the cluster; either may do
         try:
             setup = config.setup_for(form)

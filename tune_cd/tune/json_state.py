@@ -1,8 +1,8 @@
 """A searcher's state in files, as Tune asks for it with every snapshot.
 
-Tune copies all files of its snapshot over those of the last: a driver that is killed in the middle leaves some cut off. So
-snapshots take turns under two names, and the one before is there as well. (Both stay in the folder that is copied: taking one
-away while a copy runs would break that copy off.)
+Tune copies all files of its snapshot over those of the last: a driver that is killed in the middle leaves some cut off.
+So snapshots take turns under two names, and the one before is there as well. (Both stay in the folder that is copied:
+taking one away while a copy runs would break that copy off.)
 """
 
 import glob
@@ -43,7 +43,8 @@ class JsonState:
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Read the latest snapshot that is whole; damaged ones are named in a logged warning.
 
-        Raises ValueError, naming them, if none is, FileNotFoundError if there is none at all. Tune goes on with a blank searcher
+        Raises ValueError, naming them, if none is, FileNotFoundError if there is none at all. Tune goes on with a blank
+        searcher
         then, which would train everything again: this one suggests nothing any more, but raises the error.
         """
         damaged: list[ValueError] = []

@@ -166,9 +166,10 @@ class OptimiserSearch(JsonState, Searcher):
     def recall(self, begun: pd.DataFrame, ended: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> bool:
         """Go on where an earlier run of this same search stopped; before the first suggestion, and after `reuse`.
 
-        begun: its rows of the results table.  ended: those of settings that are done with; None: all.  again: those of them that
-        are to be run again. The rest is suggested no more, what was running comes first, and the order of asking is counted on.
-        Whether the rows are those that this search asks for; if not, it knows them, but goes on otherwise.
+        begun: its rows of the results table.  ended: those of settings that are done with; None: all.  again: those of
+        them that are to be run again. The rest is suggested no more, what was running comes first, and the order of
+        asking is counted on. Whether the rows are those that this search asks for; if not, it knows them, but goes on
+        otherwise.
         """
         self._require_space("recall")
         key, ended, again = (
@@ -192,7 +193,8 @@ class OptimiserSearch(JsonState, Searcher):
     def reuse(self, trials: pd.DataFrame) -> None:
         """Rows of the results table that other searches left: none of these trials is run again.
 
-        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing else.
+        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing
+        else.
         """
         self._require_space("reuse")
         space, self._reused = self._search.space, trials
@@ -230,9 +232,11 @@ class OptimiserSearch(JsonState, Searcher):
         self._restored, self._orphans, self._rows_before = True, Orphans(list(state.get("orphans", []))), None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials since.
+        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
+        since.
 
-        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be read.
+        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be
+        read.
         """
         trials: list[Ran] = []
         try:
@@ -280,7 +284,8 @@ class OptimiserSearch(JsonState, Searcher):
                 outside += 1
         if outside:
             warnings.warn(
-                f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out"
+                f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out",
+                stacklevel=2,
             )
 
     def _limited(self, search: Optimiser) -> Optimiser:

@@ -33,14 +33,16 @@ def members_of(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> l
 
 @dataclass
 class _Asked:
-    """A suggestion of the searcher inside, whose trainings (one a seed) are `left` to end; the numbers of those that have."""
+    """A suggestion of the searcher inside, whose trainings (one a seed) are `left` to end; the numbers of those that
+    have."""
 
     left: int
     values: list[float] = field(default_factory=list)
 
 
 def results_of(result: Mapping[str, Any] | None) -> dict[str, dict]:
-    """The results of a pack's members by their places, nested as reported or with flat keys, as Tune tells searchers."""
+    """The results of a pack's members by their places, nested as reported or with flat keys, as Tune tells
+    searchers."""
     nested = unflatten_dict({name: value for name, value in (result or {}).items() if name.split("/")[0] == PACK})
     return nested.get(PACK, {})
 
@@ -52,7 +54,8 @@ class PackedSearch(JsonState, Searcher):
     size: trainings in a trial, at least one configuration.  packs: trials at a time; None: no limit of its own.
     seeds: every configuration is trained once with each, under the config key "seed", and the searcher is told the mean
         of those that gave a number; None: once, with no seed of ours.
-    known: (configuration, seed) -> the value measured earlier, NaN if there came no number of it, None if it never ended;
+    known: (configuration, seed) -> the value measured earlier, NaN if there came no number of it, None if it never
+    ended;
         a training that ended is not repeated.
     """
 
@@ -110,7 +113,8 @@ class PackedSearch(JsonState, Searcher):
                 self._tell(trial_id, int(place), member)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """The end of a pack: what it did not report done has failed if it failed, and is what it reported last if not."""
+        """The end of a pack: what it did not report done has failed if it failed, and is what it reported last if
+        not."""
         told = results_of(result)
         for place in range(len(self._members.get(trial_id, []))):
             member = told.get(str(place), {})

@@ -38,7 +38,8 @@ def _axis_from_tune(name: str, domain: Domain) -> Axis:
     if not isinstance(sampler, LogUniform):
         hint = "use tune.loguniform or tune.lograndint: only positive, log-scaled parameters can be searched"
         raise ValueError(
-            f"{name}: {domain.domain_str or type(domain).__name__} with {type(sampler).__name__} sampling is not supported; {hint}"
+            f"{name}: {domain.domain_str or type(domain).__name__} with {type(sampler).__name__} sampling is not "
+            f"supported; {hint}"
         )
     if isinstance(domain, Float):
         return Axis(name, float(domain.lower), float(domain.upper), step=step)

@@ -1,7 +1,7 @@
 """A search that goes on from its rows in the results table as if it had never stopped.
 
-What is asked next depends on the trials that have ended, and on those that are live. So the search is walked again: it asks
-and is told in the order in which the rows say that it was, and what was running when it stopped comes out as well.
+What is asked next depends on the trials that have ended, and on those that are live. So the search is walked again: it
+asks and is told in the order in which the rows say that it was, and what was running when it stopped comes out as well.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,8 +19,8 @@ from tune_cd.tune.callback.failures import LOST
 class Course:
     """Where a search has come to.
 
-    asked: all configurations so far, in order.  open: those of them that are to be run (again): they were running when the
-    search stopped, or their process or node was lost.
+    asked: all configurations so far, in order.  open: those of them that are to be run (again): they were running when
+    the search stopped, or their process or node was lost.
     """
 
     search: Optimiser
@@ -32,7 +32,8 @@ class Course:
 class Orphans:
     """Configurations that were asked for and that nobody runs any more. They are run again, before anything new.
 
-    waiting: in the order of asking.  again: keys of those that run again though the search has a value (a failure) for them.
+    waiting: in the order of asking.  again: keys of those that run again though the search has a value (a failure) for
+    them.
     """
 
     waiting: list[dict] = field(default_factory=list)
@@ -74,9 +75,11 @@ def lost(trials: pd.DataFrame) -> pd.Series:
 def walk_again(
     search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, known: pd.DataFrame
 ) -> Course | None:
-    """The course of a search that has asked nothing yet, along its rows; None where they are not those that it asks for.
+    """The course of a search that has asked nothing yet, along its rows; None where they are not those that it asks
+    for.
 
-    begun: all its rows.  ended: those of the configurations it was told of.  again: those of them that are to be run again.
+    begun: all its rows.  ended: those of the configurations it was told of.  again: those of them that are to be run
+    again.
     known: rows of other searches that stand for its own. The number of workers may have changed since.
     Raises ValueError for a row outside the space.
     """
@@ -119,7 +122,8 @@ def walk_again(
 
 
 def _events(search: Optimiser, rows: pd.DataFrame) -> tuple[dict[tuple, Told], list[tuple]]:
-    """What the configurations of some rows came to, by key, and when: (time, place in the order of asking, key) of the last of each."""
+    """What the configurations of some rows came to, by key, and when: (time, place in the order of asking, key) of the
+    last of each."""
     key = search.space.key
     ends = sorted(zip(rows["ended_at"], rows["trial_index"], map(key, rows["params"])))
     last = {end[-1]: end for end in ends}

@@ -34,7 +34,8 @@ class CoordinateDescentSearch(OptimiserSearch):
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: their known values, one each: then they cost no trial.
     use_result: a finished trial counts with its "last" reported value or with its "best".
-    full_length: (key, amount), such as ("training_iteration", 100): a trial whose last result has less of it was stopped
+    full_length: (key, amount), such as ("training_iteration", 100): a trial whose last result has less of it was
+    stopped
         early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as complete.
     annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"} for
         trainables that write their own result rows; None adds nothing.
@@ -63,8 +64,13 @@ class CoordinateDescentSearch(OptimiserSearch):
         annotate: str | None = None,
     ):
         make = partial(
-            CoordinateDescent, settings=settings, directions=directions, budgets=budgets, workers=check_workers(workers), seed=seed,
-        )  # fmt: skip
+            CoordinateDescent,
+            settings=settings,
+            directions=directions,
+            budgets=budgets,
+            workers=check_workers(workers),
+            seed=seed,
+        )
         super().__init__(
             space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
             evaluated_rewards=evaluated_rewards, use_result=use_result, full_length=full_length, annotate=annotate,
@@ -87,20 +93,23 @@ class CoordinateDescentSearch(OptimiserSearch):
         They cost no trial; the rest is as in the constructor. A finished search is continued so, and a search of the
         same parameters begun better than blind. Trials outside the space are left out with a warning.
 
-        resume: the study is this same search's, with the same arguments, and it goes on as if it had never stopped: what was
-        running when it did is suggested first, then what would have come next; trials whose process or node was lost are run
-        again. `earlier` is the number of trials that are not: Tune's num_samples counts those that are still to come. A study
-        without rows is begun. Pass the same `annotate` here and to `ResultsCallback`, so that rows have the order of asking.
+        resume: the study is this same search's, with the same arguments, and it goes on as if it had never stopped:
+        what was running when it did is suggested first, then what would have come next; trials whose process or node
+        was lost are run again. `earlier` is the number of trials that are not: Tune's num_samples counts those that are
+        still to come. A study without rows is begun. Pass the same `annotate` here and to `ResultsCallback`, so that
+        rows have the order of asking.
 
-        Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and, to
-        resume, without a study or with one that several searches share; its first suggestion does for rows outside the space.
+        Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
+        to resume, without a study or with one that several searches share; its first suggestion does for rows outside
+        the space.
         """
         trials = _rows(path, study, resume)
         completed = trials[trials["status"] == "completed"]
         if (completed.empty and not resume) or completed["metric_name"].nunique() > 1:
             names = sorted(completed["metric_name"].unique())
             raise ValueError(
-                f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; one metric is needed"
+                f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; "
+                "one metric is needed"
             )
         searcher = cls(space, metric, mode, **arguments)
         if resume:
@@ -125,6 +134,7 @@ def _rows(path: str | Path, study: str | None, resume: bool) -> pd.DataFrame:
         return results.TRIALS.empty_table().to_pandas()
     if trials["search"].nunique() > 1:
         raise ValueError(
-            f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search is resumed"
+            f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search "
+            "is resumed"
         )
     return trials

@@ -1,7 +1,7 @@
 """What Tune's own snapshot of an experiment says of its trials.
 
-Tune saves it together with the searcher's state, but copies the two one by one: after a driver's death either may be the
-older one.
+Tune saves it together with the searcher's state, but copies the two one by one: after a driver's death either may be
+the older one.
 """
 
 import json
@@ -16,7 +16,8 @@ ENDED = ("TERMINATED", "ERROR")
 
 @dataclass(frozen=True)
 class Ran:
-    """A trial as Tune's snapshot has it. params: what the searcher suggested, and its last result, both with flat keys."""
+    """A trial as Tune's snapshot has it. params: what the searcher suggested, and its last result, both with flat
+    keys."""
 
     trial_id: str
     params: dict
@@ -26,7 +27,8 @@ class Ran:
 
 
 def trials_in(folder: str | Path) -> list[Ran]:
-    """The trials of the latest snapshot in an experiment's folder, in the order of asking; none where there is no snapshot.
+    """The trials of the latest snapshot in an experiment's folder, in the order of asking; none where there is no
+    snapshot.
 
     Raises ValueError for one that cannot be read.
     """

@@ -14,7 +14,7 @@ import pytest
 from rows import NOON, evaluation, full, minimal
 
 from tune_cd import results
-from tune_cd.results import files
+from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
 
 
@@ -199,14 +199,14 @@ def left_probe(folder: Path) -> Path:
 def contradiction(folder: Path) -> Path:
     path = folder / "trials" / "demo" / "t0~1.parquet"
     results.publish(
-        path, files.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS)
+        path, parquet.serialise([results.check_trial(full(val_score=0.9, attempt=1, ended_at=None))], results.TRIALS)
     )
     return path
 
 
 def not_allowed(folder: Path) -> Path:
     path = folder / "trials" / "demo" / "t0.parquet"
-    results.publish(path, files.serialise([results.check_trial(full()) | {"status": "finished"}], results.TRIALS))
+    results.publish(path, parquet.serialise([results.check_trial(full()) | {"status": "finished"}], results.TRIALS))
     return path
 
 

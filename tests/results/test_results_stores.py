@@ -14,7 +14,7 @@ from rows import evaluation, full, minimal, silent
 from s3 import free_port, place, proxy, server  # noqa: F401
 
 from tune_cd import results
-from tune_cd.results import files
+from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
 from tune_cd.results.store import Bucket, store_of
 
@@ -138,7 +138,7 @@ def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
         results.write_trial(place, (full if n else minimal)(trial_id=f"t{n}", trial_index=n))
     before, curves = results.read(place), results.read_curves(place)
     assert main(["compact", place]) == 0
-    assert [files.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
+    assert [parquet.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     pd.testing.assert_frame_equal(silent(results.read_curves, place), curves)
     with pytest.raises(results.ConflictingRow, match="compact~"):

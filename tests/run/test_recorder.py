@@ -17,7 +17,7 @@ from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
-from tune_cd.tune.callback.filing import write
+from tune_cd.tune.callback.writer import write
 from tune_cd.tune.resume import lost
 
 CONFIG = {

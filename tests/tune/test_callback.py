@@ -17,7 +17,7 @@ from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled
-from tune_cd.tune.callback.filing import Entry, Filing
+from tune_cd.tune.callback.writer import Entry, Filing
 from tune_cd.tune.callback.results_callback import UNSTORED
 
 

@@ -13,7 +13,7 @@ from tune_cd import results
 from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
-from tune_cd.results.beside import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
+from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
 from tune_cd.results.store import store_of
 
 SILENCE = 60.0

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from tune_cd import results
-from tune_cd.results import display
+from tune_cd.results import formatting
 from tune_cd.results.redaction import redact
 from tune_cd.results.verification import verify
 
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name in ("export", "compact"):
         parsers[name].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
-    formats = ", ".join(display.FORMATS)
+    formats = ", ".join(formatting.FORMATS)
     parsers["export"].add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}"
     )
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 def _list(options: argparse.Namespace) -> int:
     trials = results.read(options.results)
     print(
-        display.studies_table(trials)
+        formatting.studies_table(trials)
         if len(trials)
         else f"there are no trials in {results.check_location(options.results)}"
     )
@@ -77,21 +77,21 @@ def _list(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     trials = _of_study(options.results, options.study, results.read(options.results, options.study))
     if options.trial is None:
-        print(display.trials_table(trials))
+        print(formatting.trials_table(trials))
         return 0
     chosen = trials[trials["trial_id"] == options.trial]
     if chosen.empty:
         raise ValueError(f"study {options.study} has no trial {options.trial!r}; it has {_some(trials['trial_id'])}")
-    print(display.trial_card(chosen.iloc[0]))
+    print(formatting.trial_card(chosen.iloc[0]))
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
-    display.check_export(options.output)
+    formatting.check_export(options.output)
     table = (results.read_curves if options.curves else results.read)(options.results, options.study)
     if options.study is not None:
         _of_study(options.results, options.study, table)
-    display.export(table, options.output)
+    formatting.export(table, options.output)
     print(f"{len(table)} rows: {options.output}")
     return 0
 

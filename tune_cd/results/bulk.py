@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tune_cd.results.compaction import ORDER, merge
-from tune_cd.results.files import ConflictingRow, compacted_name, serialise_many
+from tune_cd.results.parquet import ConflictingRow, compacted_name, serialise_many
 from tune_cd.results.reading import Found, collect, reconcile
 from tune_cd.results.schema import TRIALS
 from tune_cd.results.store import Bucket, Folder, store_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tune_cd.results.files import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
+from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
 from tune_cd.results.reading import READERS, Found, collect, reconcile
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of

@@ -4,7 +4,7 @@ import re
 import warnings
 from pathlib import Path
 
-from tune_cd.results.files import (
+from tune_cd.results.parquet import (
     COMPACT,
     ConflictingRow,
     OtherFormat,

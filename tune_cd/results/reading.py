@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tune_cd.results.files import (
+from tune_cd.results.parquet import (
     SCHEMAS,
     Unusable,
     canonical,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tune_cd.results.files import (
+from tune_cd.results.parquet import (
     COMPACTED,
     ROW_GROUP,
     Unusable,

@@ -5,7 +5,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.files import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
+from tune_cd.results.parquet import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
 from tune_cd.results.redaction import redact

@@ -9,7 +9,7 @@ patient     the thread that writes, and waits for a store that is away
 
 from typing import Any
 
-from tune_cd.tune.callback.filing import trial_name
+from tune_cd.tune.callback.writer import trial_name
 
 __all__ = ["ResultsCallback", "trial_name", "write_spooled"]
 

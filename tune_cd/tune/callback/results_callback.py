@@ -13,8 +13,8 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results
 from tune_cd.results.redaction import redact
 from tune_cd.tune.callback.failures import LOST, error_of
-from tune_cd.tune.callback.filing import Entry, Filing, trial_name
-from tune_cd.tune.callback.patient_writer import PatientWriter
+from tune_cd.tune.callback.writer import Entry, Filing, trial_name
+from tune_cd.tune.callback.retries import PatientWriter
 from tune_cd.tune.callback.rows import is_number, outcome, place_of, reported
 from tune_cd.tune.packed import PACK, SEED, members_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_cd.tune.callback.patient_writer import PatientWriter
+from tune_cd.tune.callback.retries import PatientWriter
 
 QUICK = (0.01, 0.05)
 
@@ -64,7 +64,7 @@ def test_items_are_written_in_order_by_another_thread():
 def test_a_store_that_is_away_is_tried_again_until_it_is_back_and_the_user_is_told_twice(caplog, own_temporary_folder):
     store = Store(away=True)
     rows = writer(store)
-    with caplog.at_level(logging.WARNING, "tune_cd.tune.callback.patient_writer"):
+    with caplog.at_level(logging.WARNING, "tune_cd.tune.callback.retries"):
         began = time.monotonic()
         for item in range(3):
             rows.put(item)
@@ -157,7 +157,7 @@ def test_a_full_local_disk_is_said_and_costs_nothing_else(caplog, monkeypatch, t
 
 ENDS = """
 import json, sys, time
-from tune_cd.tune.callback.patient_writer import PatientWriter
+from tune_cd.tune.callback.retries import PatientWriter
 def write(item):
     time.sleep(0.2)
     if {away}: raise OSError("away")

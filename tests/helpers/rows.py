@@ -15,7 +15,7 @@ def minimal(**fields) -> dict:
 
 
 def full(**fields) -> dict:
-    """A row with every field set, but for `fields`."""
+    """A completed trial's row with every field set that it may have, but for `fields`."""
     return minimal(
         dataset="glyphs", task="dml", loss="margin", search_seed=1, seed=2, direction="balance", line_position=-1.25,
         params={"Lambda_p": 0.5, "Lambda_e": 0.25}, Lambda_p=0.5, Lambda_e=0.25, batch_size=64, status="completed",

@@ -1,27 +1,38 @@
-"""What the table says a configuration is worth: what a search is told when it continues."""
+"""What the table says of configurations, for a search that continues: (configuration, value), one observation each."""
 
+from collections.abc import Iterable
 from math import fsum
+from typing import Any
 
 import pandas as pd
 
 from tune_cd.search.protocol import Told
 
+Params = dict[str, Any]
+
 
 def history(trials: pd.DataFrame) -> list[Told]:
-    """What every configuration of these rows of the results table was found to be worth, a search's in asking order.
+    """The value of every configuration in these rows of the results table, a search's in asking order.
 
     Of several trials of one configuration (with other seeds), the mean of those that completed; where none did, the
     best score at which one was stopped, censored; else None.
     """
     rows = trials.sort_values(["study", "search", "trial_index"])
-    configurations: dict[tuple, list] = {}
-    for row in rows.itertuples():
-        configurations.setdefault(tuple(sorted(row.params.items())), []).append(row)
-    return [_worth(dict(params), repeats) for params, repeats in configurations.items()]
+    repeats: dict[tuple[tuple[str, Any], ...], list[tuple[str, float]]] = {}
+    for params, status, score in zip(rows["params"], rows["status"], rows["val_score"]):
+        repeats.setdefault(tuple(sorted(params.items())), []).append((status, score))
+    return [_observation(dict(params), ends) for params, ends in repeats.items()]
 
 
-def _worth(params: dict, repeats: list) -> Told:
-    scores = {status: [row.val_score for row in repeats if row.status == status] for status in ("completed", "stopped")}
-    if scores["completed"]:
-        return Told(params, fsum(scores["completed"]) / len(scores["completed"]))  # in whatever order they ended
-    return Told(params, max(scores["stopped"]), censored=True) if scores["stopped"] else Told(params, None)
+def mean(values: Iterable[float]) -> float | None:
+    """The mean over a configuration's trials, to the same digit in whatever order they ended; None without any."""
+    listed = list(values)
+    return fsum(listed) / len(listed) if listed else None
+
+
+def _observation(params: Params, ends: list[tuple[str, float]]) -> Told:
+    value = mean(score for status, score in ends if status == "completed")
+    stopped = [score for status, score in ends if status == "stopped"]
+    if value is None and stopped:
+        return Told(params, max(stopped), censored=True)
+    return Told(params, value)

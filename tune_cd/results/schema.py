@@ -9,7 +9,7 @@ Null means not measured or not applicable; NaN means measured, and not a number.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
 from numbers import Integral, Real
@@ -17,12 +17,21 @@ from typing import Any
 
 import pyarrow as pa
 
-FORMAT_VERSION = 2
-"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.upgrades` that reads
-files of the version before; stored in every file."""
+Row = dict[str, Any]
+"""A row of one of the tables in Python's types, maps as dicts."""
+
+FORMAT_VERSION = 3
+"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.migrations` that
+reads files of the version before; stored in every file."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
 """How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
+
+LOST = "lost"
+FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
+"""Why a trial failed. error: its training raised, or gave no score. out_of_memory: the GPU was too small for it.
+timeout: it took too long. lost: its process, node or store gave out; the trial is run again, since this says nothing of
+its configuration."""
 
 DECAY = "-decay"
 """How `search` ends where trials repeat another search's choice, with learning rate decay (`table:xbm`)."""
@@ -113,6 +122,7 @@ TRIALS = _schema(
         _field("hostname", TEXT, "none", "machine that trained"),
         _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
         _field("error", TEXT, "none", "what went wrong; null where nothing did"),
+        _field("failure_kind", TEXT, "none", f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
         _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
         _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
         _field(
@@ -156,13 +166,22 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_trial(row: Mapping[str, Any]) -> dict:
+def check_trial(row: Mapping[str, Any]) -> Row:
     """The complete row of TRIALS that `row` stands for: every field in order, fields left out as None, `row` untouched.
 
+    A failed row without a failure_kind gets the one that its error states (`failure_kind_of`).
+
     Raises ValueError for an unknown, missing or mistyped field, a name that cannot be a file's, a status outside
-    STATUSES, a completed trial without a finite val_score, a parameter that is not finite, and broken JSON.
+    STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a completed trial without a finite
+    val_score, a parameter that is not finite, and broken JSON.
     """
     checked = _check_fields(row, TRIALS)
+    failed = checked["status"] == "failed"
+    if failed and checked["failure_kind"] is None:
+        checked["failure_kind"] = failure_kind_of(checked["error"])
+    kinds = FAILURE_KINDS if failed else (None,)
+    allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
+    _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
     _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
     _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
     _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
@@ -174,14 +193,20 @@ def check_trial(row: Mapping[str, Any]) -> dict:
     return checked
 
 
-def check_curve(row: Mapping[str, Any]) -> dict:
+def failure_kind_of(error: str | None) -> str:
+    """The kind that an error states by its beginning: as formats 1 and 2 marked it, and as messages still begin."""
+    beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
+    return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
+
+
+def check_curve(row: Mapping[str, Any]) -> Row:
     """The complete row of CURVES that `row` stands for, as `check_trial` does. Raises ValueError likewise."""
     checked = _check_fields(row, CURVES)
     _require(checked, "images_seen", checked["images_seen"] >= 0, "an int >= 0")
     return checked
 
 
-def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> dict:
+def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
     """`row` in the schema's order and in plain Python types. Raises ValueError for what neither table allows."""
     unknown = [name for name in row if name not in schema.names]
     if unknown:
@@ -209,7 +234,7 @@ def _plain(field: pa.Field, value: Any) -> Any:
     return convert(value)
 
 
-def _require(row: dict, name: str, holds: bool, allowed: str) -> None:
+def _require(row: Row, name: str, holds: bool, allowed: str) -> None:
     if not holds:
         raise ValueError(
             f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}"
@@ -226,7 +251,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
 
 
 def _is_number(value: Any) -> bool:
@@ -248,7 +273,8 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-_TYPES = {  # column type -> (what is allowed, does a value fit, its plain Python form)
+Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+_TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", _is_number, float),

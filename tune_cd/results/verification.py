@@ -6,24 +6,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tune_cd.results.attempts import reconcile
 from tune_cd.results.parquet import (
-    COMPACTED,
     ROW_GROUP,
     Unusable,
-    digest,
+    compacted_name,
     file_name,
     is_compacted,
     is_visible,
     load,
     rows_of,
 )
-from tune_cd.results.reading import Found, reconcile
+from tune_cd.results.reading import Found
 from tune_cd.results.schema import check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
-TEMPORARY = re.compile(
-    r"\.(probe-|.+\.)[0-9a-f]{16}"
-)  # as `publish` and `check_writable` name files before they are whole
+TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # how `publish` and `check_writable` name unfinished files
 WRITE_SECONDS = 60  # a temporary file this young may be a write in progress
 CHECKS = {"trials": check_trial, "curves": check_curve}
 
@@ -31,7 +29,7 @@ CHECKS = {"trials": check_trial, "curves": check_curve}
 def verify(results: str | Path) -> Iterator[str]:
     """A line for every damaged, foreign or contradicting file, and for what writes or compactions left that broke off.
 
-    Every file is read and every row checked. Raises FileNotFoundError where there are no results, OSError for the store.
+    Every file is read and every row checked. Raises FileNotFoundError without results, OSError for the store.
     """
     store = store_of(results)
     store.require()
@@ -61,9 +59,10 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
     kept, conflicts = reconcile(kind, rows)
     for chosen, other in conflicts:
         yield f"{store.where(chosen)} contradicts {store.where(other)}; the former counts"
-    twice = rows.table["trial_id"].filter(~kept).unique().to_pylist() if not kept.all() else []
+    twice = rows.table["trial_id"].filter(pa.array(~kept)).unique().to_pylist() if not kept.all() else []
     if twice and not conflicts:
-        yield f"{store.where(kind)} has {len(twice)} trials in several files, first {twice[0]!r}; `compact` leaves each in one"
+        said = f"has {len(twice)} trials in several files, first {twice[0]!r}; `compact` leaves each in one"
+        yield f"{store.where(kind)} {said}"
 
 
 def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
@@ -77,7 +76,7 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
     if strangers:
         yield f"{where} holds study {strangers[0]!r}; it belongs to that study's folder"
     if is_compacted(name):
-        if COMPACTED.fullmatch(name.rpartition("/")[2])[1] != digest(store.read(name)):
+        if name != compacted_name(kind, study, store.read(name)):
             yield f"{where} is not what was written: its SHA-256 does not begin with the digits of its name"
         return
     trials = sorted(table["trial_id"].unique().to_pylist())

@@ -17,7 +17,7 @@ from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled
-from tune_cd.tune.callback.writer import Entry, Filing
+from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.callback.results_callback import UNSTORED
 
 
@@ -251,9 +251,12 @@ def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts
             failed=[trial],
         )
     assert numbers(tmp_path) == {"own-1": (1, 0.1, 1)}
+    row = results.read_trial(tmp_path, "mine", "own-1")
+    assert row["failure_kind"] == "lost" and row["error"] == "lost: RuntimeError: no", "the trainable writes its own"
     run(make(tmp_path, annotate="origin", identify=identify), [trial])
     run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [trial], failed=[trial])
     row = results.read_trial(tmp_path, "mine", "own-1")
+    assert row["failure_kind"] is None
     assert row["status"] == "completed" and row["attempt"] == 2, "it had ended before it failed"
 
 
@@ -297,6 +300,8 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
     run(make(tmp_path), [trial], failed=[trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
     assert row["error"].startswith(error) and row["status"] == "failed"
+    kinds = {"lost: ": "lost", "out of memory: ": "out_of_memory"}
+    assert row["failure_kind"] == next((kind for start, kind in kinds.items() if error.startswith(start)), "error")
     assert (
         not error.startswith(("RuntimeError: two", "ValueError", "lost: The actor died unexpectedly before"))
         or row["error"] == error
@@ -318,6 +323,7 @@ def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
     trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
     run(make(tmp_path), [trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
+    assert row["failure_kind"] == ("error" if status == "failed" else None)
     assert (
         row["status"] == status
         and (row["error"] is None if says is None else says in row["error"])
@@ -448,16 +454,16 @@ def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path
 
 
 def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(tmp_path):
-    filing, since = Filing(tmp_path), full()["started_at"]
+    write, since = RowWriter(tmp_path), full()["started_at"]
     failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
     for attempt, stored in ((1, 1), (0, 1), (2, 2)):
-        filing(
+        write(
             Entry(
                 failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True
             )
         )
         assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
-    filing(Entry(failed | {"attempt": 0}, since))
+    write(Entry(failed | {"attempt": 0}, since))
     assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == 3, "one whose attempt is not its own is the next"
 
 
@@ -465,7 +471,7 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
     callback = ResultsCallback(tmp_path, "mine", metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
-    assert vars(again)["_study"] == "mine" and vars(again)["_writer"] is None
+    assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
 
 
 WRONG = [

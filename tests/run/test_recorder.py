@@ -12,13 +12,13 @@ from rows import silent
 from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
+from tune_cd.results.attempts import to_retry
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
 from tune_cd.tune.callback.writer import write
-from tune_cd.tune.resume import lost
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
@@ -92,7 +92,7 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     made().record(CONFIG, failure("lost: the process"), WHERE)
     assert made().recorded(CONFIG)["status"] == "failed"
     rows = silent(results.read, folder)
-    assert lost(rows).tolist() == [True]
+    assert to_retry(rows).tolist() == [True]
     again = made(rows)
     assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
     again.record(CONFIG, DONE, WHERE)
@@ -102,13 +102,6 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
         and again.recorded(CONFIG)["val_score"] == 0.7
     )
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
-
-
-def test_only_what_the_machine_did_lost():
-    rows = pd.DataFrame(
-        {"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]}
-    )
-    assert lost(rows).tolist() == [True, False, False, False]
 
 
 def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):

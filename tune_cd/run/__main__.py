@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (none was
     started), 130 or 143 when ended by Ctrl-C or SIGTERM."""
     options, explicit = parse(argv)
-    from tune_cd.results.beside import DRIVER
+    from tune_cd.results.study_files import DRIVER
     from tune_cd.run import preflight
     from tune_cd.run.lock import Held, StudyLock
 

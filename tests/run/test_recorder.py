@@ -89,7 +89,7 @@ def test_both_sides_use_the_same_words():
 
 
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
-    made().record(CONFIG, failure("lost: the process"), WHERE)
+    made().record(CONFIG, failure("the process went", kind="lost"), WHERE)
     assert made().recorded(CONFIG)["status"] == "failed"
     rows = silent(results.read, folder)
     assert to_retry(rows).tolist() == [True]
@@ -102,6 +102,13 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
         and again.recorded(CONFIG)["val_score"] == 0.7
     )
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", ["error", "out_of_memory", "timeout"])
+def test_the_kind_of_a_failure_is_in_its_row_and_a_training_that_failed_itself_is_not_run_again(made, folder, kind):
+    made().record(CONFIG, failure("lost: it only says so", kind=kind), WHERE)
+    rows = silent(results.read, folder)
+    assert rows["failure_kind"].tolist() == [kind] and to_retry(rows).tolist() == [False]
 
 
 def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):

@@ -105,6 +105,7 @@ class Recorder:
 
 OUTCOME = (
     "status", "val_score", "test_score", "scores", "positive_term", "entropy_term", "images_seen", "best_at", "train_seconds", "error",
+    "failure_kind",
 )  # fmt: skip
 """Fields of a row that are the outcome's own."""
 

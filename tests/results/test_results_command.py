@@ -230,10 +230,13 @@ def compacted_footer(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "harm, reason",
     [
-        (damage_bit, "cannot be read"), (damage_end, "cannot be read"), (newer, "format 99, which a newer release wrote"),
-        (foreign, "lacks the columns"), (stray, "does not belong here; trials/STUDY/NAME.parquet does"), (note, "does not belong here"),
+        (damage_bit, "cannot be read"), (damage_end, "cannot be read"),
+        (newer, "format 99, which a newer release wrote"),
+        (foreign, "lacks the columns"), (stray, "does not belong here; trials/STUDY/NAME.parquet does"),
+        (note, "does not belong here"),
         (renamed, "holds trial 't0', which is not what its name says"), (moved, "holds study 'demo'"),
-        (left_over, "left of a write that broke off"), (left_probe, "left of a write that broke off"), (contradiction, "contradicts"),
+        (left_over, "left of a write that broke off"), (left_probe, "left of a write that broke off"),
+        (contradiction, "contradicts"),
         (not_allowed, "row that is not allowed: status = 'finished'"), (twice, "1 trials in several files, first 't0'"),
         (compacted_footer, "is not what was written: its SHA-256"),
     ],

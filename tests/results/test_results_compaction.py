@@ -1,4 +1,4 @@
-"""Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; and `read` keeps to its rule."""
+"""Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import math
 import os

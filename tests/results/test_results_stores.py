@@ -1,4 +1,4 @@
-"""Any location: what is refused before it is touched, and an object store that is used like a folder, faults included."""
+"""Any location: refused before it is touched, or used; an object store is used like a folder, faults included."""
 
 import os
 import signal
@@ -96,7 +96,8 @@ def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location
     [
         "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket",
         "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket", "s3://bucket/x?endpoint_override=http://a:SECRET@host",
-        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
+        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET",
+        "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
         "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
     ],
 )  # fmt: skip

@@ -17,8 +17,8 @@ from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled
-from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.callback.results_callback import UNSTORED
+from tune_cd.tune.callback.writer import Entry, RowWriter
 
 
 def objective(config):
@@ -36,7 +36,8 @@ def fit(ray_session, tmp_path):
         )
         return tune.Tuner(
             objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
-            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True),
+            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher,
+            reuse_actors=True),
             run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
         ).fit()  # fmt: skip
 
@@ -184,7 +185,7 @@ def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
 
 
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
-    """Two of a second run were in flight when the driver died; the second is run again: the snapshot was older than its row."""
+    """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
     first = make(tmp_path)
     restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
@@ -275,26 +276,44 @@ DIED = """The actor died unexpectedly before finishing this task.
 \tnamespace: 21217150-01de-44c8-9e3b-f03161b2df6c
 \tip: 10.0.0.1
 The actor died because its node has died. Node Id: 12"""
-MADE = """The actor died because of an error raised in its creation task, \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
+CREATION = "The actor died because of an error raised in its creation task,"
+MADE = f"""{CREATION} \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
 Traceback (most recent call last):
   File "/home/me/train.py", line 3, in setup
     raise ValueError("no such file")
 ValueError: no such file"""
 
 
-@pytest.mark.parametrize("text, error", [
-    (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
-    (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
-    (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
-    (DIED, "lost: The actor died unexpectedly before finishing this task. The actor died because its node has died. Node Id: 12"),
-    (TRACEBACK.format("RuntimeError: old") + "\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n" + DIED, "lost: The actor died unexpectedly"),
-    (TRACEBACK.format("ray.exceptions.NodeDiedError: its own actor's node"), "lost: ray.exceptions.NodeDiedError: its own"),
-    (MADE, "ValueError: no such file"),
-    (TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."), "out of memory: lr=0.1, batch_size=512: torch.OutOfMemoryError: CUDA out of memory."),
-    (TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."), "out of memory: lr=0.1, batch_size=512: torch.cuda.OutOfMemoryError"),
-    (TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"), "out of memory: lr=0.1, batch_size=512: RuntimeError: CUDA out of memory"),
-    ("", "the trial failed; Ray left no message"),
-])  # fmt: skip
+OLD = TRACEBACK.format("RuntimeError: old")
+NODE = "The actor died because its node has died. Node Id: 12"
+MEMORY = "out of memory: lr=0.1, batch_size=512:"
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
+        (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
+        (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
+        (DIED, f"lost: The actor died unexpectedly before finishing this task. {NODE}"),
+        (f"{OLD}\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n{DIED}", "lost: The actor died unexpectedly"),
+        (TRACEBACK.format("ray.exceptions.NodeDiedError: its node"), "lost: ray.exceptions.NodeDiedError: its node"),
+        (MADE, "ValueError: no such file"),
+        (
+            TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."),
+            f"{MEMORY} torch.OutOfMemoryError: CUDA out of memory.",
+        ),
+        (
+            TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."),
+            f"{MEMORY} torch.cuda.OutOfMemoryError",
+        ),
+        (
+            TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"),
+            f"{MEMORY} RuntimeError: CUDA out of memory",
+        ),
+        ("", "the trial failed; Ray left no message"),
+    ],
+)
 def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, text, error):
     trial = FakeTrial(1, {"lr": 0.1, "batch_size": 512}).fail(tmp_path, text)
     run(make(tmp_path), [trial], failed=[trial])
@@ -315,8 +334,10 @@ def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
 
 
 @pytest.mark.parametrize("value, status, says", [
-    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None), (math.nan, "diverged", None), (-math.inf, "diverged", None),
-    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"), (True, "failed", "acc = True (bool)"),
+    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None),
+    (math.nan, "diverged", None), (-math.inf, "diverged", None),
+    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"),
+    (True, "failed", "acc = True (bool)"),
     (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
 ])  # fmt: skip
 def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):

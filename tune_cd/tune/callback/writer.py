@@ -68,8 +68,8 @@ class RowWriter:
         self._firsts: dict[tuple, int] = {}  # (study, search, since) -> the first number behind earlier runs'
 
     def __call__(self, entry: Entry) -> None:
-        """Raises OSError where the store does not answer, ValueError for a row that is not allowed, ConflictingRow where
-        another row has the fixed name."""
+        """Raises OSError where the store does not answer, ValueError for a row that is not allowed, and ConflictingRow
+        where another row has the fixed name."""
         for row in self._candidates(entry):
             stored = results.read_trial(self._location, row["study"], row["trial_id"])
             if stored is None:

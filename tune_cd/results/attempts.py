@@ -45,7 +45,7 @@ def contradicts(other: Row, chosen: Row) -> bool:
 
 
 def refusal(stored: Row, row: Row) -> str | None:
-    """Why `row` must not supersede a different one that is stored of its trial; None if it may."""
+    """The reason for which `row` must not supersede a different stored row of its trial; None if it may."""
     held = f"holds attempt {stored['attempt']}, {stored['status']}"
     if is_final(stored):
         changed = [name for name in stored if canonical({name: stored[name]}) != canonical({name: row[name]})]
@@ -98,7 +98,7 @@ def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[
     kept = np.ones(rows.table.num_rows, dtype=np.bool_)
     conflicts: list[tuple[str, str]] = []
     keys = rows.table.select(["study", "trial_id"]).to_pandas()
-    # a curve has many rows in one file, so what must be unique is not the row, but the file
+    # a curve has many rows in one file, so the file must be unique, not the row
     unit = keys.assign(file=rows.source).drop_duplicates() if kind == "curves" else keys
     repeated = unit[unit.duplicated(["study", "trial_id"], keep=False)][["study", "trial_id"]].drop_duplicates()
     if repeated.empty:

@@ -1,4 +1,4 @@
-"""Many finished trials at once, in one file a study: what a replay stores."""
+"""Many finished trials at once, in one file a study, as a replay stores them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ def write_trials(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> Path
     """Store the rows of one study (fields as for `write_trial`) in one compacted file; returns the study's folder.
 
     Rows that the study has already join them in that file; equal ones are one. The file is written whole under a name
-    of its own before any other is removed, so whatever breaks off, nothing that was stored is lost.
+    of its own before any other is removed, so a write that breaks off loses nothing that was stored.
     Raises ConflictingRow where a stored row of the same trial differs: nothing is written then. ValueError for rows
     that are not allowed, none, of several studies, or two of one trial; OSError for the store.
     """

@@ -19,7 +19,7 @@ ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 @dataclass(frozen=True)
 class Compaction:
-    """What became of one study's files in one table."""
+    """The outcome for one study's files in one table."""
 
     table: str  # trials or curves
     study: str
@@ -53,7 +53,7 @@ def _studies(store: Folder | Bucket) -> list[str]:
 
 
 def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
-    """Curves of trials whose row, which is written after the curve, says that they are final.
+    """Curves of trials with a final row, which is written after the curve.
 
     Others may still grow, which a file of many trials cannot. So the trials were read before.
     """
@@ -92,7 +92,7 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
 
 
 def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
-    """Whether the file is there, since another compaction may have merged it; OSError if it is not what was written."""
+    """Whether the file is there, since another compaction may have merged it; OSError where its content differs."""
     try:
         stored = load(store, name)
         table, study, _ = name.split("/")

@@ -1,4 +1,4 @@
-"""Where results may lie: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
+"""Addresses of results: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
 
 import os
 import re
@@ -24,7 +24,7 @@ CHECKED = {
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
     "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
-"""What a query parameter may be, in its decoded form: no place for a secret, nor for another parameter."""
+"""Patterns of query parameters, in their decoded form: no place for a secret, nor for another parameter."""
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
@@ -48,7 +48,7 @@ class ObjectStore:
 
     @property
     def uri(self) -> str:
-        """What `check_location` takes for the same place."""
+        """The address of the same place, as `check_location` returns it."""
         query = "&".join(f"{name}={value}" for name, value in self.options)
         return f"{self.scheme}://{'anonymous@' if self.anonymous else ''}{self.path}{f'?{query}' if query else ''}"
 
@@ -80,7 +80,7 @@ def parse(results: str | Path) -> Path | ObjectStore:
 
 
 def is_uri(place: str | Path) -> bool:
-    """Whether a place is given as a URI, of whatever kind, and not as a path."""
+    """Whether a place is given as a URI of any kind, and not as a path."""
     return URI.fullmatch(os.fspath(place)) is not None
 
 

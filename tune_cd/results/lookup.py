@@ -1,4 +1,4 @@
-"""What is stored of one trial, found without reading the others."""
+"""The rows of one trial, found without reading the others."""
 
 import re
 import warnings
@@ -25,15 +25,15 @@ VANISHED = 5  # looks at a trial whose file a compaction took away between listi
 def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
     """The row of one trial that counts (see `read`), in Python's types; None if there is none.
 
-    Raises ValueError for what is no name, ConflictingRow for a file of another format, OSError where the store does not
-    answer.
+    Raises ValueError for a name that is not allowed, ConflictingRow for a file of another format, OSError where the
+    store does not answer.
     """
     rows = [row for _, row in stored(store_of(results), "trials", study, trial_id)[0]]
     return rows[current(rows)] if rows else None
 
 
 def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
-    """What is stored of a trial: (file, row) of every row, and files of its own that are damaged.
+    """The stored rows of a trial as (file, row), and files of its own that are damaged.
 
     Raises ConflictingRow for a file of another format, OSError where the store does not answer.
     """

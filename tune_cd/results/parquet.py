@@ -1,4 +1,4 @@
-"""One Parquet file of the results: its name, its bytes, and what is checked when it is read."""
+"""One Parquet file of the results: its name, its bytes, and the checks of reading it."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ ROW_GROUP = 10_000  # rows of a compacted file of which a writer reads one colum
 
 
 class ConflictingRow(ValueError):
-    """A write that would change what is final."""
+    """A write that would change a final row."""
 
 
 class Unusable(Exception):
@@ -34,7 +34,7 @@ class OtherFormat(Unusable):
 
 
 def file_name(table: str, study: str, trial_id: str, attempt: int) -> str:
-    """Where a trial's file is. Every attempt has its own, so that no file is ever replaced by something else."""
+    """The name of a trial's file. Every attempt has its own, so that no file is ever replaced by another one."""
     return f"{table}/{check_name(study)}/{check_name(trial_id)}{f'~{attempt}' if attempt else ''}.parquet"
 
 
@@ -74,7 +74,7 @@ def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
 
 
 def serialise_many(table: pa.Table) -> pa.Buffer:
-    """The file of many trials, ordered by trial_id, whose range each row group states: so one trial is found fast."""
+    """The file of many trials, ordered by trial_id. Each row group states its range, so one trial is found fast."""
     return _bytes_of(table, write_statistics=["trial_id"], row_group_size=ROW_GROUP, compression="zstd")
 
 
@@ -87,7 +87,7 @@ def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
 def load(store: Folder | Bucket, name: str) -> pa.Table:
     """One file's table in today's format, checked.
 
-    Raises Unusable or OtherFormat for what is in the file, FileNotFoundError where it is gone, OSError for the store.
+    Raises Unusable or OtherFormat for the file's content, FileNotFoundError where it is gone, OSError for the store.
     """
     return parsed(store.read(name), name.partition("/")[0], str(store.where(name)))
 

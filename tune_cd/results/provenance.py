@@ -1,4 +1,4 @@
-"""What a trial ran on: software, and the user's own code."""
+"""Provenance of a trial: versions of software, and the commit of the user's own code."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ GIT_SECONDS = 5  # that git may take; on a folder that large or far away the com
 
 @cache
 def software() -> dict[str, str]:
-    """Versions of what matters to a training's numbers, name -> version; packages that are absent are left out."""
+    """Versions of the packages that a training's numbers depend on, name -> version; absent ones are left out."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

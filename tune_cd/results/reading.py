@@ -23,7 +23,7 @@ PAUSE = 0.05  # seconds before such a file is looked at again; doubled each time
 
 @dataclass
 class Found:
-    """What lies in some files: the rows of each, and why others cannot be used."""
+    """The content of some files: the rows of each, and the reasons for which others cannot be used."""
 
     tables: dict[str, pa.Table]  # file -> its rows in today's schema
     problems: dict[str, str]  # file -> a sentence that names it
@@ -59,7 +59,7 @@ def read_file(path: str | Path) -> pd.DataFrame:
     """The trials in one Parquet file, wherever it lies, such as a measured landscape: as `read`, in the file's order.
 
     Raises FileNotFoundError, and ValueError for a file that cannot be read, has another schema, is of a newer format,
-    or has a study or trial whose name is not allowed.
+    or has a study's or trial's name that is not allowed.
     """
     try:
         trials = frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
@@ -96,8 +96,8 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
 
     Rows move from file to file while this runs: `compact` writes the new file before it removes the old ones, so a row
     is always in one of them, but a listing that was begun before can miss both. So it is repeated until it has nothing
-    new (or, beside writers who do not pause, PASSES times: what is new by then was written since); a row that was read
-    twice is sorted out by `reconcile`.
+    new (or, beside writers that do not pause, PASSES times: files that are new by then were written since). A row that
+    was read twice is sorted out by `reconcile`.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
     store.require()

@@ -43,7 +43,7 @@ NUMBERS = pa.map_(pa.string(), pa.float64())
 TIME = pa.timestamp("us", tz="UTC")
 
 
-def _field(name: str, kind: pa.DataType, unit: str, meaning: str, required: bool = False) -> pa.Field:
+def _field(name: str, kind: pa.DataType, meaning: str, unit: str = "none", required: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=not required, metadata={"unit": unit, "meaning": meaning})
 
 
@@ -51,86 +51,60 @@ def _schema(table: str, fields: list[pa.Field]) -> pa.Schema:
     return pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": str(FORMAT_VERSION)})
 
 
-_STUDY = _field("study", TEXT, "none", "name of the study; also the folder of its files", required=True)
-_TRIAL = _field("trial_id", TEXT, "none", "name of the trial, unique in its study; also the file's name", required=True)
-_ATTEMPT = _field(
-    "attempt", INTEGER, "runs", "0 for a trial's first run, one more each time it is run again", required=True
-)
-_SEED = _field("seed", INTEGER, "none", "seed of the training")
+_STUDY = _field("study", TEXT, "name of the study; also the folder of its files", required=True)
+_TRIAL = _field("trial_id", TEXT, "name of the trial, unique in its study; also the file's name", required=True)
+_RUNS = "0 for a trial's first run, one more each time it is run again"
+_ATTEMPT = _field("attempt", INTEGER, _RUNS, "runs", required=True)
+_SEED = _field("seed", INTEGER, "seed of the training")
 _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
+_WEIGHT = "weight of the {} term times the learning rate; null where there is none"
+_BETTER = "metric_name's, larger is better"
+_COMMIT = "commit of the user's code, with -dirty behind it where files differ; null outside a repository"
+_LINE = "octaves per unit of the direction"
 
 TRIALS = _schema(
     "trials",
     [
         _STUDY,
-        _field(
-            "dataset",
-            TEXT,
-            "none",
-            "published name, only where the published class count was found; else name-<classes>",
-        ),
-        _field("task", TEXT, "none", "dml (metric learning), ssl (self-supervised learning) or a user's own"),
-        _field("loss", TEXT, "none", "margin, infonce or a user's own"),
-        _field("search", TEXT, "none", "search method that asked for the trial", required=True),
-        _field("search_seed", INTEGER, "none", "seed of the search method"),
+        _field("dataset", TEXT, "published name, only where the published class count was found; else name-<classes>"),
+        _field("task", TEXT, "dml (metric learning), ssl (self-supervised learning) or a user's own"),
+        _field("loss", TEXT, "margin, infonce or a user's own"),
+        _field("search", TEXT, "search method that asked for the trial", required=True),
+        _field("search_seed", INTEGER, "seed of the search method"),
         _SEED,
         _TRIAL,
-        _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
+        _field("trial_index", INTEGER, "place in the order of asking, from 0", "trials", required=True),
         _ATTEMPT,
+        _field("direction", TEXT, "direction of the line search that asked; start or sampled where none did"),
+        _field("line_position", NUMBER, "γ: where on that line the trial lies, 0 at its origin", _LINE),
+        _field("params", NUMBERS, "every searched parameter, name -> value", "each parameter's own", required=True),
+        _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
+        _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
         _field(
-            "direction",
-            TEXT,
-            "none",
-            "the line search that asked, by its direction; start or sampled where no line search did",
+            "batch_size", INTEGER, "images of one training step; null where not searched or fixed elsewhere", "images"
         ),
-        _field(
-            "line_position",
-            NUMBER,
-            "octaves per unit of the direction",
-            "γ: where on that line the trial lies, 0 at its origin",
-        ),
-        _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
-        _field(
-            "Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"
-        ),
-        _field(
-            "Lambda_e", NUMBER, "none", "weight of the entropy term times the learning rate; null where there is none"
-        ),
-        _field(
-            "batch_size", INTEGER, "images", "images of one training step; null where not searched or fixed elsewhere"
-        ),
-        _field("status", TEXT, "none", f"how the trial ended: {', '.join(STATUSES)}", required=True),
-        _field("metric_name", TEXT, "none", "name of the score in val_score and test_score", required=True),
-        _field(
-            "val_score",
-            NUMBER,
-            "metric_name's, larger is better",
-            "score on the validation data; what the search is told",
-        ),
-        _field("test_score", NUMBER, "metric_name's, larger is better", "score on the test data; only reported"),
-        _field("scores", NUMBERS, "each score's own", "every score measured, name -> value", required=True),
-        _field("positive_term", NUMBER, "none", f"{_POSITIVE}, after training"),
-        _field("entropy_term", NUMBER, "none", f"{_ENTROPY}, after training"),
-        _field("images_seen", INTEGER, "images", "training steps times batch_size; both views of an image count"),
-        _field("best_at", INTEGER, "images", "images_seen at the best validation score"),
-        _field("train_seconds", NUMBER, "s", _SECONDS),
-        _field("gpus", NUMBER, "GPUs", "GPUs reserved for the trial; a fraction where trials share one"),
-        _field("started_at", TIME, "UTC", "when the attempt started"),
-        _field("ended_at", TIME, "UTC", "when the attempt ended"),
-        _field("hostname", TEXT, "none", "machine that trained"),
-        _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
-        _field("error", TEXT, "none", "what went wrong; null where nothing did"),
-        _field("failure_kind", TEXT, "none", f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
-        _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
-        _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
-        _field(
-            "git_commit",
-            TEXT,
-            "none",
-            "commit of the user's code, with -dirty behind it where files differ; null outside a repository",
-        ),
+        _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
+        _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
+        _field("val_score", NUMBER, "score on the validation data; what the search is told", _BETTER),
+        _field("test_score", NUMBER, "score on the test data; only reported", _BETTER),
+        _field("scores", NUMBERS, "every score measured, name -> value", "each score's own", required=True),
+        _field("positive_term", NUMBER, f"{_POSITIVE}, after training"),
+        _field("entropy_term", NUMBER, f"{_ENTROPY}, after training"),
+        _field("images_seen", INTEGER, "training steps times batch_size; both views of an image count", "images"),
+        _field("best_at", INTEGER, "images_seen at the best validation score", "images"),
+        _field("train_seconds", NUMBER, _SECONDS, "s"),
+        _field("gpus", NUMBER, "GPUs reserved for the trial; a fraction where trials share one", "GPUs"),
+        _field("started_at", TIME, "when the attempt started", "UTC"),
+        _field("ended_at", TIME, "when the attempt ended", "UTC"),
+        _field("hostname", TEXT, "machine that trained"),
+        _field("device", TEXT, "processor that trained, such as the GPU's model"),
+        _field("error", TEXT, "what went wrong; null where nothing did"),
+        _field("failure_kind", TEXT, f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
+        _field("config", TEXT, "everything the trial was configured with", "JSON object", required=True),
+        _field("software", TEXT, "versions of what it ran on, name -> version", "JSON object", required=True),
+        _field("git_commit", TEXT, _COMMIT),
     ],
 )
 
@@ -141,17 +115,13 @@ CURVES = _schema(
         _TRIAL,
         _ATTEMPT,
         _SEED,
-        _field("images_seen", INTEGER, "images", "training images seen before this evaluation", required=True),
-        _field("train_seconds", NUMBER, "s", f"{_SECONDS}, before this evaluation"),
-        _field("val_score", NUMBER, "as in trials", "score on the validation data"),
-        _field("positive_term", NUMBER, "none", _POSITIVE),
-        _field("entropy_term", NUMBER, "none", _ENTROPY),
+        _field("images_seen", INTEGER, "training images seen before this evaluation", "images", required=True),
+        _field("train_seconds", NUMBER, f"{_SECONDS}, before this evaluation", "s"),
+        _field("val_score", NUMBER, "score on the validation data", "as in trials"),
+        _field("positive_term", NUMBER, _POSITIVE),
+        _field("entropy_term", NUMBER, _ENTROPY),
         _field(
-            "scores",
-            NUMBERS,
-            "each score's own",
-            "all else measured: scores, mean similarities, pair counts",
-            required=True,
+            "scores", NUMBERS, "all else measured: scores, mean similarities, pair counts", "each score's own", True
         ),
     ],
 )
@@ -207,7 +177,7 @@ def check_curve(row: Mapping[str, Any]) -> Row:
 
 
 def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
-    """`row` in the schema's order and in plain Python types. Raises ValueError for what neither table allows."""
+    """`row` in the schema's order and in plain Python types. Raises ValueError for fields that no table allows."""
     unknown = [name for name in row if name not in schema.names]
     if unknown:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")

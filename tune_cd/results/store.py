@@ -17,7 +17,7 @@ from pyarrow import fs
 from tune_cd.results.location import ObjectStore, parse
 
 GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is 15 minutes
-DEPTH = 3  # levels that are listed below a table's folder: studies, files, and what does not belong there
+DEPTH = 3  # levels that are listed below a table's folder: studies, files, and one that does not belong there
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -39,7 +39,7 @@ class Folder:
         self.root = root
 
     def where(self, name: str = "") -> Path:
-        """What messages call a file, and callers open it by."""
+        """A file's path, for messages and for callers that open it."""
         return self.root / name
 
     def require(self) -> None:
@@ -74,7 +74,7 @@ class Folder:
 
 
 class Bucket:
-    """A prefix of an object store, whose objects appear whole or not at all by themselves."""
+    """A prefix of an object store. Its objects appear whole or not at all by themselves."""
 
     def __init__(self, location: ObjectStore):
         self.location = location
@@ -91,7 +91,7 @@ class Bucket:
         """Raises FileNotFoundError if there is no such bucket. A prefix without objects is as good as any other."""
         try:
             found = self._files.get_file_info(self.location.bucket).type
-        except OSError:  # it may be forbidden to ask about a bucket that may be used; whoever uses it is told if not
+        except OSError:  # asking may be forbidden for a bucket that may be used; if not, its use says so
             return
         if found == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {self.location.scheme}://{self.location.bucket}")
@@ -167,7 +167,7 @@ def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
 
 
 def publish(path: Path, data: bytes | pa.Buffer) -> None:
-    """Put a local file in place so that readers see the old one or the new one, whatever happens in between."""
+    """Put a local file in place: readers see the old one or the new one, also after a crash in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a results folder, one line each."""
+"""Faults in the files of a results folder, one line each."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ CHECKS = {"trials": check_trial, "curves": check_curve}
 
 
 def verify(results: str | Path) -> Iterator[str]:
-    """A line for every damaged, foreign or contradicting file, and for what writes or compactions left that broke off.
+    """A line for every damaged, foreign or contradicting file, and for each left of a write that broke off.
 
     Every file is read and every row checked. Raises FileNotFoundError without results, OSError for the store.
     """
@@ -66,7 +66,7 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
 
 
 def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
-    """Whether the rows are allowed, and the file is what its name says."""
+    """A line where a row is not allowed, or the file's name does not fit its content."""
     where, study = store.where(name), name.split("/")[1]
     problem = _first_problem(kind, table)
     if problem:
@@ -86,7 +86,7 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
 
 
 def _first_problem(kind: str, table: pa.Table) -> str | None:
-    """Why a row is not allowed; None if all are."""
+    """The fault of the first row that is not allowed; None if all are."""
     for start in range(0, table.num_rows, ROW_GROUP):  # in Python's types rows take ten times the room
         for row in rows_of(table.slice(start, ROW_GROUP)):
             try:

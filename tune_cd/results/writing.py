@@ -22,7 +22,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
 
     A trial is final unless it failed: only a failed row may be superseded, and only by a later attempt. Writing
-    what is stored already does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
+    a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
     not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
     write are two steps: two runs of one trial must not end at the same moment.
     """
@@ -46,7 +46,7 @@ def checked_row(row: Mapping[str, Any]) -> Row:
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
-    """Store a trial's learning curve, replacing what an earlier state or attempt of it left, and return its file.
+    """Store a trial's learning curve in place of those of earlier states or attempts, and return its file.
 
     rows: one mapping an evaluation, the fields of `CURVES` but study and trial_id, all of one attempt.
     Raises ConflictingRow where a later attempt's curve is stored, or this attempt's was compacted (which only finished

@@ -2,7 +2,7 @@
 
 results_callback   ResultsCallback: Tune's events
 rows               a trial's results as the outcome in its row
-failures           why a trial failed
+failures           failure_kind and error of a failed trial
 writer             the number and the attempt under which a row is stored
 retries            the thread that writes, and waits for a store that does not answer
 """
@@ -14,7 +14,7 @@ from tune_cd.results.rows import trial_name
 __all__ = ["ResultsCallback", "trial_name", "write_spooled"]
 
 
-def __getattr__(name: str) -> Any:  # what needs Ray is imported when it is asked for
+def __getattr__(name: str) -> Any:  # modules that need Ray are imported at their first use
     if name not in ("ResultsCallback", "write_spooled"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tune_cd.tune.callback import results_callback

@@ -1,4 +1,4 @@
-"""Why a trial failed: the failure_kind and the error of its row, from what Tune says of it."""
+"""The failure_kind and the error in a failed trial's row, from Tune's messages."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def failure_of(trial: Any, params: Mapping[str, float]) -> tuple[str, str]:
 
 
 def _last_failure(path: str | None) -> str:
-    """What Tune wrote of the last failure: it adds to one file with every attempt."""
+    """Tune's message of the last failure: it adds to one file with every attempt."""
     if path is None or not os.path.exists(path):
         return ""
     text = Path(path).read_text(encoding="utf-8", errors="replace")

@@ -107,7 +107,7 @@ class ResultsCallback(Callback):
     def close(self, patience: float | None = None) -> None:
         """End the run: wait for the last rows, and warn of those that could not be written.
 
-        Tune calls this at the end; whoever catches an interrupt of `Tuner.fit` may, with less patience.
+        Tune calls this at the end. A caller that catches an interrupt of `Tuner.fit` may, with less patience.
         """
         if self._unchecked:
             os.environ.pop(STRICT, None)

@@ -96,7 +96,7 @@ class RetryingWriter:
                 if self._may_retry(problem, tries):
                     continue
                 return
-            except Exception as problem:  # of whatever kind, the next item is another matter
+            except Exception as problem:  # of any kind: the next item may be fine
                 self._refused.append((item, problem))
             with self._changed:
                 if self._closed:

@@ -25,7 +25,7 @@ from ray import tune
 
 from trainables.data.resident import DeviceData
 from trainables.training import checkpoint
-from trainables.training.faults import described, is_of_the_machine
+from trainables.training.faults import described, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 from trainables.training.notice import noticed
 from trainables.training.outcome import Evaluation, Outcome, failure
@@ -179,7 +179,7 @@ class TrainTrial(tune.Trainable):
             if training.done:
                 self._end(index)
             elif self._limit is not None and time.monotonic() - self._begun[index] > self._limit:
-                self._give_up(index, self._too_long())
+                self._give_up(index, self._too_long(), "timeout")
             else:
                 self._save(index)
 
@@ -196,12 +196,13 @@ class TrainTrial(tune.Trainable):
 
     def _failed(self, index: int, error: BaseException) -> None:
         log.error("the training %s failed", self._members[index], exc_info=error)
-        self._give_up(index, described(error, self._members[index], device_name(self._device)))
+        kind = "out_of_memory" if is_out_of_memory(error) else "error"
+        self._give_up(index, described(error, self._members[index], device_name(self._device)), kind)
 
-    def _give_up(self, index: int, said: str) -> None:
+    def _give_up(self, index: int, said: str, kind: str) -> None:
         training, share = self._pack.running.get(index), 1 / self._pack.at_once
         self._pack.drop(index)
-        self._conclude(index, failure(said, training.curve if training is not None else ()), share)
+        self._conclude(index, failure(said, training.curve if training is not None else (), kind), share)
 
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
         """Record an end, then have it reported."""
@@ -252,7 +253,7 @@ class TrainTrial(tune.Trainable):
         with self._recording:  # held until the process ends: nothing else is recorded any more
             for index in late:
                 training = self._pack.running.get(index)
-                outcome = failure(self._too_long(), training.curve if training is not None else ())
+                outcome = failure(self._too_long(), training.curve if training is not None else (), "timeout")
                 self._recorder.record(self._members[index], outcome, self._where(share))
             os._exit(OVERDUE)
 

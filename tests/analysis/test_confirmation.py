@@ -44,7 +44,9 @@ def confirmed():
 def test_fresh_seeds_alone_say_what_is_gained():
     [gain] = gains(table(chosen() + confirmed())).to_dict("records")
     assert (gain["tuned"], gain["separate"], gain["global"]) == pytest.approx((0.86, 0.62, 0.86))
-    assert gain["fresh"] and gain["seeds"] == 3 and (gain["study"], gain["search"], gain["batch_size"]) == ("s", "cd", 64)
+    assert (
+        gain["fresh"] and gain["seeds"] == 3 and (gain["study"], gain["search"], gain["batch_size"]) == ("s", "cd", 64)
+    )
     differences = np.subtract(FRESH[BEST], FRESH[SEPARATE])
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
     assert (gain["gain_separate"], gain["low_separate"], gain["high_separate"]) == pytest.approx((0.24, low, high))

@@ -31,7 +31,7 @@ from tune_cd.analysis import best_so_far, grid
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.report.page import render
 from tune_cd.report.writing import content
-from tune_cd.results import files
+from tune_cd.results import parquet
 
 SIZES = (16, 32, 64, 128, 256, 512)
 
@@ -60,7 +60,7 @@ def store(folder: Path, made: list[dict]) -> None:
     listed = [
         {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()} for row in made
     ]
-    data = files.serialise_many(pa.Table.from_pylist(listed, results.TRIALS))
+    data = parquet.serialise_many(pa.Table.from_pylist(listed, results.TRIALS))
     results.publish(folder / files.compacted_name("trials", "big", data), data)
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd import results
-from tune_cd.results import files
+from tune_cd.results import parquet
 
 WRITES = 100
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ def fill(folder: Path, number: int) -> None:
         rows = [results.check_trial(trial(index, pick)) for index in range(start, min(number, start + 10_000))]
         listed = [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in rows]
         tables.append(pa.Table.from_pylist(listed, results.TRIALS))
-    data = files.serialise_many(pa.concat_tables(tables))
+    data = parquet.serialise_many(pa.concat_tables(tables))
     results.publish(folder / files.compacted_name("trials", "big", data), data)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from rows import evaluation, full, minimal, silent
 
 from tune_cd import results
-from tune_cd.results import files
+from tune_cd.results import parquet
 
 
 def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFrame:
@@ -24,7 +24,7 @@ def some_trials(folder: Path, number: int = 6, study: str = "demo") -> pd.DataFr
 def put(folder: Path, file: str, *rows: dict) -> Path:
     """A file of these rows where nobody asked for it."""
     path = folder / "trials" / "demo" / file
-    results.publish(path, files.serialise([results.check_trial(row) for row in rows], results.TRIALS))
+    results.publish(path, parquet.serialise([results.check_trial(row) for row in rows], results.TRIALS))
     return path
 
 

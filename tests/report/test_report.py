@@ -13,9 +13,8 @@ from studies import full_grid, row, table
 
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
-from tune_cd.analysis.scores import score_words
+from tune_cd.analysis.scores import per_class, score_words
 from tune_cd.report.__main__ import main
-from tune_cd.analysis.scores import per_class
 from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise

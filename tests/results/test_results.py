@@ -54,6 +54,7 @@ DOCUMENTED = [
     "hostname",
     "device",
     "error",
+    "failure_kind",
     "config",
     "software",
     "git_commit",
@@ -83,7 +84,7 @@ def test_the_table_has_the_documented_columns():
 
 @pytest.mark.parametrize("schema", [results.TRIALS, results.CURVES], ids=["trials", "curves"])
 def test_every_field_explains_itself_and_strings_are_plain(schema):
-    assert schema.metadata[b"format_version"] == b"2"
+    assert schema.metadata[b"format_version"] == b"3"
     for field in schema:
         assert field.metadata[b"unit"] and len(field.metadata[b"meaning"]) > 10
         assert not pa.types.is_dictionary(field.type)
@@ -100,6 +101,29 @@ def test_curves_share_the_trials_table_s_fields():
         assert field.name in results.TRIALS.names and field.type == results.TRIALS.field(field.name).type
 
 
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        ("lost: the node died", "lost"),
+        ("out of memory: batch_size=512: CUDA out of memory", "out_of_memory"),
+        ("timeout: not done after 5 s", "timeout"),
+        ("RuntimeError: lost: it says so itself", "error"),
+        (None, "error"),
+    ],
+)
+def test_a_failed_row_that_does_not_say_its_kind_gets_the_one_its_error_states(error, kind):
+    row = minimal(error=error)
+    assert check_trial(row)["failure_kind"] == kind and "failure_kind" not in row
+    assert check_trial(minimal(error=error, failure_kind="timeout"))["failure_kind"] == "timeout", "said is said"
+    assert check_trial(full(error=error))["failure_kind"] is None, "it did not fail"
+
+
+@pytest.mark.parametrize("row", [minimal(failure_kind="gone"), full(failure_kind="lost"), minimal(failure_kind=1)])
+def test_a_kind_that_is_none_or_of_a_trial_that_did_not_fail_is_refused(tmp_path, row):
+    with pytest.raises(ValueError, match="failure_kind = .* is not allowed"):
+        results.write_trial(tmp_path, row)
+
+
 # What is written is read back
 
 
@@ -108,7 +132,8 @@ def test_a_full_row_is_read_back(tmp_path):
     assert path == tmp_path / "trials" / "demo" / "t0.parquet"
     table = silent(results.read, tmp_path)
     assert list(table.columns) == DOCUMENTED
-    assert table.iloc[0].to_dict() == full()
+    row = table.iloc[0].to_dict()
+    assert pd.isna(row.pop("failure_kind")) and row == full()
     assert isinstance(table.started_at.dtype, pd.DatetimeTZDtype) and str(table.started_at.dt.tz) == "UTC"
     assert table.batch_size.dtype == pd.Int64Dtype() and table.trial_index.dtype == np.int64
 
@@ -116,7 +141,8 @@ def test_a_full_row_is_read_back(tmp_path):
 def test_what_is_left_out_is_null(tmp_path):
     results.write_trial(tmp_path, minimal())
     row = results.read(tmp_path).iloc[0]
-    assert {name for name in DOCUMENTED if name not in REQUIRED} == set(
+    assert row.pop("failure_kind") == "error", "of a row that failed, for which nothing else is known"
+    assert {name for name in DOCUMENTED if name not in [*REQUIRED, "failure_kind"]} == set(
         row.index[[np.ndim(v) == 0 and pd.isna(v) for v in row]]
     )
     assert row.scores == {}
@@ -139,7 +165,7 @@ NUMBERS = st.dictionaries(NAMES, st.floats(allow_nan=False), max_size=3)
     )
 )
 def test_any_row_is_read_back(values):
-    row = minimal(**values)
+    row = minimal(**values, failure_kind="error")
     with TemporaryDirectory() as folder:
         (stored,) = pq.read_table(results.write_trial(folder, row)).to_pylist()
     assert stored | {name: dict(stored[name]) for name in ("params", "scores")} == {

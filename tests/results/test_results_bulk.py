@@ -8,7 +8,7 @@ from compactions import names, put, same, some_trials
 from rows import full, minimal, silent
 
 from tune_cd import results
-from tune_cd.results import compaction, files
+from tune_cd.results import compaction, parquet
 from tune_cd.results.verification import verify
 
 
@@ -26,7 +26,7 @@ def test_they_are_read_as_if_each_had_been_written_alone(tmp_path):
     assert results.write_trials(tmp_path / "together", rows(2, 0, 1)) == tmp_path / "together" / "trials" / "demo"
     pd.testing.assert_frame_equal(silent(results.read, tmp_path / "together"), results.read(tmp_path / "alone"))
     (file,) = names(tmp_path / "together")
-    assert files.is_compacted(file) and list(verify(tmp_path / "together")) == []
+    assert parquet.is_compacted(file) and list(verify(tmp_path / "together")) == []
     assert len(pd.read_parquet(tmp_path / "together" / "trials")) == 3
 
 

@@ -1,4 +1,4 @@
-"""Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; and `read` keeps to its rule."""
+"""Compaction loses nothing and shows nothing twice, whatever else is at work or breaks off; `read` keeps its rule."""
 
 import math
 import os
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from rows import NOON, evaluation, full, minimal, silent
 
 from tune_cd import results
-from tune_cd.results import compaction, files, store
+from tune_cd.results import compaction, parquet, store
 
 # One file of many
 
@@ -37,7 +37,7 @@ def test_compaction_changes_files_and_nothing_else(tmp_path):
     same(tmp_path, before)
     pd.testing.assert_frame_equal(silent(results.read_curves, tmp_path), curves)
     (file,) = names(tmp_path)
-    assert files.is_compacted(file) and len(names(tmp_path, study="other")) == 6
+    assert parquet.is_compacted(file) and len(names(tmp_path, study="other")) == 6
     assert names(tmp_path, "curves")[1:] == ["t2.parquet", "t5.parquet"], (
         "the curves of failed trials may still be replaced"
     )
@@ -151,7 +151,7 @@ def test_rows_that_contradict_are_named_and_none_is_removed(tmp_path):
             assert list(results.read(tmp_path).val_score) == [0.2, 0.71]
         trials, *_ = results.compact(tmp_path)
         assert trials.problems == (f"{second} contradicts {first}",)
-        assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and files.is_compacted(names(tmp_path)[0])
+        assert names(tmp_path)[1:] == ["t0.parquet", "t0~1.parquet"] and parquet.is_compacted(names(tmp_path)[0])
 
 
 def test_equal_rows_are_one_whatever_the_order_of_a_map_and_nan_is_equal(tmp_path):
@@ -164,9 +164,9 @@ def test_equal_rows_are_one_whatever_the_order_of_a_map_and_nan_is_equal(tmp_pat
 # Writers and what was compacted
 
 
-@pytest.mark.parametrize("group", [files.ROW_GROUP, 2])
+@pytest.mark.parametrize("group", [parquet.ROW_GROUP, 2])
 def test_what_was_compacted_is_as_final_as_before(tmp_path, monkeypatch, group):
-    monkeypatch.setattr(files, "ROW_GROUP", group)
+    monkeypatch.setattr(parquet, "ROW_GROUP", group)
     before = some_trials(tmp_path)
     results.compact(tmp_path)
     held = names(tmp_path)

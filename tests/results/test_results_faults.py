@@ -44,10 +44,10 @@ def test_a_row_that_the_disk_does_not_give_is_not_taken_for_damaged(tmp_path, mo
 def test_a_row_of_another_format_is_neither_read_nor_replaced(tmp_path):
     path = results.write_trial(tmp_path, full())
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"format_version": b"3"}), path)
-    with pytest.raises(results.ConflictingRow, match=r"t0\.parquet has format 3, which a newer release wrote"):
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"format_version": b"4"}), path)
+    with pytest.raises(results.ConflictingRow, match=r"t0\.parquet has format 4, which a newer release wrote"):
         results.write_trial(tmp_path, full())
-    with pytest.warns(UserWarning, match=r"t0\.parquet has format 3, which a newer release wrote"):
+    with pytest.warns(UserWarning, match=r"t0\.parquet has format 4, which a newer release wrote"):
         assert len(results.read(tmp_path)) == 0
 
 

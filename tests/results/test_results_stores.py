@@ -1,4 +1,4 @@
-"""Any location: what is refused before it is touched, and an object store that is used like a folder, faults included."""
+"""Any location: refused before it is touched, or used; an object store is used like a folder, faults included."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from rows import evaluation, full, minimal, silent
 from s3 import free_port, place, proxy, server  # noqa: F401
 
 from tune_cd import results
-from tune_cd.results import files
+from tune_cd.results import parquet
 from tune_cd.results.__main__ import main
 from tune_cd.results.store import Bucket, store_of
 
@@ -96,7 +96,8 @@ def test_a_location_that_is_not_allowed_is_refused_before_it_is_touched(location
     [
         "s3://AKIASECRET:SECRET@bucket/x", "s3://AKIASECRET:SEC/RET@bucket/x", "s3://AKIASECRET@bucket/x", "S3://a:SECRET@bucket",
         "gs://SECRET@bucket/x", "gs://anonymous:SECRET@bucket/x", "gs://anonymous@SECRET@bucket", "s3://bucket/x?endpoint_override=http://a:SECRET@host",
-        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET", "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
+        "s3://bucket/x?secret_key=SECRET", "s3://bucket/x?SECRET", "s3://bucket/x#SECRET",
+        "s3://AKIASECRET:SEC?RET@bucket", "file://a:SECRET@/x",
         "https://a:SECRET@host/x", "s3:/a:SECRET@bucket/x",
     ],
 )  # fmt: skip
@@ -138,7 +139,7 @@ def test_an_object_store_is_compacted_verified_and_listed(place, capsys):
         results.write_trial(place, (full if n else minimal)(trial_id=f"t{n}", trial_index=n))
     before, curves = results.read(place), results.read_curves(place)
     assert main(["compact", place]) == 0
-    assert [files.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
+    assert [parquet.is_compacted(name) for name in store_of(place).listing("trials")] == [True]
     pd.testing.assert_frame_equal(silent(results.read, place), before)
     pd.testing.assert_frame_equal(silent(results.read_curves, place), curves)
     with pytest.raises(results.ConflictingRow, match="compact~"):

@@ -1,4 +1,4 @@
-"""Files of every earlier format are read as today's, and those of later ones are named; the commit that version 2 added."""
+"""Files of every earlier format are read as today's, those of later ones are named; the fields that versions added."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from rows import NOON, full, silent
 
-from tune_cd import results
-from tune_cd.results import provenance
+from tune_cd import landscapes, results
+from tune_cd.results import attempts, provenance
 from tune_cd.results.migrations import UPGRADES, upgrade
 
 TEXT, INTEGER, NUMBER, NUMBERS, TIME = (
@@ -22,31 +22,41 @@ TEXT, INTEGER, NUMBER, NUMBERS, TIME = (
     pa.timestamp("us", tz="UTC"),
 )
 TRIALS_1 = [
-    ("study", TEXT, False), ("dataset", TEXT, True), ("task", TEXT, True), ("loss", TEXT, True), ("search", TEXT, False),
+    ("study", TEXT, False), ("dataset", TEXT, True), ("task", TEXT, True), ("loss", TEXT, True),
+    ("search", TEXT, False),
     ("search_seed", INTEGER, True), ("seed", INTEGER, True), ("trial_id", TEXT, False), ("trial_index", INTEGER, False),
     ("attempt", INTEGER, False), ("direction", TEXT, True), ("line_position", NUMBER, True), ("params", NUMBERS, False),
     ("Lambda_p", NUMBER, True), ("Lambda_e", NUMBER, True), ("batch_size", INTEGER, True), ("status", TEXT, False),
     ("metric_name", TEXT, False), ("val_score", NUMBER, True), ("test_score", NUMBER, True), ("scores", NUMBERS, False),
-    ("positive_term", NUMBER, True), ("entropy_term", NUMBER, True), ("images_seen", INTEGER, True), ("best_at", INTEGER, True),
+    ("positive_term", NUMBER, True), ("entropy_term", NUMBER, True), ("images_seen", INTEGER, True),
+    ("best_at", INTEGER, True),
     ("train_seconds", NUMBER, True), ("gpus", NUMBER, True), ("started_at", TIME, True), ("ended_at", TIME, True),
-    ("hostname", TEXT, True), ("device", TEXT, True), ("error", TEXT, True), ("config", TEXT, False), ("software", TEXT, False),
+    ("hostname", TEXT, True), ("device", TEXT, True), ("error", TEXT, True), ("config", TEXT, False),
+    ("software", TEXT, False),
 ]  # fmt: skip
 CURVES_1 = [
-    ("study", TEXT, False), ("trial_id", TEXT, False), ("attempt", INTEGER, False), ("seed", INTEGER, True), ("images_seen", INTEGER, False),
-    ("train_seconds", NUMBER, True), ("val_score", NUMBER, True), ("positive_term", NUMBER, True), ("entropy_term", NUMBER, True),
+    ("study", TEXT, False), ("trial_id", TEXT, False), ("attempt", INTEGER, False), ("seed", INTEGER, True),
+    ("images_seen", INTEGER, False),
+    ("train_seconds", NUMBER, True), ("val_score", NUMBER, True), ("positive_term", NUMBER, True),
+    ("entropy_term", NUMBER, True),
     ("scores", NUMBERS, False),
 ]  # fmt: skip
 """Version 1's columns as they were: (name, type, may it be null)."""
+TRIALS_2 = [*TRIALS_1, ("git_commit", TEXT, True)]
 
 
 def write_version_1(folder: Path, table: str, row: dict, name: str = "t0") -> Path:
-    """A file as the release of version 1 wrote it."""
-    columns = TRIALS_1 if table == "trials" else CURVES_1
+    return write_version(1, folder, table, row, name)
+
+
+def write_version(version: int, folder: Path, table: str, row: dict, name: str = "t0") -> Path:
+    """A file as the release of that version wrote it."""
+    columns = {1: TRIALS_1, 2: TRIALS_2}[version] if table == "trials" else CURVES_1
     fields = [
         pa.field(name, kind, nullable=null, metadata={"unit": "none", "meaning": "what it meant"})
         for name, kind, null in columns
     ]
-    schema = pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": "1"})
+    schema = pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": str(version)})
     listed = {name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()}
     path = folder / table / "demo" / f"{name}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +76,54 @@ def test_version_1_is_read_as_today_s_with_nulls(tmp_path):
     assert list(table.columns) == results.TRIALS.names
     old, new = table.iloc[0].to_dict(), table.iloc[1].to_dict()
     assert pd.isna(old.pop("git_commit")) and new.pop("git_commit") == full()["git_commit"]
-    assert old == {name: value for name, value in full().items() if name != "git_commit"}
+    expected = {name: value for name, value in full().items() if name != "git_commit"}
+    assert pd.isna(old.pop("failure_kind")) and old == expected
     curves = silent(results.read_curves, tmp_path)
     assert list(curves.columns) == results.CURVES.names and curves.iloc[0][list(CURVE)].to_dict() == CURVE
+
+
+ERRORS = {
+    "t0": ("lost: The actor died unexpectedly", "lost"),
+    "t1": ("out of memory: batch_size=512 on H200: CUDA out of memory", "out_of_memory"),
+    "t2": ("timeout: not done after 5 s", "timeout"),
+    "t3": ("ValueError: lost: it only says so", "error"),
+    "t4": (None, "error"),
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_why_a_trial_failed_is_known_of_rows_from_before_it_was_a_field(tmp_path, version):
+    for n, (trial, (error, _)) in enumerate(ERRORS.items()):
+        row = full(status="failed", val_score=None, error=error, trial_id=trial, trial_index=n)
+        write_version(version, tmp_path, "trials", row, trial)
+    write_version(version, tmp_path, "trials", full(error="lost: a word in a completed row", trial_id="t9"), "t9")
+    table = silent(results.read, tmp_path).set_index("trial_id")
+    assert table["failure_kind"][list(ERRORS)].tolist() == [kind for _, kind in ERRORS.values()]
+    assert pd.isna(table["failure_kind"]["t9"]) and set(attempts.next_attempts(table.reset_index())) == set(table.index)
+    assert table.index[attempts.to_retry(table)].tolist() == ["t0"]
+    assert table.index[attempts.to_retry(table, failed=True)].tolist() == list(ERRORS)
+    results.compact(tmp_path)
+    pd.testing.assert_frame_equal(silent(results.read, tmp_path).set_index("trial_id"), table)
+
+
+def test_a_failed_row_of_version_2_is_as_failed_as_any(tmp_path):
+    """What an older release wrote is neither written again nor in the way of the next attempt."""
+    lost = full(status="failed", val_score=None, error="lost: the node")
+    path = write_version(2, tmp_path, "trials", lost)
+    held = path.read_bytes()
+    assert results.write_trial(tmp_path, lost) == path and path.read_bytes() == held
+    with pytest.raises(results.ConflictingRow, match="only a later attempt may supersede it, not attempt 0"):
+        results.write_trial(tmp_path, lost | {"failure_kind": "timeout"})
+    results.write_trial(tmp_path, full(attempt=1))
+    assert results.read(tmp_path)[["attempt", "status"]].values.tolist() == [[1, "completed"]]
+
+
+@pytest.mark.parametrize("path", sorted(Path(landscapes.__file__).parent.glob("*.parquet")), ids=lambda path: path.name)
+def test_the_measured_landscapes_are_of_an_earlier_version_and_read(path):
+    assert int(pq.read_schema(path).metadata[b"format_version"]) < results.FORMAT_VERSION
+    trials = results.read_file(path)
+    assert list(trials.columns) == results.TRIALS.names and len(trials) == pq.read_metadata(path).num_rows > 0
+    assert (trials["failure_kind"].notna() == (trials["status"] == "failed")).all()
 
 
 def test_compaction_brings_files_to_today_s_version(tmp_path):
@@ -107,7 +162,7 @@ def test_an_unknown_version_is_refused(version):
 @pytest.mark.parametrize(
     "version, said",
     [
-        ("3", "format 3, which a newer release wrote; this one reads up to 2"),
+        ("4", "format 4, which a newer release wrote; this one reads up to 3"),
         ("one", "lacks the columns"),
         ("0", "lacks the columns"),
     ],

@@ -11,13 +11,13 @@ from rows import silent
 from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure
 from tune_cd import results
+from tune_cd.results.attempts import to_retry
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
-from tune_cd.tune.callback.filing import write
-from tune_cd.tune.resume import lost
+from tune_cd.tune.callback.writer import write
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
@@ -88,10 +88,10 @@ def test_both_sides_use_the_same_words():
 
 
 def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
-    made().record(CONFIG, failure("lost: the process"), WHERE)
+    made().record(CONFIG, failure("the process went", kind="lost"), WHERE)
     assert made().recorded(CONFIG)["status"] == "failed"
     rows = silent(results.read, folder)
-    assert lost(rows).tolist() == [True]
+    assert to_retry(rows).tolist() == [True]
     again = made(rows)
     assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
     again.record(CONFIG, DONE, WHERE)
@@ -103,11 +103,11 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
 
-def test_only_what_the_machine_did_lost():
-    rows = pd.DataFrame(
-        {"status": ["failed", "failed", "completed", "failed"], "error": ["lost: x", "ValueError: lost: x", None, None]}
-    )
-    assert lost(rows).tolist() == [True, False, False, False]
+@pytest.mark.parametrize("kind", ["error", "out_of_memory", "timeout"])
+def test_the_kind_of_a_failure_is_in_its_row_and_a_training_that_failed_itself_is_not_run_again(made, folder, kind):
+    made().record(CONFIG, failure("lost: it only says so", kind=kind), WHERE)
+    rows = silent(results.read, folder)
+    assert rows["failure_kind"].tolist() == [kind] and to_retry(rows).tolist() == [False]
 
 
 def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder):

@@ -131,6 +131,7 @@ def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeyp
         and outcomes[1].error.startswith(f"{said}\n")
         and "test_trial.py" in outcomes[1].error
     )
+    assert outcomes[1].failure_kind == ("out_of_memory" if said.startswith("out of memory") else "error")
     assert told(outcomes[0]) == expected(SETTINGS[0]) and len(recorder.ended) == 3
     last = reports[-1][PACK]["1"]
     assert (
@@ -232,6 +233,7 @@ def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, mo
     driven(make({PACK: SETTINGS}, recorder, limit=4))
     outcomes = [outcome for _, outcome, _ in recorder.ended]
     assert [outcome.status for outcome in outcomes] == ["completed", "failed", "completed"]
+    assert outcomes[1].failure_kind == "timeout"
     assert (
         outcomes[1].error == "timeout: not done after 4 s" and 0 < outcomes[1].images_seen < 256 and outcomes[1].curve
     )

@@ -17,8 +17,8 @@ from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.tune.callback import write_spooled
-from tune_cd.tune.callback.filing import Entry, Filing
 from tune_cd.tune.callback.results_callback import UNSTORED
+from tune_cd.tune.callback.writer import Entry, RowWriter
 
 
 def objective(config):
@@ -35,13 +35,11 @@ def fit(ray_session, tmp_path):
             points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin"
         )
         return tune.Tuner(
-            objective,
-            param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
-            tune_config=tune.TuneConfig(
-                metric="loss", mode="min", num_samples=num_samples, search_alg=searcher, reuse_actors=True
-            ),
+            objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
+            tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=num_samples, search_alg=searcher,
+            reuse_actors=True),
             run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),
-        ).fit()
+        ).fit()  # fmt: skip
 
     return run
 
@@ -187,7 +185,7 @@ def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
 
 
 def test_a_restored_experiment_keeps_its_numbers_whatever_order_tune_lists_its_trials_in(tmp_path):
-    """Two of a second run were in flight when the driver died; the second is run again: the snapshot was older than its row."""
+    """Two of a second run were in flight when the driver died; the second is run again, since the snapshot is older."""
     run(make(tmp_path), lrs(0.9, 0.8))
     first = make(tmp_path)
     restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
@@ -254,9 +252,12 @@ def test_with_the_trainables_own_rows_only_failures_are_written_as_next_attempts
             failed=[trial],
         )
     assert numbers(tmp_path) == {"own-1": (1, 0.1, 1)}
+    row = results.read_trial(tmp_path, "mine", "own-1")
+    assert row["failure_kind"] == "lost" and row["error"] == "lost: RuntimeError: no", "the trainable writes its own"
     run(make(tmp_path, annotate="origin", identify=identify), [trial])
     run(make(tmp_path, annotate="origin", identify=identify, record="failures"), [trial], failed=[trial])
     row = results.read_trial(tmp_path, "mine", "own-1")
+    assert row["failure_kind"] is None
     assert row["status"] == "completed" and row["attempt"] == 2, "it had ended before it failed"
 
 
@@ -275,11 +276,17 @@ DIED = """The actor died unexpectedly before finishing this task.
 \tnamespace: 21217150-01de-44c8-9e3b-f03161b2df6c
 \tip: 10.0.0.1
 The actor died because its node has died. Node Id: 12"""
-MADE = """The actor died because of an error raised in its creation task, \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
+CREATION = "The actor died because of an error raised in its creation task,"
+MADE = f"""{CREATION} \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
 Traceback (most recent call last):
   File "/home/me/train.py", line 3, in setup
     raise ValueError("no such file")
 ValueError: no such file"""
+
+
+OLD = TRACEBACK.format("RuntimeError: old")
+NODE = "The actor died because its node has died. Node Id: 12"
+MEMORY = "out of memory: lr=0.1, batch_size=512:"
 
 
 @pytest.mark.parametrize(
@@ -288,30 +295,21 @@ ValueError: no such file"""
         (TRACEBACK.format("RuntimeError: lost: no"), "RuntimeError: lost: no"),
         (TRACEBACK.format("RuntimeError: two\nlines"), "RuntimeError: two lines"),
         (TRACEBACK.format("KeyboardInterrupt"), "KeyboardInterrupt"),
-        (
-            DIED,
-            "lost: The actor died unexpectedly before finishing this task. The actor died because its node has died. Node Id: 12",
-        ),
-        (
-            TRACEBACK.format("RuntimeError: old") + "\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n" + DIED,
-            "lost: The actor died unexpectedly",
-        ),
-        (
-            TRACEBACK.format("ray.exceptions.NodeDiedError: its own actor's node"),
-            "lost: ray.exceptions.NodeDiedError: its own",
-        ),
+        (DIED, f"lost: The actor died unexpectedly before finishing this task. {NODE}"),
+        (f"{OLD}\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n{DIED}", "lost: The actor died unexpectedly"),
+        (TRACEBACK.format("ray.exceptions.NodeDiedError: its node"), "lost: ray.exceptions.NodeDiedError: its node"),
         (MADE, "ValueError: no such file"),
         (
             TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."),
-            "out of memory: lr=0.1, batch_size=512: torch.OutOfMemoryError: CUDA out of memory.",
+            f"{MEMORY} torch.OutOfMemoryError: CUDA out of memory.",
         ),
         (
             TRACEBACK.format("torch.cuda.OutOfMemoryError: HIP out of memory."),
-            "out of memory: lr=0.1, batch_size=512: torch.cuda.OutOfMemoryError",
+            f"{MEMORY} torch.cuda.OutOfMemoryError",
         ),
         (
             TRACEBACK.format("RuntimeError: CUDA out of memory. Tried"),
-            "out of memory: lr=0.1, batch_size=512: RuntimeError: CUDA out of memory",
+            f"{MEMORY} RuntimeError: CUDA out of memory",
         ),
         ("", "the trial failed; Ray left no message"),
     ],
@@ -321,6 +319,8 @@ def test_the_error_of_a_failed_trial_says_what_can_be_done_about_it(tmp_path, te
     run(make(tmp_path), [trial], failed=[trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
     assert row["error"].startswith(error) and row["status"] == "failed"
+    kinds = {"lost: ": "lost", "out of memory: ": "out_of_memory"}
+    assert row["failure_kind"] == next((kind for start, kind in kinds.items() if error.startswith(start)), "error")
     assert (
         not error.startswith(("RuntimeError: two", "ValueError", "lost: The actor died unexpectedly before"))
         or row["error"] == error
@@ -333,25 +333,18 @@ def test_a_failed_trial_without_files_is_a_row_too(tmp_path):
     assert "no message" in results.read_trial(tmp_path, "mine", "cd-00000")["error"]
 
 
-@pytest.mark.parametrize(
-    "value, status, says",
-    [
-        (0.5, "completed", None),
-        (np.float32(0.5), "completed", None),
-        (1, "completed", None),
-        (math.nan, "diverged", None),
-        (-math.inf, "diverged", None),
-        ("0.5", "failed", "acc = '0.5' (str), which is no number"),
-        (None, "failed", "acc = None"),
-        (True, "failed", "acc = True (bool)"),
-        (np.array([1.0, 2.0]), "failed", "(ndarray)"),
-        (..., "failed", "it reported no acc"),
-    ],
-)
+@pytest.mark.parametrize("value, status, says", [
+    (0.5, "completed", None), (np.float32(0.5), "completed", None), (1, "completed", None),
+    (math.nan, "diverged", None), (-math.inf, "diverged", None),
+    ("0.5", "failed", "acc = '0.5' (str), which is no number"), (None, "failed", "acc = None"),
+    (True, "failed", "acc = True (bool)"),
+    (np.array([1.0, 2.0]), "failed", "(ndarray)"), (..., "failed", "it reported no acc"),
+])  # fmt: skip
 def test_whatever_a_trial_reports_is_a_row(tmp_path, value, status, says):
     trial = FakeTrial(1, {"lr": 0.1}, {"loss": 1.0} if value is ... else {"acc": value, "loss": 1.0})
     run(make(tmp_path), [trial])
     row = results.read_trial(tmp_path, "mine", "cd-00000")
+    assert row["failure_kind"] == ("error" if status == "failed" else None)
     assert (
         row["status"] == status
         and (row["error"] is None if says is None else says in row["error"])
@@ -482,16 +475,16 @@ def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path
 
 
 def test_a_failure_that_the_trainable_has_recorded_itself_is_no_second_attempt(tmp_path):
-    filing, since = Filing(tmp_path), full()["started_at"]
+    write, since = RowWriter(tmp_path), full()["started_at"]
     failed = minimal(status="failed", error="timeout: not done after 5 s", attempt=1)
     for attempt, stored in ((1, 1), (0, 1), (2, 2)):
-        filing(
+        write(
             Entry(
                 failed | {"attempt": attempt, "ended_at": since + timedelta(minutes=attempt)}, since, own_attempt=True
             )
         )
         assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored
-    filing(Entry(failed | {"attempt": 0}, since))
+    write(Entry(failed | {"attempt": 0}, since))
     assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == 3, "one whose attempt is not its own is the next"
 
 
@@ -499,7 +492,7 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
     callback = ResultsCallback(tmp_path, "mine", metric="loss")
     callback.setup()
     again = pickle.loads(pickle.dumps(callback))
-    assert vars(again)["_study"] == "mine" and vars(again)["_writer"] is None
+    assert vars(again)["_constants"]["study"] == "mine" and vars(again)["_writer"] is None
 
 
 WRONG = [

@@ -171,7 +171,7 @@ def test_rows_wait_for_a_store_while_tune_goes_on(ray_session, tmp_path, caplog)
     ).fit()
     rows = table(tmp_path)
     assert len(grid) == len(rows) == 5 and rows["params"].tolist() == course(5)
-    said = [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.callback.patient_writer"]
+    said = [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.callback.retries"]
     assert len(said) == 2 and "cannot be written and wait" in said[0] and "written again" in said[1]
 
 

@@ -29,12 +29,13 @@ class Outcome:
     train_seconds: float
     curve: list[Evaluation]
     error: str | None = None  # of one that failed
+    failure_kind: str | None = None  # error | out_of_memory | timeout, of one that failed
 
 
-def failure(error: str, curve: Sequence[Evaluation] = ()) -> Outcome:
+def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -> Outcome:
     """The end of a training that broke off. What it had measured stays in the curve and selects nothing."""
     seen, seconds = (curve[-1].images_seen, curve[-1].train_seconds) if curve else (0, 0.0)
-    return Outcome("failed", None, None, {}, None, None, seen, None, seconds, list(curve), error)
+    return Outcome("failed", None, None, {}, None, None, seen, None, seconds, list(curve), error, kind)
 
 
 def named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:

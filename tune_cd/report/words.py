@@ -11,12 +11,12 @@ from tune_cd.analysis import alignment
 from tune_cd.analysis.scores import parameter_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, finite
+from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 
 BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
-LOST = "lost: "  # how the error of a trial begins that gave out through no fault of its own
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
         text += "".join(
             f" {number} x: {reason.rstrip('.')}." for reason, number in reasons.value_counts().head(2).items()
         )
-        lost = int(failed["error"].str.startswith(LOST).sum())
+        lost = int(to_retry(failed).sum())
         if lost and command:
             text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
         sentences.append(Sentence("Trials that did not complete", text, "caution"))

@@ -13,8 +13,9 @@ from tune_cd import results
 from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
-from tune_cd.results.beside import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
+from tune_cd.results.location import is_uri
 from tune_cd.results.store import store_of
+from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
 
 SILENCE = 60.0
 """Seconds after which a driver that has given no sign of life counts as gone; it gives one every five."""
@@ -52,7 +53,7 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
 
 def is_file(place: Path | str) -> bool:
     """Whether the trials are those of one Parquet file."""
-    return str(place).endswith(".parquet") and "://" not in str(place)
+    return str(place).endswith(".parquet") and not is_uri(place)
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:

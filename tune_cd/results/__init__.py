@@ -2,31 +2,40 @@
 
     RESULTS/trials/<study>/<trial_id>.parquet    one row, `TRIALS`; a later attempt has ~<attempt> behind the trial_id
     RESULTS/curves/<study>/<trial_id>.parquet    one row an evaluation, `CURVES`
-    …/<study>/compact~sha256-<16 digits>.parquet     what `compact` made of many of these; the digits begin its SHA-256
+    …/<study>/compact~sha256-<16 digits>.parquet     many of these, after `compact`; the digits begin its SHA-256
 
     results.write_trial("results", {"study": "demo", "trial_id": "t0", ...})
     table = results.read("results")              # pandas.read_parquet("results/trials") with checks and exact types
 
-RESULTS is one folder for all who write (on a cluster, of a file system that every node mounts at the same path), or a
-prefix of an object store, `s3://bucket/prefix` or `gs://bucket/prefix`. A file appears whole or not at all, and is
-replaced by nothing but a repair of itself: whatever is added has a name of its own, and what it stands for is removed
+RESULTS is one folder for all writers (on a cluster, of a file system that every node mounts at the same path), or a
+prefix of an object store, `s3://bucket/prefix` or `gs://bucket/prefix`. A file appears whole or not at all. It is
+replaced only where it is damaged: a new file has a name of its own, and the files that it stands for are removed
 afterwards. So writers, readers and compactions need no lock; a row that stands in two files is one row to `read`.
 Pages carry checksums, which `read` verifies (plain readers do not by default).
 """
 
 from tune_cd.results.bulk import write_trials
 from tune_cd.results.compaction import compact
-from tune_cd.results.files import ConflictingRow
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import read_trial
+from tune_cd.results.observations import history
+from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file
-from tune_cd.results.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve, check_name, check_trial
+from tune_cd.results.schema import (
+    CURVES,
+    FAILURE_KINDS,
+    FORMAT_VERSION,
+    STATUSES,
+    TRIALS,
+    check_curve,
+    check_name,
+    check_trial,
+)
 from tune_cd.results.store import publish
-from tune_cd.results.worth import history
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
-    "CURVES", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve", "check_location", "check_name", "check_trial",
-    "check_writable", "compact", "history", "publish", "read", "read_curves", "read_file", "read_trial", "write_curve", "write_trial",
-    "write_trials",
+    "CURVES", "FAILURE_KINDS", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve",
+    "check_location", "check_name", "check_trial", "check_writable", "compact", "history", "publish", "read",
+    "read_curves", "read_file", "read_trial", "write_curve", "write_trial", "write_trials",
 ]  # fmt: skip

@@ -4,12 +4,18 @@ import argparse
 import os
 import sys
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pandas as pd
+
 from tune_cd import results
-from tune_cd.results import display
+from tune_cd.results.export import FORMATS, check_export, export
+from tune_cd.results.formatting import studies_table, trial_card, trials_table
 from tune_cd.results.redaction import redact
 from tune_cd.results.verification import verify
+
+Command = Callable[[argparse.Namespace], int]
 
 FOUND = 1
 BAD_INPUT = 2
@@ -23,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_: print(redact(f"warning: {message}"), file=sys.stderr)
         try:
-            return options.command(options)
+            return int(options.command(options))
         except (ValueError, OSError) as error:
             if isinstance(error, BrokenPipeError):
                 return _quiet()
@@ -34,15 +40,24 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tune_cd.results", description="Look after a results folder.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    described = {
+    described: dict[str, tuple[Command, str]] = {
         "list": (_list, "the studies: how many trials, how they ended, the best score, when"),
         "show": (_show, "a study's trials, the best first; or one trial with its configuration and error"),
-        "export": (_export, "one flat CSV, Parquet or JSON file of all trials; maps become columns such as params.Lambda_p"),
-        "compact": (_compact, "merge each study's files into one, which is read much faster; safe beside running studies, "
-                    "but plain Parquet readers may see rows twice until it is done"),
-        "verify": (_verify, "read every file, check every row, and name what is damaged, foreign, contradicting or left over "
-                   "in a line each; exit status 1 if there is any"),
-    }  # fmt: skip
+        "export": (
+            _export,
+            "one flat CSV, Parquet or JSON file of all trials; maps become columns such as params.Lambda_p",
+        ),
+        "compact": (
+            _compact,
+            "merge each study's files into one, which is read much faster; safe beside running studies, "
+            "but plain Parquet readers may see rows twice until it is done",
+        ),
+        "verify": (
+            _verify,
+            "read every file, check every row, and name what is damaged, foreign, contradicting or left over "
+            "in a line each; exit status 1 if there is any",
+        ),
+    }
     parsers = {}
     for name, (command, text) in described.items():
         parsers[name] = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -54,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name in ("export", "compact"):
         parsers[name].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
-    formats = ", ".join(display.FORMATS)
+    formats = ", ".join(FORMATS)
     parsers["export"].add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}"
     )
@@ -66,32 +81,28 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(options: argparse.Namespace) -> int:
     trials = results.read(options.results)
-    print(
-        display.studies_table(trials)
-        if len(trials)
-        else f"there are no trials in {results.check_location(options.results)}"
-    )
+    print(studies_table(trials) if len(trials) else f"there are no trials in {results.check_location(options.results)}")
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
     trials = _of_study(options.results, options.study, results.read(options.results, options.study))
     if options.trial is None:
-        print(display.trials_table(trials))
+        print(trials_table(trials))
         return 0
     chosen = trials[trials["trial_id"] == options.trial]
     if chosen.empty:
         raise ValueError(f"study {options.study} has no trial {options.trial!r}; it has {_some(trials['trial_id'])}")
-    print(display.trial_card(chosen.iloc[0]))
+    print(trial_card(chosen.to_dict("records")[0]))
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
-    display.check_export(options.output)
+    check_export(options.output)
     table = (results.read_curves if options.curves else results.read)(options.results, options.study)
     if options.study is not None:
         _of_study(options.results, options.study, table)
-    display.export(table, options.output)
+    export(table, options.output)
     print(f"{len(table)} rows: {options.output}")
     return 0
 
@@ -116,16 +127,15 @@ def _verify(options: argparse.Namespace) -> int:
     return FOUND if number else 0
 
 
-def _of_study(folder: str, study: str, table):
+def _of_study(folder: str, study: str, table: pd.DataFrame) -> pd.DataFrame:
     """The study's rows. Raises ValueError naming the studies there are if it has none."""
     if table.empty:
-        raise ValueError(
-            f"there is no study {study!r} in {results.check_location(folder)}; there are {_some(results.read(folder)['study'])}"
-        )
+        known = _some(results.read(folder)["study"])
+        raise ValueError(f"there is no study {study!r} in {results.check_location(folder)}; there are {known}")
     return table
 
 
-def _some(names) -> str:
+def _some(names: Iterable[str]) -> str:
     known = list(dict.fromkeys(names))
     return (", ".join(known[:10]) or "none") + (f" and {len(known) - 10} more" if len(known) > 10 else "")
 

@@ -1,4 +1,4 @@
-"""Many finished trials at once, in one file a study: what a replay stores."""
+"""Many finished trials at once, in one file a study, as a replay stores them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tune_cd.results.attempts import reconcile
 from tune_cd.results.compaction import ORDER, merge
-from tune_cd.results.files import ConflictingRow, compacted_name, serialise_many
-from tune_cd.results.reading import Found, collect, reconcile
+from tune_cd.results.parquet import ConflictingRow, compacted_name, serialise_many, table_of
+from tune_cd.results.reading import Found, collect
 from tune_cd.results.schema import TRIALS
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.writing import checked_row
@@ -17,26 +18,20 @@ NEW = "the rows to be written"
 
 
 def write_trials(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> Path | str:
-    """Store the rows of one study (fields as for `write_trial`) and return its folder, in which one compacted file is
-    left.
+    """Store the rows of one study (fields as for `write_trial`) in one compacted file; returns the study's folder.
 
     Rows that the study has already join them in that file; equal ones are one. The file is written whole under a name
-    of its own before any other is removed, so whatever breaks off, nothing that was stored is lost. Raises
-    ConflictingRow where a
-    stored row of the same trial differs: nothing is written then. ValueError for rows that are not allowed, none, of
-    several studies, or two of one trial; OSError for the store.
+    of its own before any other is removed, so a write that breaks off loses nothing that was stored.
+    Raises ConflictingRow where a stored row of the same trial differs: nothing is written then. ValueError for rows
+    that are not allowed, none, of several studies, or two of one trial; OSError for the store.
     """
     listed = [checked_row(row) for row in rows]
     studies, trials = {row["study"] for row in listed}, {row["trial_id"] for row in listed}
     if len(studies) != 1 or len(trials) < len(listed):
-        raise ValueError(
-            f"{len(listed)} rows of {len(trials)} trials in studies {sorted(studies)}: of one study, one a trial, are "
-            "required"
-        )
+        given = f"{len(listed)} rows of {len(trials)} trials in studies {sorted(studies)}"
+        raise ValueError(f"{given}: of one study, one a trial, are required")
     store, study = store_of(results), studies.pop()
-    table = pa.Table.from_pylist(
-        [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in listed], TRIALS
-    )
+    table = table_of(listed, TRIALS)
     held = collect(store, "trials", study) if store.listing(f"trials/{study}") else Found({}, {})
     _refuse_contradictions(store, held, table)
     data = serialise_many(table.sort_by([(name, "ascending") for name in ORDER["trials"]]))
@@ -50,6 +45,5 @@ def _refuse_contradictions(store: Folder | Bucket, held: Found, table: pa.Table)
     for chosen, other in reconcile("trials", both.rows("trials"))[1]:
         if NEW in (chosen, other):
             place = store.where(other if chosen == NEW else chosen)
-            raise ConflictingRow(
-                f"{place} holds other rows of the same trials, which never change; nothing was written"
-            )
+            said = "holds other rows of the same trials, which never change; nothing was written"
+            raise ConflictingRow(f"{place} {said}")

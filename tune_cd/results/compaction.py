@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tune_cd.results.files import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
-from tune_cd.results.reading import READERS, Found, collect, reconcile
+from tune_cd.results.attempts import final_trials, reconcile
+from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, is_visible, load, serialise_many
+from tune_cd.results.reading import READERS, Found, collect
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 
@@ -19,7 +19,7 @@ ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 @dataclass(frozen=True)
 class Compaction:
-    """What became of one study's files in one table."""
+    """The outcome for one study's files in one table."""
 
     table: str  # trials or curves
     study: str
@@ -53,13 +53,12 @@ def _studies(store: Folder | Bucket) -> list[str]:
 
 
 def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
-    """Curves of trials whose row, which is written after the curve, says that they are final.
+    """Curves of trials with a final row, which is written after the curve.
 
     Others may still grow, which a file of many trials cannot. So the trials were read before.
     """
     found = collect(store, "curves", study)
-    rows = trials.rows("trials").table
-    finals = set(rows.filter(pc.not_equal(rows["status"], "failed"))["trial_id"].to_pylist())
+    finals = final_trials(trials.rows("trials").table)
     chosen = {
         file: table for file, table in found.tables.items() if set(table["trial_id"].unique().to_pylist()) <= finals
     }
@@ -93,10 +92,11 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
 
 
 def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
-    """Whether the file is there; raises OSError if it is not what was written. Another compaction may have merged it by now."""
+    """Whether the file is there, since another compaction may have merged it; OSError where its content differs."""
     try:
         stored = load(store, name)
-        whole = compacted_name(*name.split("/")[:2], store.read(name)) == name
+        table, study, _ = name.split("/")
+        whole = compacted_name(table, study, store.read(name)) == name
     except FileNotFoundError:
         return False
     except Unusable as reason:

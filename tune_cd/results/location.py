@@ -1,4 +1,4 @@
-"""Where results may lie: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
+"""Addresses of results: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
 
 import os
 import re
@@ -24,18 +24,16 @@ CHECKED = {
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
     "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
-"""What a query parameter may be, in its decoded form: no place for a secret, nor for another parameter."""
+"""Patterns of query parameters, in their decoded form: no place for a secret, nor for another parameter."""
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
-SEGMENT = re.compile(
-    r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+"
-)  # of the prefix: nothing that means another folder, or is escaped
+SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix; nothing that means another folder or is escaped
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A prefix of a bucket. `options` are the URI's query parameters; anonymous: read without credentials (gs alone)."""
+    """A prefix of a bucket.  options: the URI's query parameters.  anonymous: without credentials (gs alone)."""
 
     scheme: str
     bucket: str
@@ -50,7 +48,7 @@ class ObjectStore:
 
     @property
     def uri(self) -> str:
-        """What `check_location` takes for the same place."""
+        """The address of the same place, as `check_location` returns it."""
         query = "&".join(f"{name}={value}" for name, value in self.options)
         return f"{self.scheme}://{'anonymous@' if self.anonymous else ''}{self.path}{f'?{query}' if query else ''}"
 
@@ -76,18 +74,21 @@ def parse(results: str | Path) -> Path | ObjectStore:
     if scheme not in ("file", *OPTIONS):
         raise ValueError(f"results at {scheme}:// are not allowed; {ALLOWED}")
     if not slash:
-        raise ValueError(
-            f"results at {scheme}:/ are not allowed: give a URI as text with two slashes, pathlib.Path takes one out"
-        )
+        said = "give a URI as text with two slashes, pathlib.Path takes one out"
+        raise ValueError(f"results at {scheme}:/ are not allowed: {said}")
     return _folder(rest) if scheme == "file" else _object_store(scheme, rest)
+
+
+def is_uri(place: str | Path) -> bool:
+    """Whether a place is given as a URI of any kind, and not as a path."""
+    return URI.fullmatch(os.fspath(place)) is not None
 
 
 def _folder(rest: str) -> Path:
     parts = urlsplit(f"file://{rest}")
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-        raise ValueError(
-            "results at file:// are not allowed but as file:///FOLDER: an absolute path of this machine and nothing else"
-        )
+        allowed = "file:///FOLDER: an absolute path of this machine and nothing else"
+        raise ValueError(f"results at file:// are not allowed but as {allowed}")
     return Path(url2pathname(parts.path))
 
 
@@ -96,31 +97,25 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
     rest = rest.removeprefix("anonymous@") if anonymous else rest
     path, _, query = rest.partition("?")
     if "@" in rest or ":" in path:  # a secret may hold any character, so nothing of such a URI is repeated
-        raise ValueError(
-            f"credentials in a results URI ({scheme}://…@…) are refused, they would end up in logs and files; give them as the "
-            "store's own environment variables, its configuration file, or the machine's role"
-        )
+        instead = "the store's own environment variables, its configuration file, or the machine's role"
+        refused = f"credentials in a results URI ({scheme}://…@…) are refused, they would end up in logs and files"
+        raise ValueError(f"{refused}; give them as {instead}")
     path = path.partition("#")[0]  # which is refused below
-    bucket, _, prefix = path.partition("/")
+    place, (bucket, _, prefix) = f"{scheme}://{path}", path.partition("/")
     if not BUCKET.fullmatch(bucket):
-        raise ValueError(f"results {scheme}://{path}: bucket {bucket!r} is not allowed; 3 or more of a-z 0-9 . _ - are")
+        raise ValueError(f"results {place}: bucket {bucket!r} is not allowed; 3 or more of a-z 0-9 . _ - are")
     segments = prefix.strip("/").split("/") if prefix.strip("/") else []
     for segment in segments:
         if not SEGMENT.fullmatch(segment):
-            raise ValueError(
-                f"results {scheme}://{path}: {segment!r} is not allowed in a prefix; A-Z a-z 0-9 . _ ~ = - are, but not . and .."
-            )
+            allowed = "A-Z a-z 0-9 . _ ~ = - are, but not . and .."
+            raise ValueError(f"results {place}: {segment!r} is not allowed in a prefix; {allowed}")
     options = parse_qsl(query, keep_blank_values=True)
-    if (
-        "#" in rest
-        or any(name not in OPTIONS[scheme] or not value for name, value in options)
-        or (query and not options)
-    ):
-        raise ValueError(
-            f"results {scheme}://{path}?…: a query parameter is not allowed; {', '.join(OPTIONS[scheme])} are, each with a value"
-        )
+    unknown = any(name not in OPTIONS[scheme] or not value for name, value in options) or (query and not options)
+    if "#" in rest or unknown:
+        allowed = f"{', '.join(OPTIONS[scheme])} are, each with a value"
+        raise ValueError(f"results {place}?…: a query parameter is not allowed; {allowed}")
     for name, value in options:
-        allowed, meaning = CHECKED[name]
-        if not allowed.fullmatch(value):
-            raise ValueError(f"results {scheme}://{path}?{name}=…: {name} is {meaning}")
+        pattern, meaning = CHECKED[name]
+        if not pattern.fullmatch(value):
+            raise ValueError(f"results {place}?{name}=…: {name} is {meaning}")
     return ObjectStore(scheme, bucket, "/".join(segments), tuple(sorted(options)), anonymous)

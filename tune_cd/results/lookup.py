@@ -1,38 +1,39 @@
-"""What is stored of one trial, found without reading the others."""
+"""The rows of one trial, found without reading the others."""
 
 import re
 import warnings
 from pathlib import Path
 
-from tune_cd.results.files import (
+from tune_cd.results.attempts import current
+from tune_cd.results.parquet import (
     COMPACT,
     ConflictingRow,
     OtherFormat,
     Unusable,
     find_in_compacted,
-    first_choice,
     is_compacted,
     is_visible,
     load,
     rows_of,
-)  # fmt: skip
-from tune_cd.results.schema import check_name
+)
+from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 
 VANISHED = 5  # looks at a trial whose file a compaction took away between listing and opening it
 
 
-def read_trial(results: str | Path, study: str, trial_id: str) -> dict | None:
+def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
     """The row of one trial that counts (see `read`), in Python's types; None if there is none.
 
-    Raises ValueError for what is no name, ConflictingRow for a file of another format, OSError where the store does not answer.
+    Raises ValueError for a name that is not allowed, ConflictingRow for a file of another format, OSError where the
+    store does not answer.
     """
     rows = [row for _, row in stored(store_of(results), "trials", study, trial_id)[0]]
-    return rows[first_choice(rows)] if rows else None
+    return rows[current(rows)] if rows else None
 
 
-def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, dict]], list[str]]:
-    """What is stored of a trial: (file, row) of every row, and files of its own that are damaged.
+def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
+    """The stored rows of a trial as (file, row), and files of its own that are damaged.
 
     Raises ConflictingRow for a file of another format, OSError where the store does not answer.
     """
@@ -50,8 +51,8 @@ def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tup
     raise AssertionError("unreachable")
 
 
-def _rows_in(store: Folder | Bucket, files: list[str], trial_id: str) -> tuple[list[tuple[str, dict]], list[str]]:
-    rows: list[tuple[str, dict]] = []
+def _rows_in(store: Folder | Bucket, files: list[str], trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
+    rows: list[tuple[str, Row]] = []
     spoilt: list[str] = []
     for file in files:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from tune_cd.results.schema import FORMAT_VERSION
+from tune_cd.results.schema import FORMAT_VERSION, failure_kind_of
 
 Step = Callable[[pa.Table], pa.Table]
 
@@ -14,13 +14,20 @@ def _with_git_commit(trials: pa.Table) -> pa.Table:
     return trials.append_column(pa.field("git_commit", pa.string()), pa.nulls(trials.num_rows, pa.string()))
 
 
+def _with_failure_kind(trials: pa.Table) -> pa.Table:
+    """3: why a trial failed, which was to be read off the beginning of its error."""
+    ends = zip(trials["status"].to_pylist(), trials["error"].to_pylist(), strict=True)
+    kinds = [failure_kind_of(error) if status == "failed" else None for status, error in ends]
+    return trials.append_column(pa.field("failure_kind", pa.string()), pa.array(kinds, pa.string()))
+
+
 def _as_it_was(table: pa.Table) -> pa.Table:
     return table
 
 
 UPGRADES: dict[str, dict[int, Step]] = {
-    "trials": {1: _with_git_commit},
-    "curves": {1: _as_it_was},
+    "trials": {1: _with_git_commit, 2: _with_failure_kind},
+    "curves": {1: _as_it_was, 2: _as_it_was},
 }
 """Table -> version -> the step to the version after it. Steps never change, and never use today's schema."""
 

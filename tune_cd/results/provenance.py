@@ -1,4 +1,4 @@
-"""What a trial ran on: software, and the user's own code."""
+"""Provenance of a trial: versions of software, and the commit of the user's own code."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ GIT_SECONDS = 5  # that git may take; on a folder that large or far away the com
 
 @cache
 def software() -> dict[str, str]:
-    """Versions of what matters to a training's numbers, name -> version; packages that are absent are left out."""
+    """Versions of the packages that a training's numbers depend on, name -> version; absent ones are left out."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -24,7 +24,7 @@ def software() -> dict[str, str]:
 
 
 def git_commit(folder: str | Path = ".") -> str | None:
-    """The commit checked out in the repository that holds `folder`, with "-dirty" behind it if tracked files differ from it.
+    """The commit checked out in the repository that holds `folder`, "-dirty" behind it if tracked files differ from it.
 
     None outside a repository, before its first commit, without git, and for a repository that git does not trust. Never
     raises. Looked up once a process: code that was imported does not change when its file does.
@@ -34,22 +34,11 @@ def git_commit(folder: str | Path = ".") -> str | None:
 
 @cache
 def _commit(folder: str) -> str | None:
-    command = [
-        "git",
-        "-C",
-        folder,
-        "-c",
-        "core.fsmonitor=false",
-        "describe",
-        "--always",
-        "--abbrev=40",
-        "--exclude=*",
-        "--dirty",
-    ]
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
+    command += ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     # a hook of git's, from which this may be called, names another repository in the environment
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
-        "GIT_OPTIONAL_LOCKS": "0"
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:
         finished = subprocess.run(
             command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS

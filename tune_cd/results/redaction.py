@@ -1,4 +1,4 @@
-"""Texts without their secrets: what stores and other people's code say when they fail may repeat a key or a signed address."""
+"""Texts without their secrets: messages of stores and of other people's code may repeat a key or a signed address."""
 
 import os
 import re
@@ -16,8 +16,8 @@ _ASSIGNED = re.compile(rf"(?P<before>\b(?:{NAME}|sig|AWSAccessKeyId)=)[^&\s'\"<>
 
 
 def redact(text: str) -> str:
-    """The text with HIDDEN instead of: a URI's user, values of parameters and JSON fields named as secrets are, and the
-    values of such environment variables. JSON stays JSON."""
+    """The text with HIDDEN in place of a URI's user, of parameters and JSON fields that are named as secrets are, and
+    of the values of such environment variables. JSON stays JSON."""
     for name, value in os.environ.items():
         if len(value) >= SHORTEST and value in text and _NAMED.search(name):  # the cheap questions first
             text = text.replace(value, HIDDEN)

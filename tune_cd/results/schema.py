@@ -9,7 +9,7 @@ Null means not measured or not applicable; NaN means measured, and not a number.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
 from numbers import Integral, Real
@@ -17,12 +17,21 @@ from typing import Any
 
 import pyarrow as pa
 
-FORMAT_VERSION = 2
-"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.upgrades` that reads
-files of the version before; stored in every file."""
+Row = dict[str, Any]
+"""A row of one of the tables in Python's types, maps as dicts."""
+
+FORMAT_VERSION = 3
+"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.migrations` that
+reads files of the version before; stored in every file."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
 """How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
+
+LOST = "lost"
+FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
+"""Why a trial failed. error: its training raised, or gave no score. out_of_memory: the GPU was too small for it.
+timeout: it took too long. lost: its process, node or store gave out; the trial is run again, since this says nothing of
+its configuration."""
 
 DECAY = "-decay"
 """How `search` ends where trials repeat another search's choice, with learning rate decay (`table:xbm`)."""
@@ -37,7 +46,7 @@ NUMBERS = pa.map_(pa.string(), pa.float64())
 TIME = pa.timestamp("us", tz="UTC")
 
 
-def _field(name: str, kind: pa.DataType, unit: str, meaning: str, required: bool = False) -> pa.Field:
+def _field(name: str, kind: pa.DataType, meaning: str, unit: str = "none", required: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=not required, metadata={"unit": unit, "meaning": meaning})
 
 
@@ -45,85 +54,60 @@ def _schema(table: str, fields: list[pa.Field]) -> pa.Schema:
     return pa.schema(fields, metadata={"table": f"tune_cd.{table}", "format_version": str(FORMAT_VERSION)})
 
 
-_STUDY = _field("study", TEXT, "none", "name of the study; also the folder of its files", required=True)
-_TRIAL = _field("trial_id", TEXT, "none", "name of the trial, unique in its study; also the file's name", required=True)
-_ATTEMPT = _field(
-    "attempt", INTEGER, "runs", "0 for a trial's first run, one more each time it is run again", required=True
-)
-_SEED = _field("seed", INTEGER, "none", "seed of the training")
+_STUDY = _field("study", TEXT, "name of the study; also the folder of its files", required=True)
+_TRIAL = _field("trial_id", TEXT, "name of the trial, unique in its study; also the file's name", required=True)
+_RUNS = "0 for a trial's first run, one more each time it is run again"
+_ATTEMPT = _field("attempt", INTEGER, _RUNS, "runs", required=True)
+_SEED = _field("seed", INTEGER, "seed of the training")
 _POSITIVE = "the loss's positive term, unweighted"
 _ENTROPY = "the loss's entropy term, unweighted"
 _SECONDS = "wall-clock time spent training, evaluations excluded"
+_WEIGHT = "weight of the {} term times the learning rate; null where there is none"
+_BETTER = "metric_name's, larger is better"
+_COMMIT = "commit of the user's code, with -dirty behind it where files differ; null outside a repository"
+_LINE = "octaves per unit of the direction"
 
 TRIALS = _schema(
     "trials",
     [
         _STUDY,
-        _field(
-            "dataset",
-            TEXT,
-            "none",
-            "published name, only where the published class count was found; else name-<classes>",
-        ),
-        _field("task", TEXT, "none", "dml (metric learning), ssl (self-supervised learning) or a user's own"),
-        _field("loss", TEXT, "none", "margin, infonce or a user's own"),
-        _field("search", TEXT, "none", "search method that asked for the trial", required=True),
-        _field("search_seed", INTEGER, "none", "seed of the search method"),
+        _field("dataset", TEXT, "published name, only where the published class count was found; else name-<classes>"),
+        _field("task", TEXT, "dml (metric learning), ssl (self-supervised learning) or a user's own"),
+        _field("loss", TEXT, "margin, infonce or a user's own"),
+        _field("search", TEXT, "search method that asked for the trial", required=True),
+        _field("search_seed", INTEGER, "seed of the search method"),
         _SEED,
         _TRIAL,
-        _field("trial_index", INTEGER, "trials", "place in the order of asking, from 0", required=True),
+        _field("trial_index", INTEGER, "place in the order of asking, from 0", "trials", required=True),
         _ATTEMPT,
+        _field("direction", TEXT, "direction of the line search that asked; start or sampled where none did"),
+        _field("line_position", NUMBER, "γ: where on that line the trial lies, 0 at its origin", _LINE),
+        _field("params", NUMBERS, "every searched parameter, name -> value", "each parameter's own", required=True),
+        _field("Lambda_p", NUMBER, _WEIGHT.format("positive")),
+        _field("Lambda_e", NUMBER, _WEIGHT.format("entropy")),
         _field(
-            "direction",
-            TEXT,
-            "none",
-            "the line search that asked, by its direction; start or sampled where no line search did",
+            "batch_size", INTEGER, "images of one training step; null where not searched or fixed elsewhere", "images"
         ),
-        _field(
-            "line_position",
-            NUMBER,
-            "octaves per unit of the direction",
-            "γ: where on that line the trial lies, 0 at its origin",
-        ),
-        _field("params", NUMBERS, "each parameter's own", "every searched parameter, name -> value", required=True),
-        _field(
-            "Lambda_p", NUMBER, "none", "weight of the positive term times the learning rate; null where there is none"
-        ),
-        _field(
-            "Lambda_e", NUMBER, "none", "weight of the entropy term times the learning rate; null where there is none"
-        ),
-        _field(
-            "batch_size", INTEGER, "images", "images of one training step; null where not searched or fixed elsewhere"
-        ),
-        _field("status", TEXT, "none", f"how the trial ended: {', '.join(STATUSES)}", required=True),
-        _field("metric_name", TEXT, "none", "name of the score in val_score and test_score", required=True),
-        _field(
-            "val_score",
-            NUMBER,
-            "metric_name's, larger is better",
-            "score on the validation data; what the search is told",
-        ),
-        _field("test_score", NUMBER, "metric_name's, larger is better", "score on the test data; only reported"),
-        _field("scores", NUMBERS, "each score's own", "every score measured, name -> value", required=True),
-        _field("positive_term", NUMBER, "none", f"{_POSITIVE}, after training"),
-        _field("entropy_term", NUMBER, "none", f"{_ENTROPY}, after training"),
-        _field("images_seen", INTEGER, "images", "training steps times batch_size; both views of an image count"),
-        _field("best_at", INTEGER, "images", "images_seen at the best validation score"),
-        _field("train_seconds", NUMBER, "s", _SECONDS),
-        _field("gpus", NUMBER, "GPUs", "GPUs reserved for the trial; a fraction where trials share one"),
-        _field("started_at", TIME, "UTC", "when the attempt started"),
-        _field("ended_at", TIME, "UTC", "when the attempt ended"),
-        _field("hostname", TEXT, "none", "machine that trained"),
-        _field("device", TEXT, "none", "processor that trained, such as the GPU's model"),
-        _field("error", TEXT, "none", "what went wrong; null where nothing did"),
-        _field("config", TEXT, "JSON object", "everything the trial was configured with", required=True),
-        _field("software", TEXT, "JSON object", "versions of what it ran on, name -> version", required=True),
-        _field(
-            "git_commit",
-            TEXT,
-            "none",
-            "commit of the user's code, with -dirty behind it where files differ; null outside a repository",
-        ),
+        _field("status", TEXT, f"how the trial ended: {', '.join(STATUSES)}", required=True),
+        _field("metric_name", TEXT, "name of the score in val_score and test_score", required=True),
+        _field("val_score", NUMBER, "score on the validation data; what the search is told", _BETTER),
+        _field("test_score", NUMBER, "score on the test data; only reported", _BETTER),
+        _field("scores", NUMBERS, "every score measured, name -> value", "each score's own", required=True),
+        _field("positive_term", NUMBER, f"{_POSITIVE}, after training"),
+        _field("entropy_term", NUMBER, f"{_ENTROPY}, after training"),
+        _field("images_seen", INTEGER, "training steps times batch_size; both views of an image count", "images"),
+        _field("best_at", INTEGER, "images_seen at the best validation score", "images"),
+        _field("train_seconds", NUMBER, _SECONDS, "s"),
+        _field("gpus", NUMBER, "GPUs reserved for the trial; a fraction where trials share one", "GPUs"),
+        _field("started_at", TIME, "when the attempt started", "UTC"),
+        _field("ended_at", TIME, "when the attempt ended", "UTC"),
+        _field("hostname", TEXT, "machine that trained"),
+        _field("device", TEXT, "processor that trained, such as the GPU's model"),
+        _field("error", TEXT, "what went wrong; null where nothing did"),
+        _field("failure_kind", TEXT, f"why it failed: {', '.join(FAILURE_KINDS)}; null where it did not"),
+        _field("config", TEXT, "everything the trial was configured with", "JSON object", required=True),
+        _field("software", TEXT, "versions of what it ran on, name -> version", "JSON object", required=True),
+        _field("git_commit", TEXT, _COMMIT),
     ],
 )
 
@@ -134,17 +118,13 @@ CURVES = _schema(
         _TRIAL,
         _ATTEMPT,
         _SEED,
-        _field("images_seen", INTEGER, "images", "training images seen before this evaluation", required=True),
-        _field("train_seconds", NUMBER, "s", f"{_SECONDS}, before this evaluation"),
-        _field("val_score", NUMBER, "as in trials", "score on the validation data"),
-        _field("positive_term", NUMBER, "none", _POSITIVE),
-        _field("entropy_term", NUMBER, "none", _ENTROPY),
+        _field("images_seen", INTEGER, "training images seen before this evaluation", "images", required=True),
+        _field("train_seconds", NUMBER, f"{_SECONDS}, before this evaluation", "s"),
+        _field("val_score", NUMBER, "score on the validation data", "as in trials"),
+        _field("positive_term", NUMBER, _POSITIVE),
+        _field("entropy_term", NUMBER, _ENTROPY),
         _field(
-            "scores",
-            NUMBERS,
-            "each score's own",
-            "all else measured: scores, mean similarities, pair counts",
-            required=True,
+            "scores", NUMBERS, "all else measured: scores, mean similarities, pair counts", "each score's own", True
         ),
     ],
 )
@@ -159,13 +139,22 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_trial(row: Mapping[str, Any]) -> dict:
+def check_trial(row: Mapping[str, Any]) -> Row:
     """The complete row of TRIALS that `row` stands for: every field in order, fields left out as None, `row` untouched.
 
+    A failed row without a failure_kind gets the one that its error states (`failure_kind_of`).
+
     Raises ValueError for an unknown, missing or mistyped field, a name that cannot be a file's, a status outside
-    STATUSES, a completed trial without a finite val_score, a parameter that is not finite, and broken JSON.
+    STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a completed trial without a finite
+    val_score, a parameter that is not finite, and broken JSON.
     """
     checked = _check_fields(row, TRIALS)
+    failed = checked["status"] == "failed"
+    if failed and checked["failure_kind"] is None:
+        checked["failure_kind"] = failure_kind_of(checked["error"])
+    kinds = FAILURE_KINDS if failed else (None,)
+    allowed = f"one of {', '.join(FAILURE_KINDS)}" if failed else "null, since the trial did not fail"
+    _require(checked, "failure_kind", checked["failure_kind"] in kinds, allowed)
     _require(checked, "trial_index", checked["trial_index"] >= 0, "an int >= 0")
     _require(checked, "status", checked["status"] in STATUSES, f"one of {', '.join(STATUSES)}")
     _require(checked, "params", all(map(isfinite, checked["params"].values())), "finite values")
@@ -177,15 +166,21 @@ def check_trial(row: Mapping[str, Any]) -> dict:
     return checked
 
 
-def check_curve(row: Mapping[str, Any]) -> dict:
+def failure_kind_of(error: str | None) -> str:
+    """The kind that an error states by its beginning: as formats 1 and 2 marked it, and as messages still begin."""
+    beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
+    return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
+
+
+def check_curve(row: Mapping[str, Any]) -> Row:
     """The complete row of CURVES that `row` stands for, as `check_trial` does. Raises ValueError likewise."""
     checked = _check_fields(row, CURVES)
     _require(checked, "images_seen", checked["images_seen"] >= 0, "an int >= 0")
     return checked
 
 
-def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> dict:
-    """`row` in the schema's order and in plain Python types. Raises ValueError for what neither table allows."""
+def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
+    """`row` in the schema's order and in plain Python types. Raises ValueError for fields that no table allows."""
     unknown = [name for name in row if name not in schema.names]
     if unknown:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
@@ -212,7 +207,7 @@ def _plain(field: pa.Field, value: Any) -> Any:
     return convert(value)
 
 
-def _require(row: dict, name: str, holds: bool, allowed: str) -> None:
+def _require(row: Row, name: str, holds: bool, allowed: str) -> None:
     if not holds:
         raise ValueError(
             f"{name} = {_short(row[name])} is not allowed in trial {row['trial_id']!r}; required: {allowed}"
@@ -229,7 +224,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
 
 
 def _is_number(value: Any) -> bool:
@@ -251,7 +246,8 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-_TYPES = {  # column type -> (what is allowed, does a value fit, its plain Python form)
+Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+_TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
     NUMBER: ("a real number", _is_number, float),

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -15,10 +16,8 @@ from pyarrow import fs
 
 from tune_cd.results.location import ObjectStore, parse
 
-GCS_SECONDS = (
-    60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is a quarter of an hour
-)
-DEPTH = 3  # levels that are listed below a table's folder: studies, files, and what does not belong there
+GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is 15 minutes
+DEPTH = 3  # levels that are listed below a table's folder: studies, files, and one that does not belong there
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
@@ -40,7 +39,7 @@ class Folder:
         self.root = root
 
     def where(self, name: str = "") -> Path:
-        """What messages call a file, and callers open it by."""
+        """A file's path, for messages and for callers that open it."""
         return self.root / name
 
     def require(self) -> None:
@@ -49,7 +48,7 @@ class Folder:
             raise FileNotFoundError(f"there is no results folder {self.root}")
 
     def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
-        """Names of the files so many levels below a folder, hidden ones as well, sorted; none if there is no such folder."""
+        """Names of the files so many levels below a folder, hidden ones as well, sorted; none without the folder."""
         return sorted(_names(self.root / folder, f"{folder}/" if folder else "", depth))
 
     def read(self, name: str) -> bytes:
@@ -75,7 +74,7 @@ class Folder:
 
 
 class Bucket:
-    """A prefix of an object store, whose objects appear whole or not at all by themselves."""
+    """A prefix of an object store. Its objects appear whole or not at all by themselves."""
 
     def __init__(self, location: ObjectStore):
         self.location = location
@@ -92,7 +91,7 @@ class Bucket:
         """Raises FileNotFoundError if there is no such bucket. A prefix without objects is as good as any other."""
         try:
             found = self._files.get_file_info(self.location.bucket).type
-        except OSError:  # it may be forbidden to ask about a bucket that may be used; whoever uses it is told if not
+        except OSError:  # asking may be forbidden for a bucket that may be used; if not, its use says so
             return
         if found == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {self.location.scheme}://{self.location.bucket}")
@@ -106,7 +105,7 @@ class Bucket:
 
     def read(self, name: str) -> bytes:
         with self._files.open_input_file(self._path(name)) as file:
-            return file.readall()
+            return bytes(file.readall())
 
     def open(self, name: str) -> pa.NativeFile:
         return self._files.open_input_file(self._path(name))
@@ -116,8 +115,8 @@ class Bucket:
         return 0.0 if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
-        """An interrupt reaches the main thread alone: where another uploads, none can end it between its opening and its
-        last byte, where the stream would be closed, and what it has so far would become the object."""
+        """Upload in a thread: an interrupt reaches the main thread alone. Within an upload it would close the stream,
+        and publish half an object."""
         if threading.current_thread() is not threading.main_thread():
             self._upload(name, data)
             return
@@ -130,10 +129,8 @@ class Bucket:
         stream.close()
 
     def remove(self, name: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             self._files.delete_file(self._path(name))
-        except FileNotFoundError:
-            pass
 
 
 def _connect(location: ObjectStore) -> fs.FileSystem:
@@ -143,16 +140,17 @@ def _connect(location: ObjectStore) -> fs.FileSystem:
         limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
         return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
     # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
-    endpoint = (
-        options.pop("endpoint_override", None)
-        or os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-    )
-    region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    endpoint = options.pop("endpoint_override", None) or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    region = options.pop("region", None) or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
     # delayed opening: a small object is one request instead of three, and never a multipart upload that is left open
     return fs.S3FileSystem(region=region, endpoint_override=endpoint, allow_delayed_open=True, **options)
+
+
+def _variable(*names: str) -> str | None:
+    """The first of these environment variables that says something."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
@@ -169,7 +167,7 @@ def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
 
 
 def publish(path: Path, data: bytes | pa.Buffer) -> None:
-    """Put a local file in place so that readers see the old one or the new one, whatever happens in between."""
+    """Put a local file in place: readers see the old one or the new one, also after a crash in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")
     try:

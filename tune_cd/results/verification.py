@@ -1,4 +1,4 @@
-"""What is wrong with the files of a results folder, one line each."""
+"""Faults in the files of a results folder, one line each."""
 
 import re
 from collections.abc import Iterator
@@ -6,32 +6,30 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tune_cd.results.files import (
-    COMPACTED,
+from tune_cd.results.attempts import reconcile
+from tune_cd.results.parquet import (
     ROW_GROUP,
     Unusable,
-    digest,
+    compacted_name,
     file_name,
     is_compacted,
     is_visible,
     load,
     rows_of,
 )
-from tune_cd.results.reading import Found, reconcile
+from tune_cd.results.reading import Found
 from tune_cd.results.schema import check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
-TEMPORARY = re.compile(
-    r"\.(probe-|.+\.)[0-9a-f]{16}"
-)  # as `publish` and `check_writable` name files before they are whole
+TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # how `publish` and `check_writable` name unfinished files
 WRITE_SECONDS = 60  # a temporary file this young may be a write in progress
 CHECKS = {"trials": check_trial, "curves": check_curve}
 
 
 def verify(results: str | Path) -> Iterator[str]:
-    """A line for every damaged, foreign or contradicting file, and for what writes or compactions left that broke off.
+    """A line for every damaged, foreign or contradicting file, and for each left of a write that broke off.
 
-    Every file is read and every row checked. Raises FileNotFoundError where there are no results, OSError for the store.
+    Every file is read and every row checked. Raises FileNotFoundError without results, OSError for the store.
     """
     store = store_of(results)
     store.require()
@@ -61,13 +59,14 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
     kept, conflicts = reconcile(kind, rows)
     for chosen, other in conflicts:
         yield f"{store.where(chosen)} contradicts {store.where(other)}; the former counts"
-    twice = rows.table["trial_id"].filter(~kept).unique().to_pylist() if not kept.all() else []
+    twice = rows.table["trial_id"].filter(pa.array(~kept)).unique().to_pylist() if not kept.all() else []
     if twice and not conflicts:
-        yield f"{store.where(kind)} has {len(twice)} trials in several files, first {twice[0]!r}; `compact` leaves each in one"
+        said = f"has {len(twice)} trials in several files, first {twice[0]!r}; `compact` leaves each in one"
+        yield f"{store.where(kind)} {said}"
 
 
 def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
-    """Whether the rows are allowed, and the file is what its name says."""
+    """A line where a row is not allowed, or the file's name does not fit its content."""
     where, study = store.where(name), name.split("/")[1]
     problem = _first_problem(kind, table)
     if problem:
@@ -77,7 +76,7 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
     if strangers:
         yield f"{where} holds study {strangers[0]!r}; it belongs to that study's folder"
     if is_compacted(name):
-        if COMPACTED.fullmatch(name.rpartition("/")[2])[1] != digest(store.read(name)):
+        if name != compacted_name(kind, study, store.read(name)):
             yield f"{where} is not what was written: its SHA-256 does not begin with the digits of its name"
         return
     trials = sorted(table["trial_id"].unique().to_pylist())
@@ -87,7 +86,7 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
 
 
 def _first_problem(kind: str, table: pa.Table) -> str | None:
-    """Why a row is not allowed; None if all are."""
+    """The fault of the first row that is not allowed; None if all are."""
     for start in range(0, table.num_rows, ROW_GROUP):  # in Python's types rows take ten times the room
         for row in rows_of(table.slice(start, ROW_GROUP)):
             try:

@@ -5,11 +5,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from tune_cd.results.files import SCHEMAS, ConflictingRow, canonical, file_name, first_choice, is_compacted, serialise
+from tune_cd.results.attempts import current, refusal
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
+from tune_cd.results.parquet import SCHEMAS, ConflictingRow, canonical, file_name, is_compacted, serialise
 from tune_cd.results.redaction import redact
-from tune_cd.results.schema import check_curve, check_trial
+from tune_cd.results.schema import Row, check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
 TEXTS = ("error", "config")
@@ -21,7 +22,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
 
     A trial is final unless it failed: only a failed row may be superseded, and only by a later attempt. Writing
-    what is stored already does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
+    a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
     not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
     write are two steps: two runs of one trial must not end at the same moment.
     """
@@ -30,20 +31,22 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     held, spoilt = stored(store, "trials", row["study"], row["trial_id"])
     if held:
         files, rows = zip(*held, strict=True)
-        chosen = first_choice(rows)
+        chosen = current(rows)
         if canonical(rows[chosen]) == canonical(row):
             return store.where(files[chosen])
-        _refuse_unless_superseded(rows[chosen], row, str(store.where(files[chosen])))
+        reason = refusal(rows[chosen], row)
+        if reason is not None:
+            raise ConflictingRow(f"{store.where(files[chosen])} {reason}")
     return _put(store, "trials", [row], [file for file, _ in held] + spoilt)
 
 
-def checked_row(row: Mapping[str, Any]) -> dict:
+def checked_row(row: Mapping[str, Any]) -> Row:
     """The complete row as it is stored, without secrets. Raises ValueError for one that is not allowed."""
     return check_trial({**row, **{name: redact(row[name]) for name in TEXTS if isinstance(row.get(name), str)}})
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
-    """Store a trial's learning curve, replacing what an earlier state or attempt of it left, and return its file.
+    """Store a trial's learning curve in place of those of earlier states or attempts, and return its file.
 
     rows: one mapping an evaluation, the fields of `CURVES` but study and trial_id, all of one attempt.
     Raises ConflictingRow where a later attempt's curve is stored, or this attempt's was compacted (which only finished
@@ -61,9 +64,8 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
         if final and sorted(map(canonical, its)) == sorted(map(canonical, checked)):
             return store.where(file)
         if latest > attempt or final:
-            raise ConflictingRow(
-                f"{store.where(file)} holds attempt {latest}, which attempt {attempt} must not replace"
-            )
+            where = f"{store.where(file)} holds attempt {latest}"
+            raise ConflictingRow(f"{where}, which attempt {attempt} must not replace")
     return _put(store, "curves", checked, [file for file, _ in held] + spoilt)
 
 
@@ -82,22 +84,11 @@ def check_writable(results: str | Path) -> Path | str:
     return check_location(results)
 
 
-def _put(store: Folder | Bucket, table: str, rows: list[dict], superseded: list[str]) -> Path | str:
-    """Write a trial's file, then remove the files of its own that it supersedes. Between the two, `read` knows which counts."""
+def _put(store: Folder | Bucket, table: str, rows: list[Row], superseded: list[str]) -> Path | str:
+    """Write a trial's file, then remove its own files that are superseded; in between, `read` knows which counts."""
     name = file_name(table, rows[0]["study"], rows[0]["trial_id"], rows[0]["attempt"])
     store.write(name, serialise(rows, SCHEMAS[table]))
     for other in set(superseded) - {name}:
         if not is_compacted(other):
             store.remove(other)
     return store.where(name)
-
-
-def _refuse_unless_superseded(stored: dict, row: dict, path: str) -> None:
-    held = f"{path} holds attempt {stored['attempt']}, {stored['status']}"
-    if stored["status"] != "failed":
-        changed = [name for name in stored if canonical({name: stored[name]}) != canonical({name: row[name]})]
-        raise ConflictingRow(
-            f"{held}, which never changes; refused: attempt {row['attempt']}, which differs in {changed}"
-        )
-    if row["attempt"] <= stored["attempt"]:
-        raise ConflictingRow(f"{held}; only a later attempt may supersede it, not attempt {row['attempt']}")

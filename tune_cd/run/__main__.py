@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         request = parse(argv)  # before the imports below, which take seconds
     except ValueError as error:
         return _refuse(error)
-    from tune_cd.results.beside import DRIVER
+    from tune_cd.results.study_files import DRIVER
     from tune_cd.run import preflight
     from tune_cd.run.lock import Held, StudyLock
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from json import dumps
 from typing import Any
 
-from tune_cd.results.files import digest
+from tune_cd.results.parquet import digest
 from tune_cd.results.store import store_of
 
 KEPT = 2

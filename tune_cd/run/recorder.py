@@ -1,24 +1,23 @@
 """What a study's trainings leave: rows, curves and saved states, written in the trials' own processes."""
 
-import json
 import logging
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from math import nan
 
 import pandas as pd
 
 from trainables.training.outcome import Evaluation, Outcome
 from tune_cd import results
-from tune_cd.results.provenance import git_commit, software
+from tune_cd.results.attempts import has_ended, next_attempts
+from tune_cd.results.provenance import git_commit
+from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study
-from tune_cd.tune.callback.filing import trial_name, write
+from tune_cd.tune.callback.writer import write
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ class Recorder:
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = resources.replicates > 1 or search.seeds is not None
         self._setup, self._searched = asdict(search.setup), study.space.names
-        self._attempts = {trial_id: int(attempt) + 1 for trial_id, attempt in zip(again["trial_id"], again["attempt"])}
+        self._attempts = next_attempts(again)
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
 
     def identity(self, config: Mapping) -> dict:
@@ -51,7 +50,7 @@ class Recorder:
         name is another training's: a driver that was thought to be dead has gone on."""
         identity = self.identity(config)
         row = results.read_trial(self._results, self._study, identity["trial_id"])
-        if row is None or (row["status"] == "failed" and row["attempt"] < identity["attempt"]):
+        if not has_ended(row, identity["attempt"]):
             return None
         if (row["params"], row["seed"]) != (self._params(config), config["seed"]):
             raise ValueError(
@@ -91,20 +90,10 @@ class Recorder:
         self._checkpoints.save(config, images_seen, state)
 
     def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
-        return {
-            "study": self._study,
-            **identity,
-            "params": self._params(config),
-            **{name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size")},
-            **{name: getattr(outcome, name) for name in OUTCOME},
-            "gpus": self._gpus * where.pop("share"),
-            "ended_at": datetime.now(UTC),
-            "hostname": socket.gethostname(),
-            "config": json.dumps({**self._setup, **{k: v for k, v in config.items() if k != ORIGIN}}),
-            "software": json.dumps(software()),
-            **where,
-            **self._fields,
-        }
+        asked = {**self._setup, **{name: value for name, value in config.items() if name != ORIGIN}}
+        ended = {name: getattr(outcome, name) for name in OUTCOME}
+        machine = {"gpus": self._gpus * where.pop("share"), **where}
+        return trial_row({"study": self._study, **identity}, self._params(config), asked, ended, machine, self._fields)
 
     def _params(self, config: Mapping) -> dict:
         return {name: float(config[name]) for name in self._searched}
@@ -129,6 +118,7 @@ OUTCOME = (
     "best_at",
     "train_seconds",
     "error",
+    "failure_kind",
 )
 """Fields of a row that are the outcome's own."""
 

@@ -2,7 +2,7 @@
 
 from ray.tune import Callback, Stopper
 
-from tune_cd.tune.callback.failures import error_of
+from tune_cd.tune.callback.failures import failure_of
 
 LEAST = 3
 """So many trials lost in a row, at least, and more than run at a time: a node takes its trials with it."""
@@ -30,7 +30,7 @@ class LossesInARow(Callback, Stopper):
         if self._lost >= self.most:
             self.broken = (
                 f"{self._lost} trials in a row were lost, and no trial gave a result between them; "
-                f"the last: {error_of(trial, {})}"
+                f"the last: {failure_of(trial, {})[1]}"
             )
 
     def __call__(self, trial_id: str, result: dict) -> bool:

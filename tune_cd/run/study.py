@@ -6,8 +6,8 @@ from pathlib import Path
 
 from trainables.training.setups import Setup
 from tune_cd import results
-from tune_cd.results.beside import OPTIONS, file_of, text_of
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.study_files import OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.searches import Search
 from tune_cd.search.space import Space

@@ -16,6 +16,7 @@ from tune_cd import balance, results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.scores import searching
 from tune_cd.cluster.capacity import Load
+from tune_cd.results.attempts import to_retry
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
@@ -30,7 +31,6 @@ from tune_cd.search.registry import given
 from tune_cd.tune.callback import ResultsCallback, trial_name
 from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.tune.packed import PACK, PackedSearch
-from tune_cd.tune.resume import lost
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
@@ -40,7 +40,7 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to
     date."""
     table = results.read(study.results, study.name)
-    again = table[(table["status"] == "failed") if study.call.retry_failed else lost(table)]
+    again = table[to_retry(table, failed=study.call.retry_failed)]
     members = _members(study, searches, table, table.drop(again.index), resources)
     if not members:
         return

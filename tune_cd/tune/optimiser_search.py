@@ -15,6 +15,7 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
+from tune_cd.results.attempts import to_retry
 from tune_cd.search.protocol import Optimiser, Proposal, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Space
@@ -22,7 +23,7 @@ from tune_cd.tune.arguments import check_mode, points
 from tune_cd.tune.callback.rows import finite, stopped_early
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
-from tune_cd.tune.resume import Orphans, lost, walk_again
+from tune_cd.tune.resume import Orphans, walk_again
 from tune_cd.tune.snapshot import Ran, trials_in
 
 STATE_VERSION = 1
@@ -302,7 +303,7 @@ class OptimiserSearch(JsonState, Searcher):
         if self._rows_before is None or self._search is None:
             return
         rows, self._rows_before = self._rows_before, None
-        if not self.recall(rows, again=rows[lost(rows)]):
+        if not self.recall(rows, again=rows[to_retry(rows)]):
             reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
             warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
 

@@ -12,7 +12,6 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
-from tune_cd.tune.callback.failures import LOST
 
 
 @dataclass
@@ -65,11 +64,6 @@ class Orphans:
         """`more` of them, none of those whose key is in `but`.  places: in the order of asking, by key."""
         distinct = {search.space.key(h): h for h in [*more, *self.waiting] if search.space.key(h) not in but}
         self.waiting = [distinct[key] for key in sorted(distinct, key=lambda key: places.get(key, len(places)))]
-
-
-def lost(trials: pd.DataFrame) -> pd.Series:
-    """Which rows say nothing of their configuration, since the process or the node was lost."""
-    return (trials["status"] == "failed") & trials["error"].fillna("").str.startswith(LOST)
 
 
 def walk_again(

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.attempts import to_retry
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.line_search import SearchSettings
 from tune_cd.search.protocol import check_workers
 from tune_cd.search.space import Space
 from tune_cd.tune.optimiser_search import OptimiserSearch
-from tune_cd.tune.resume import lost
 
 
 class CoordinateDescentSearch(OptimiserSearch):
@@ -113,7 +113,7 @@ class CoordinateDescentSearch(OptimiserSearch):
             )
         searcher = cls(space, metric, mode, **arguments)
         if resume:
-            searcher.earlier = int((~lost(trials)).sum())
+            searcher.earlier = int((~to_retry(trials)).sum())
             searcher._rows_before = None if trials.empty else trials
             return searcher
         searcher._evaluated = results.history(trials)

@@ -1,22 +1,22 @@
 """Rows of the results table from Tune's events, for trainables that do not write their own.
 
-tune        ResultsCallback: what Tune says
-rows        a trial's configuration and results as the fields of a row
-failures    why a trial failed
-filing      the number and the attempt under which a row is stored
-patient     the thread that writes, and waits for a store that is away
+results_callback   ResultsCallback: Tune's events
+rows               a trial's results as the outcome in its row
+failures           failure_kind and error of a failed trial
+writer             the number and the attempt under which a row is stored
+retries            the thread that writes, and waits for a store that does not answer
 """
 
 from typing import Any
 
-from tune_cd.tune.callback.filing import trial_name
+from tune_cd.results.rows import trial_name
 
 __all__ = ["ResultsCallback", "trial_name", "write_spooled"]
 
 
-def __getattr__(name: str) -> Any:  # what needs Ray is imported when it is asked for
+def __getattr__(name: str) -> Any:  # modules that need Ray are imported at their first use
     if name not in ("ResultsCallback", "write_spooled"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tune_cd.tune.callback import results_callback as tune
+    from tune_cd.tune.callback import results_callback
 
-    return getattr(tune, name)
+    return getattr(results_callback, name)

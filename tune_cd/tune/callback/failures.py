@@ -1,52 +1,46 @@
-"""Why a trial failed, in a sentence: what Tune says of it, sorted by what one can do about it."""
+"""The failure_kind and the error in a failed trial's row, from Tune's messages."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-LOST = "lost: "
-"""How the error of a trial begins whose process or node was lost: it says nothing of the configuration."""
-
-OUT_OF_MEMORY = "out of memory: "
+from tune_cd.results.schema import LOST
 
 LENGTH = 2000  # of an error, in characters
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FAILURE = re.compile(r"^Failure # \d+ \(occurred at .*\)\n", re.MULTILINE)
 IDENTITY = re.compile(r"\s*(class_name|actor_id|pid|name|namespace|ip): ")
 RAYS_LOSSES = re.compile(
-    r"ray\.exceptions\."
-    r"(RayActorError|ActorDiedError|ActorUnavailableError|NodeDiedError|WorkerCrashedError|OwnerDiedError|LocalRayletDiedError|OutOfMemoryError)\b"
+    r"ray\.exceptions\.(RayActorError|ActorDiedError|ActorUnavailableError|NodeDiedError|WorkerCrashedError"
+    r"|OwnerDiedError|LocalRayletDiedError|OutOfMemoryError)\b"
 )
 
 
-def error_of(trial: Any, params: Mapping[str, float]) -> str:
-    """The `error` of a failed trial's row.
+def failure_of(trial: Any, params: Mapping[str, float]) -> tuple[str, str]:
+    """(failure_kind, error) of a failed trial's row; the error is the exception and its message, in one line.
 
-    "lost: ..." where its process or node was lost, "out of memory: <params>: ..." where a GPU's memory was too small, else
-    the exception and its message.  trial: Tune's.  params: the searched parameters of the training.
+    It begins with "lost: " where the process or node was lost, with "out of memory: <params>: " where a GPU's memory
+    was too small.  trial: Tune's.  params: the searched parameters of the training.
     """
     text = _last_failure(trial.error_file)
     if not text:
-        return "the trial failed; Ray left no message"
-    in_training = text.startswith(
-        "ray::"
-    )  # a traceback from the trial's process; Ray reports the end of that process in prose
-    error = _exception(text) if in_training or "Traceback" in text else _prose(text)
-    died = (
-        trial.pickled_error_file is not None and not in_training and "Traceback" not in text
-    )  # else it failed while it was made
-    if died or RAYS_LOSSES.match(error):
-        return f"{LOST}{error}"[:LENGTH]
+        return "error", "the trial failed; Ray left no message"
+    raised = text.startswith("ray::") or "Traceback" in text  # Ray reports the end of a process in prose
+    error = _exception(text) if raised else _one_line(line for line in text.splitlines() if not IDENTITY.match(line))
+    was_made = trial.pickled_error_file is not None
+    if (was_made and not raised) or RAYS_LOSSES.match(error):
+        return LOST, f"lost: {error}"[:LENGTH]
     name = error.partition(":")[0].rpartition(".")[2]
     if name == "OutOfMemoryError" or "CUDA out of memory" in error:
-        return f"{OUT_OF_MEMORY}{', '.join(f'{name}={value:g}' for name, value in params.items())}: {error}"[:LENGTH]
-    return error[:LENGTH]
+        setting = ", ".join(f"{name}={value:g}" for name, value in params.items())
+        return "out_of_memory", f"out of memory: {setting}: {error}"[:LENGTH]
+    return "error", error[:LENGTH]
 
 
 def _last_failure(path: str | None) -> str:
-    """What Tune wrote of the last failure: it adds to one file with every attempt."""
+    """Tune's message of the last failure: it adds to one file with every attempt."""
     if path is None or not os.path.exists(path):
         return ""
     text = Path(path).read_text(encoding="utf-8", errors="replace")
@@ -54,16 +48,14 @@ def _last_failure(path: str | None) -> str:
 
 
 def _exception(traceback: str) -> str:
-    """The exception and its message, which may have several lines, on one: what is behind the last frame."""
+    """The exception and its message, which may have several lines: the text behind the last frame."""
     lines = traceback.splitlines()
     frames = [n for n, line in enumerate(lines) if line.startswith('  File "')]
     behind = lines[frames[-1] + 1 :] if frames else lines[-1:]
-    while len(behind) > 1 and (
-        behind[0].startswith("    ") or not behind[0].strip()
-    ):  # the frame's source line and its marks
+    while len(behind) > 1 and (behind[0].startswith("    ") or not behind[0].strip()):  # the frame's source and marks
         behind = behind[1:]
-    return " ".join(" ".join(behind).split())
+    return _one_line(behind)
 
 
-def _prose(text: str) -> str:
-    return " ".join(" ".join(line for line in text.splitlines() if not IDENTITY.match(line)).split())
+def _one_line(lines: Iterable[str]) -> str:
+    return " ".join(" ".join(lines).split())

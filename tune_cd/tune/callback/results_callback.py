@@ -12,14 +12,16 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.results.redaction import redact
-from tune_cd.tune.callback.failures import LOST, error_of
-from tune_cd.tune.callback.filing import Entry, Filing, trial_name
-from tune_cd.tune.callback.patient_writer import PatientWriter
-from tune_cd.tune.callback.rows import is_number, outcome, place_of, reported
+from tune_cd.results.rows import is_number, trial_name, trial_row
+from tune_cd.results.schema import LOST
+from tune_cd.tune.callback.failures import failure_of
+from tune_cd.tune.callback.retries import RetryingWriter
+from tune_cd.tune.callback.rows import outcome, place_of
+from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.packed import PACK, SEED, members_of
 
 UNSTORED = "unstored"
-"""The key of a training's result under which it has {"row", "curve"} that it could not store: they are stored here."""
+"""The key of a training's result for its {"row", "curve"} that it could not store: they are stored here."""
 
 STRICT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
 
@@ -33,20 +35,20 @@ class ResultsCallback(Callback):
     named "-metric", since scores in it are the larger the better.
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
-    identify: (a training's configuration) -> the fields that say which it is, instead of `annotate`'s.
+    identify: (a training's configuration) -> the fields that identify it, instead of `annotate`'s.
     full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
-    record: "all" trials, or "failures" alone where the trainable writes rows of its own, also of what fails by itself: then what
-        Tune takes for a failure is the machine's. What the trainable could not write it may report, see UNSTORED.
+    record: "all" trials, or "failures" alone where the trainable writes rows of its own, also of trainings that fail:
+        then Tune's failures are the machine's. Rows that the trainable could not write it may report, see UNSTORED.
     patience: seconds that a store which does not answer is waited for at the end of the experiment.
 
-    A second run into a study is numbered on behind the rows it finds, a restored experiment keeps its numbers, and a failed
-    trial that is run again is its next attempt (`filing`). Nothing here ever stops Tune or makes it wait: rows are written by
-    a thread of their own. While the store does not answer they wait, in order; what could not be written by the end is in a
-    local file, named in a warning, for `write_spooled`.
-    A trial without the metric is a failed one; Tune ends the experiment for it, but from the first that has it on this is
-    taken for no misspelling, and Tune's check is turned off (by the environment variable TUNE_DISABLE_STRICT_METRIC_CHECKING).
+    A second run into a study is numbered on behind the rows it finds, a restored experiment keeps its numbers, and a
+    failed trial that is run again is its next attempt (`writer`). Tune is never stopped and never waits: a thread
+    writes the rows. While the store does not answer they wait, in order; rows not written by the end are in a local
+    file, named in a warning, for `write_spooled`.
+    A trial without the metric is a failed one. Tune would end the experiment for it; from the first trial that has the
+    metric on, this is no misspelling, and Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
 
-    Raises ValueError for what is not allowed, also among `fields`.
+    Raises ValueError for arguments that are not allowed, also among `fields`.
     """
 
     def __init__(
@@ -65,25 +67,23 @@ class ResultsCallback(Callback):
         patience: float = 600.0,
     ):
         if mode not in ("min", "max") or record not in ("all", "failures") or patience < 0:
-            raise ValueError(
-                f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'; patience {patience!r}: at least 0"
-            )
-        self._results, self._study, self._metric, self._mode = str(results), study, metric, mode
-        self._search, self._fields, self._annotate, self._record = search, fields or {}, annotate, record
+            allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'"
+            raise ValueError(f"{allowed}; patience {patience!r}: at least 0")
+        self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
+        self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
-        self._since = datetime.now(
-            UTC
-        )  # Tune pickles callbacks when the Tuner is made: a restored one knows its own rows
+        name = metric if mode == "max" else f"-{metric}"
+        self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
+        _check_constants(self._constants, trial_name(search, 0))
         self._started: dict[str, datetime] = {}
-        self._writer: PatientWriter | None = None
+        self._writer: RetryingWriter | None = None
         self._unchecked = False  # whether we turned Tune's check off
-        self._forget()
-        _check_constants(self._constant(), trial_name(search, 0))
+        self._begin()
 
-    def setup(self, **info) -> None:
-        self._writer = PatientWriter(Filing(self._results), Entry.text, self._patience)
+    def setup(self, **info: Any) -> None:
+        self._writer = RetryingWriter(RowWriter(self._results), Entry.text, self._patience)
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None, "_unchecked": False}
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
@@ -105,9 +105,9 @@ class ResultsCallback(Callback):
         self.close()
 
     def close(self, patience: float | None = None) -> None:
-        """Have done with the run: wait for the last rows, and warn of those that could not be written.
+        """End the run: wait for the last rows, and warn of those that could not be written.
 
-        Tune calls this at the end; whoever catches an interrupt of `Tuner.fit` may, with less patience.
+        Tune calls this at the end. A caller that catches an interrupt of `Tuner.fit` may, with less patience.
         """
         if self._unchecked:
             os.environ.pop(STRICT, None)
@@ -115,22 +115,19 @@ class ResultsCallback(Callback):
         if self._writer is None:
             return
         left, kept = self._writer.close(patience)
-        names = [entry.row["trial_id"] for entry, _ in left] + [name for name, _ in self._broken]
-        reasons = [reason for _, reason in left] + [reason for _, reason in self._broken]
-        if names:
-            kept = f"; what there is of them is in {kept}, for tune_cd.tune.callback.write_spooled" if kept else ""
-            some = ", ".join(names[:5]) + (", …" if names[5:] else "")
-            warnings.warn(
-                f"{len(names)} of {self._rows} result rows were not written ({some}); the first: {redact(str(reasons[0]))}{kept}"
-            )
-        self._writer, self._since = None, datetime.now(UTC)  # should it be used for another run
-        self._forget()
+        lost = [(entry.row["trial_id"], reason) for entry, reason in left] + self._broken
+        if lost:
+            some = ", ".join(name for name, _ in lost[:5]) + (", …" if lost[5:] else "")
+            said = f"{len(lost)} of {self._rows} result rows were not written ({some})"
+            spool = f"; what there is of them is in {kept}, for tune_cd.tune.callback.write_spooled" if kept else ""
+            warnings.warn(f"{said}; the first: {redact(str(lost[0][1]))}{spool}", stacklevel=2)
+        self._writer = None
+        self._begin()  # should it be used for another run
 
-    def _forget(self) -> None:
-        self._rows = 0
-        self._taken: set[tuple[str, int]] = (
-            set()
-        )  # trainings, by trial and place in its pack, whose own rows are taken over
+    def _begin(self) -> None:
+        """A run begins. Tune pickles callbacks when the Tuner is made, so a restored one knows its own rows."""
+        self._since, self._rows = datetime.now(UTC), 0
+        self._taken: set[tuple[str, int]] = set()  # (trial, place in its pack) of rows that were taken over
         self._broken: list[tuple[str, Exception]] = []  # trials of which no row could be made
 
     def _take_over(self, trial: Any, result: dict) -> None:
@@ -139,15 +136,17 @@ class ResultsCallback(Callback):
             told = member.get(UNSTORED)
             if isinstance(told, dict) and {"row", "curve"} <= set(told) and (trial.trial_id, place) not in self._taken:
                 self._taken.add((trial.trial_id, place))
-                self._rows += 1
-                self._writer.put(Entry(told["row"], self._since, own_attempt=True, curve=told["curve"]))
+                self._put(Entry(told["row"], self._since, own_attempt=True, curve=told["curve"]))
+
+    def _put(self, entry: Entry) -> None:
+        self._rows += 1
+        self._writer.put(entry)
 
     def _write(self, trials: list, trial: Any, failed: bool) -> None:
         started = self._started.pop(trial.trial_id, None)
         try:
             for entry in self._entries(trials, trial, failed, started):
-                self._rows += 1
-                self._writer.put(entry)
+                self._put(entry)
         except Exception as problem:  # an error here would end Tune's experiment
             self._rows += 1
             self._broken.append((trial.trial_id, problem))
@@ -161,83 +160,53 @@ class ResultsCallback(Callback):
                 continue
             if packed:
                 result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
-            yield self._entry(trials, trial, place, config, flatten_dict(result), broke, started)
+            suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
+            ours = (self._annotate, SEED) if packed else (self._annotate,)
+            searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
+            params = {name: float(value) for name, value in searched.items() if is_number(value)}
+            failure = self._failure(trial, params) if broke else None
+            ended = outcome(flatten_dict(result), self._metric, self._sign, failure, self._full_length)
+            host = result.get("hostname")
+            machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {})
+            yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
 
     def _entry(
-        self, trials: list, trial: Any, place: int, config: dict, result: dict, failed: bool, started: datetime | None
-    ) -> Entry:
-        packed = PACK in trial.config
-        member, ours = (
-            (flatten_dict(trial.config[PACK][place]), (self._annotate, SEED))
-            if packed
-            else (trial.evaluated_params, (self._annotate,))
-        )
-        searched = {name: value for name, value in member.items() if name.split("/")[0] not in ours}
-        params = {name: float(value) for name, value in searched.items() if is_number(value)}
-        origin = (config.get(self._annotate) if self._annotate else None) or {}
+        self, place: int | None, counted: int, params: dict, config: dict, ended: dict, machine: dict
+    ) -> Entry:  # fmt: skip
+        """A training's row.  place: in its pack, None without one.  counted: the trial's place in order of asking."""
         named = self._identify(config) if self._identify is not None else {}
-        seed = {"seed": config[SEED]} if packed and SEED in config else {}
-        suffix = f"-seed{config[SEED]}" if origin and seed else f"-{place}" if packed and not origin else ""
-        number = origin.get("trial_index", place_of(trial, trials))
-        config.pop(self._annotate, None)
-        row = {
-            **self._constant(),
-            "trial_id": trial_name(self._search, number) + suffix,
-            "trial_index": number,
-            "attempt": 0,
-            "direction": origin.get("direction"),
-            "line_position": origin.get("line_position"),
-            "params": params,
-            **reported(config, result),
-            **outcome(
-                result,
-                self._metric,
-                1 if self._mode == "max" else -1,
-                self._error(trial, params) if failed else None,
-                self._full_length,
-            ),
-            "started_at": started,
-            "ended_at": datetime.now(UTC),
-            **self._fields,
-            **seed,
-            **named,
-        }
+        origin = config.pop(self._annotate, None) or {}
+        seed = {"seed": config[SEED]} if place is not None and SEED in config else {}
+        suffix = f"-seed{seed['seed']}" if origin and seed else f"-{place}" if place is not None and not origin else ""
+        number = origin.get("trial_index", counted)
+        identity = {"trial_id": trial_name(self._search, number) + suffix, "trial_index": number, "attempt": 0}
+        identity |= {name: origin.get(name) for name in ("direction", "line_position")}
+        row = trial_row(identity, params, config, ended, machine, {**self._constants, **seed, **named})
         number = None if "trial_id" in named else number
         return Entry(row, self._since, number, "trial_index" not in origin, suffix, own_attempt="attempt" in named)
 
-    def _error(self, trial: Any, params: dict) -> str:
-        said = error_of(trial, params)
-        return f"{LOST}{said}" if self._record == "failures" and not said.startswith(LOST) else said
-
-    def _constant(self) -> dict:
-        """What all rows of the study share."""
-        metric = self._metric if self._mode == "max" else f"-{self._metric}"
-        return {"study": self._study, "search": self._search, "metric_name": metric, **self._fields}
+    def _failure(self, trial: Any, params: dict) -> tuple[str, str]:
+        kind, error = failure_of(trial, params)
+        if self._record == "failures" and kind != LOST:
+            return LOST, f"lost: {error}"
+        return kind, error
 
 
 def write_spooled(path: str | Path, location: str | Path) -> int:
     """Write the rows that a run could not, and return how many there are.  path: the file that its warning named.
 
-    location: the run's `results`. Those that are stored by now are not written again; the file stays. Raises ValueError for a file
-    that is no such, or has a row that is not allowed, OSError where the store does not answer: what came before is written.
+    location: the run's `results`. Rows that are stored by now are not written again; the file stays.
+    Raises ValueError for another file or a row that is not allowed, OSError where the store does not answer; the rows
+    before it are written.
     """
     entries = [Entry.from_text(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    store = Filing(location)
+    store = RowWriter(location)
     for entry in entries:
         store(entry)
     return len(entries)
 
 
-def _check_constants(constant: dict, trial_id: str) -> None:
-    """Raises ValueError for what no row may have, before a trial is run for it."""
-    row = {
-        "trial_id": trial_id,
-        "trial_index": 0,
-        "attempt": 0,
-        "params": {},
-        "status": "failed",
-        "scores": {},
-        "config": "{}",
-        "software": "{}",
-    }
-    results.check_trial(row | constant)
+def _check_constants(constants: dict, trial_id: str) -> None:
+    """Raises ValueError for constants that no row may have, before a trial is run for them."""
+    row = {"trial_id": trial_id, "trial_index": 0, "attempt": 0, "params": {}, "status": "failed", "scores": {}}
+    results.check_trial(row | {"config": "{}", "software": "{}"} | constants)

@@ -19,14 +19,14 @@ PAUSES = (1.0, 60.0)
 logger = logging.getLogger(__name__)
 
 
-class PatientWriter:
+class RetryingWriter:
     """Hands items to `write`, one after the other, in a thread of its own: `put` returns at once.
 
-    While `write` raises OSError (the store is away, the disk is full) the item and all behind it wait, and are kept in a
-    local file as well, for the case that this process is killed. An item for which it raises anything else is refused.
+    While `write` raises OSError (the store is away, the disk is full) the item and all behind it wait, and are kept in
+    a local file as well, should this process be killed. An item for which it raises anything else is refused.
 
-    write: raises OSError for what is worth another try.  text: an item as one line, for the file.
-    patience: seconds a store is waited for at the end, in `close`, or where the program ends without it.
+    text: an item as one line, for the file.  patience: seconds a store is waited for in `close`, or where the program
+    ends without it.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class PatientWriter:
             self._changed.notify_all()
 
     def close(self, patience: float | None = None) -> tuple[list[tuple[Any, Exception]], str | None]:
-        """Ends the thread: (items that were not written, each with its reason, refused ones first; the file that has them).
+        """End the thread: (items not written, each with its reason, refused ones first; the local file that has them).
 
-        patience: instead of the constructor's. Ctrl-C ends the waiting. Without a file, none could be made.
+        patience: instead of the constructor's. Ctrl-C ends the waiting. The file is None if none could be made.
         """
         atexit.unregister(self._at_exit)
         patience = self._patience if patience is None else patience
@@ -72,19 +72,19 @@ class PatientWriter:
             logger.warning("interrupted while result rows were waiting to be written")
         with self._changed:
             self._closed = True
-            unknown = TimeoutError(f"no answer in {patience:g} s")
-            waiting = [(item, self._problem or unknown) for item in self._waiting]
-            if self._refused or waiting:
-                self._keep([item for item, _ in (self._refused if self._kept else [*self._refused, *waiting])])
-            return [*self._refused, *waiting], self._kept
+            reason = self._problem or TimeoutError(f"no answer in {patience:g} s")
+            waiting = [(item, reason) for item in self._waiting]
+            left = [*self._refused, *waiting]
+            if left:
+                self._keep([item for item, _ in (self._refused if self._kept else left)])
+            return left, self._kept
 
     def _at_exit(self) -> None:
         """The program ends without having closed."""
         left, kept = self.close()
         if left:
-            logger.warning(
-                "%d result rows were not written (%s); they are in %s", len(left), redact(str(left[0][1])), kept
-            )
+            reason = redact(str(left[0][1]))
+            logger.warning("%d result rows were not written (%s); they are in %s", len(left), reason, kept)
 
     def _work(self) -> None:
         tries = 0
@@ -93,22 +93,18 @@ class PatientWriter:
                 self._write(item)
             except OSError as problem:
                 tries += 1
-                self._wait(problem, tries)
-                if self._is_over():
-                    return
-                continue
-            except Exception as problem:  # whatever it is, the next item is another matter
+                if self._may_retry(problem, tries):
+                    continue
+                return
+            except Exception as problem:  # of any kind: the next item may be fine
                 self._refused.append((item, problem))
             with self._changed:
                 if self._closed:
                     return
                 self._waiting.popleft()
                 if tries:
-                    logger.warning(
-                        "result rows are written again, after %d tries; %d are left to write",
-                        tries + 1,
-                        len(self._waiting),
-                    )
+                    left = len(self._waiting)
+                    logger.warning("result rows are written again, after %d tries; %d are left", tries + 1, left)
                 tries, self._problem = 0, None
                 if not self._waiting:
                     self._drop_file()
@@ -119,29 +115,25 @@ class PatientWriter:
             self._changed.wait_for(lambda: self._waiting or self._deadline is not None)
             return self._waiting[0] if self._waiting else None
 
-    def _wait(self, problem: OSError, tries: int) -> None:
+    def _may_retry(self, problem: OSError, tries: int) -> bool:
+        """Wait until the next try; False where time is over."""
         with self._changed:
             if self._closed:
-                return
+                return False
             self._problem = problem
             if tries == 1:
                 self._keep(self._waiting)
-                logger.warning(
-                    "result rows cannot be written and wait: %s; until then they are in %s as well",
-                    redact(str(problem)),
-                    self._kept,
-                )
-            pause, closing = min(self._pauses[0] * 2 ** min(tries - 1, 30), self._pauses[1]), self._deadline is not None
-            if closing:
-                pause = min(pause, max(0.0, self._deadline - time.monotonic()))
-            self._changed.wait_for(lambda: not closing and self._deadline is not None, timeout=pause)
-
-    def _is_over(self) -> bool:
-        with self._changed:
-            return self._closed or (self._deadline is not None and time.monotonic() >= self._deadline)
+                said = "result rows cannot be written and wait: %s; until then they are in %s as well"
+                logger.warning(said, redact(str(problem)), self._kept)
+            pause = min(self._pauses[0] * 2 ** min(tries - 1, 30), self._pauses[1])
+            if self._deadline is None:  # closing ends the pause
+                self._changed.wait_for(lambda: self._deadline is not None, timeout=pause)
+            else:
+                self._changed.wait_for(lambda: self._closed, min(pause, max(0.0, self._deadline - time.monotonic())))
+            return not self._closed and (self._deadline is None or time.monotonic() < self._deadline)
 
     def _keep(self, items: Iterable[Any]) -> None:
-        """Into the local file; that it is full too is said, not raised."""
+        """Into the local file; that its disk is full too is said, not raised."""
         try:
             if self._kept is None:
                 descriptor, self._kept = tempfile.mkstemp(prefix="tune_cd-rows-", suffix=".jsonl")

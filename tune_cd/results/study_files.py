@@ -1,6 +1,7 @@
-"""Files beside the tables, RESULTS/studies/<study>/: what a study was asked to do, who drives it, its pictures and report."""
+"""Files beside the tables, RESULTS/studies/<study>/: a study's options, its driver's lock, its pictures and report."""
 
 import json
+from typing import Any
 
 from tune_cd.results.store import Bucket, Folder
 
@@ -15,15 +16,15 @@ def file_of(study: str, name: str) -> str:
 
 
 def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
-    """What such a file holds, None where there is none."""
+    """The content of such a file, None where there is none."""
     try:
         return store.read(file_of(study, name))
     except FileNotFoundError:
         return None
 
 
-def options_of(store: Folder | Bucket, study: str) -> dict:
-    """The options that `tune_cd.run` stored for a study; none for a study that is not its own, or of a later version's form."""
+def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
+    """The options that `tune_cd.run` stored for a study; none for a study of another program, or of a later form."""
     try:
         return dict(json.loads(text_of(store, study, OPTIONS) or b"{}").get("options", {}))
     except (ValueError, TypeError, AttributeError):

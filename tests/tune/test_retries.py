@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_cd.tune.callback.patient_writer import PatientWriter
+from tune_cd.tune.callback.retries import RetryingWriter
 
 QUICK = (0.01, 0.05)
 
@@ -42,7 +42,7 @@ class Store:
 
 
 def writer(store, patience=5.0):
-    return PatientWriter(store, json.dumps, patience, QUICK)
+    return RetryingWriter(store, json.dumps, patience, QUICK)
 
 
 def until(holds):
@@ -55,7 +55,7 @@ def until(holds):
 def test_items_are_written_in_order_by_another_thread():
     store = Store()
     by = []
-    rows = PatientWriter(lambda item: (by.append(threading.current_thread()), store(item)), json.dumps, 5.0)
+    rows = RetryingWriter(lambda item: (by.append(threading.current_thread()), store(item)), json.dumps, 5.0)
     for item in range(50):
         rows.put(item)
     assert rows.close() == ([], None) and store.written == list(range(50)) and threading.current_thread() not in by
@@ -64,7 +64,7 @@ def test_items_are_written_in_order_by_another_thread():
 def test_a_store_that_is_away_is_tried_again_until_it_is_back_and_the_user_is_told_twice(caplog, own_temporary_folder):
     store = Store(away=True)
     rows = writer(store)
-    with caplog.at_level(logging.WARNING, "tune_cd.tune.callback.patient_writer"):
+    with caplog.at_level(logging.WARNING, "tune_cd.tune.callback.retries"):
         began = time.monotonic()
         for item in range(3):
             rows.put(item)
@@ -85,7 +85,7 @@ def test_a_store_that_is_away_is_tried_again_until_it_is_back_and_the_user_is_to
 
 def test_pauses_grow():
     times, store = [], Store(away=True)
-    rows = PatientWriter(lambda item: (times.append(time.monotonic()), store(item)), json.dumps, 0.0, (0.02, 0.32))
+    rows = RetryingWriter(lambda item: (times.append(time.monotonic()), store(item)), json.dumps, 0.0, (0.02, 0.32))
     rows.put(0)
     until(lambda: len(times) >= 7)
     rows.close()
@@ -132,7 +132,7 @@ def test_a_store_that_comes_back_at_the_end_gets_all():
 
 def test_a_write_that_hangs_does_not_hold_the_end_up_for_ever():
     answered, written = threading.Event(), []
-    rows = PatientWriter(lambda item: (answered.wait(20), written.append(item)), json.dumps, 0.1)
+    rows = RetryingWriter(lambda item: (answered.wait(20), written.append(item)), json.dumps, 0.1)
     rows.put(1)
     rows.put(2)
     left, kept = rows.close()
@@ -157,12 +157,12 @@ def test_a_full_local_disk_is_said_and_costs_nothing_else(caplog, monkeypatch, t
 
 ENDS = """
 import json, sys, time
-from tune_cd.tune.callback.patient_writer import PatientWriter
+from tune_cd.tune.callback.retries import RetryingWriter
 def write(item):
     time.sleep(0.2)
     if {away}: raise OSError("away")
     with open({path!r}, "a") as file: file.write(f"{{item}}\\n")
-rows = PatientWriter(write, json.dumps, 2.0, (0.05, 0.05))
+rows = RetryingWriter(write, json.dumps, 2.0, (0.05, 0.05))
 for item in range(4): rows.put(item)
 print("put", flush=True)
 {end}

@@ -1,16 +1,17 @@
-"""One Parquet file of the results: its name, its bytes, and what is checked when it is read."""
+"""One Parquet file of the results: its name, its bytes, and the checks of reading it."""
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.results.migrations import upgrade
-from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, check_name
+from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
@@ -21,7 +22,7 @@ ROW_GROUP = 10_000  # rows of a compacted file of which a writer reads one colum
 
 
 class ConflictingRow(ValueError):
-    """A write that would change what is final."""
+    """A write that would change a final row."""
 
 
 class Unusable(Exception):
@@ -33,7 +34,7 @@ class OtherFormat(Unusable):
 
 
 def file_name(table: str, study: str, trial_id: str, attempt: int) -> str:
-    """Where a trial's file is. Every attempt has its own, so that no file is ever replaced by something else."""
+    """The name of a trial's file. Every attempt has its own, so that no file is ever replaced by another one."""
     return f"{table}/{check_name(study)}/{check_name(trial_id)}{f'~{attempt}' if attempt else ''}.parquet"
 
 
@@ -42,12 +43,12 @@ def is_compacted(name: str) -> bool:
 
 
 def is_visible(name: str) -> bool:
-    """Whether a file below RESULTS is one that readers read: <table>/<study>/<file>.parquet, neither name hidden."""
+    """Whether readers read this file below RESULTS: <table>/<study>/<file>.parquet, neither name hidden."""
     parts = name.split("/")
     return len(parts) == 3 and name.endswith(".parquet") and not any(part.startswith(HIDDEN) for part in parts[1:])
 
 
-def compacted_name(table: str, study: str, data: pa.Buffer) -> str:
+def compacted_name(table: str, study: str, data: bytes | pa.Buffer) -> str:
     """The same for the same rows, so that two compactions at once leave one file."""
     return f"{table}/{check_name(study)}/{COMPACT}{digest(data)}.parquet"
 
@@ -56,43 +57,49 @@ def digest(data: bytes | pa.Buffer) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def serialise(rows: list[dict], schema: pa.Schema) -> pa.Buffer:
-    """The file of one trial."""
+def table_of(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; the inverse of `rows_of`."""
     listed = [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in rows]
-    buffer = pa.BufferOutputStream()
-    table = pa.Table.from_pylist(listed, schema)  # dictionaries and statistics only make a one-row file 30 % larger
-    pq.write_table(table, buffer, write_page_checksum=True, use_dictionary=False, write_statistics=False)
-    return buffer.getvalue()
+    return pa.Table.from_pylist(listed, schema)
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """A table's rows in Python's types, maps as dicts."""
+    return [{name: dict(v) if isinstance(v, list) else v for name, v in row.items()} for row in table.to_pylist()]
+
+
+def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
+    """The file of one trial: dictionaries and statistics only make a one-row file 30 % larger."""
+    return _bytes_of(table_of(rows, schema), use_dictionary=False, write_statistics=False)
 
 
 def serialise_many(table: pa.Table) -> pa.Buffer:
-    """The file of many trials, ordered by trial_id, whose range each row group states: so one trial is found fast."""
+    """The file of many trials, ordered by trial_id. Each row group states its range, so one trial is found fast."""
+    return _bytes_of(table, write_statistics=["trial_id"], row_group_size=ROW_GROUP, compression="zstd")
+
+
+def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
     buffer = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        buffer,
-        write_page_checksum=True,
-        write_statistics=["trial_id"],
-        row_group_size=ROW_GROUP,
-        compression="zstd",
-    )
+    pq.write_table(table, buffer, write_page_checksum=True, **options)
     return buffer.getvalue()
 
 
 def load(store: Folder | Bucket, name: str) -> pa.Table:
     """One file's table in today's format, checked.
 
-    Raises Unusable or OtherFormat for what is in the file, FileNotFoundError where it is gone, OSError for the store.
+    Raises Unusable or OtherFormat for the file's content, FileNotFoundError where it is gone, OSError for the store.
     """
     return parsed(store.read(name), name.partition("/")[0], str(store.where(name)))
 
 
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
-    """A file's table (kind: trials or curves) in today's format, checked; where: what messages call it. Raises as `load`."""
+    """A file's table in today's format, checked.  kind: trials or curves.  where: its name in messages.
+
+    Raises as `load`.
+    """
     try:
-        file = pq.ParquetFile(
-            pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False
-        )  # it is in memory already
+        # pre-buffering would copy what is in memory already
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
         table = file.read(use_threads=file.metadata.num_row_groups > 1)
         table.validate(full=True)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -100,7 +107,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     return _conform(table, kind, where)
 
 
-def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[dict]:
+def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
     """The rows of one trial in a compacted file; reads little more than them. Raises as `load` does."""
     source = store.open(name)
     try:
@@ -110,45 +117,15 @@ def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[
                 return []
             table = file.read_row_groups(groups, use_threads=False)
             table.validate(full=True)
-    except (
-        OSError,
-        ValueError,
-        pa.ArrowException,
-    ):  # is it the store or the file? that is plain where all of it is read first
+    except (OSError, ValueError, pa.ArrowException):  # of the store or of the file: reading all of it first tells
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
     return rows_of(_conform(table, name.partition("/")[0], str(store.where(name)))) if table.num_rows else []
 
 
-def rows_of(table: pa.Table) -> list[dict]:
-    """A table's rows in Python's types, maps as dicts."""
-    return [{name: dict(v) if isinstance(v, list) else v for name, v in row.items()} for row in table.to_pylist()]
-
-
-def canonical(row: dict) -> str:
+def canonical(row: Mapping[str, Any]) -> str:
     """Equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
     return json.dumps(row, sort_keys=True, default=str)
-
-
-def first_choice(rows: Sequence[dict]) -> int:
-    """Which of several different rows of one trial counts; the documented rule.
-
-    One that did not fail before one that failed; of failed ones the latest attempt; else the first to end.
-    """
-
-    def rank(index: int) -> tuple:
-        row = rows[index]
-        ended = row["ended_at"].timestamp() if row["ended_at"] is not None else float("inf")
-        return (row["status"] == "failed", -row["attempt"] if row["status"] == "failed" else 0, ended, row["attempt"])
-
-    return min(range(len(rows)), key=rank)
-
-
-def contradict(chosen: dict, other: dict) -> bool:
-    """Whether two different rows of a trial cannot both be right, `chosen` being the one that counts."""
-    return (chosen["status"] == "failed") == (other["status"] == "failed") and (
-        chosen["status"] != "failed" or chosen["attempt"] == other["attempt"]
-    )
 
 
 def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
@@ -181,7 +158,7 @@ def _groups_around(file: pq.ParquetFile, trial_id: str) -> list[int]:
 
 
 def _trial_ids(file: pq.ParquetFile, group: int) -> list[str]:
-    return file.read_row_group(group, columns=["trial_id"], use_threads=False)["trial_id"].to_pylist()
+    return list(file.read_row_group(group, columns=["trial_id"], use_threads=False)["trial_id"].to_pylist())
 
 
 def _one_line(error: Exception) -> str:

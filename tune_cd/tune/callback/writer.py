@@ -1,4 +1,4 @@
-"""Where a row of a Tune run goes in its study: the number and the attempt that are free, or its own."""
+"""Stores a row of a Tune run in its study, under a number and an attempt that are free, or under its own."""
 
 import json
 import logging
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tune_cd import results
+from tune_cd.results.attempts import has_ended, is_final, next_attempt
+from tune_cd.results.rows import trial_name
 
 TIMES = ("started_at", "ended_at")
 
@@ -17,13 +19,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Entry:
-    """A row that is to be stored, and what may be changed in it for that.
+    """A row to be stored, and how far its name is fixed.
 
     since: when its run began; rows that started before are an earlier run's, and so are their numbers.
-    number: the trial's place in the order of asking, from 0; None where the row's name is not ours to choose.
-    counted: whether the place was counted in this run alone; else the searcher named it, which may know earlier runs.
-    suffix: what its trial_id has behind the number.
-    own_attempt: whether the row's attempt is its own as well, and not the next that is free.
+    number: the trial's place in the order of asking, from 0; None where the row's name is fixed.
+    counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
+    suffix: the end of its trial_id, behind the number.
+    own_attempt: whether the row's attempt is fixed as well; else it is the next that is free.
     curve: the trial's learning curve, the rows of `results.write_curve`.
     """
 
@@ -41,7 +43,7 @@ class Entry:
 
     @classmethod
     def from_text(cls, line: str) -> "Entry":
-        """The inverse of `text`. Raises ValueError for what is no entry."""
+        """The inverse of `text`. Raises ValueError for another text."""
         try:
             entry = cls(**json.loads(line))
             row = entry.row | {name: datetime.fromisoformat(entry.row[name]) for name in TIMES if entry.row.get(name)}
@@ -49,12 +51,16 @@ class Entry:
         except (TypeError, AttributeError, KeyError) as error:
             raise ValueError(f"{line[:80]!r} is no row that waited") from error
 
+    def numbered(self, number: int) -> dict[str, Any]:
+        trial_id = trial_name(self.row["search"], number) + self.suffix
+        return {**self.row, "trial_index": number, "trial_id": trial_id}
 
-class Filing:
-    """Stores entries so that no row stands in another's way.
 
-    A trial that failed before is the same trial's next attempt. A training that was repeated, since Tune's snapshot was older
-    than its row, changes nothing. Whatever else is stored under a row's name is of another run: the row gets a number behind.
+class RowWriter:
+    """Stores entries so that no row takes another's name.
+
+    A trial that failed before is the same trial's next attempt. A training that was repeated, since Tune's snapshot was
+    older than its row, changes nothing. Where a row of another run has the name, the row gets a number behind it.
     """
 
     def __init__(self, location: str | Path):
@@ -62,8 +68,8 @@ class Filing:
         self._firsts: dict[tuple, int] = {}  # (study, search, since) -> the first number behind earlier runs'
 
     def __call__(self, entry: Entry) -> None:
-        """Raises OSError where the store does not answer, ValueError for a row that is not allowed, ConflictingRow for a
-        name that is not ours to change and is another's."""
+        """Raises OSError where the store does not answer, ValueError for a row that is not allowed, and ConflictingRow
+        where another row has the fixed name."""
         for row in self._candidates(entry):
             stored = results.read_trial(self._location, row["study"], row["trial_id"])
             if stored is None:
@@ -71,31 +77,27 @@ class Filing:
             alike = all(stored[name] == row.get(name) for name in ("params", "seed"))
             if alike and _times(stored) == _times(row):
                 return  # it is written already
-            if alike and stored["status"] == "failed":
+            if alike and not is_final(stored):
                 if not entry.own_attempt:
-                    row |= {"attempt": stored["attempt"] + 1}
-                elif stored["attempt"] >= row["attempt"]:
+                    row |= {"attempt": next_attempt(stored)}
+                elif has_ended(stored, row["attempt"]):
                     return
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
                 return
         write(self._location, row, entry.curve)
 
-    def _candidates(self, entry: Entry) -> Iterator[dict]:
+    def _candidates(self, entry: Entry) -> Iterator[dict[str, Any]]:
         """The row under the names it may have, in order."""
         if entry.number is None:
             yield dict(entry.row)
             return
         if not entry.counted:
-            yield _numbered(entry, entry.number)
-        yield _numbered(entry, self._first(entry) + entry.number)
-        stored = self._stored(entry)
-        written = [
-            row["trial_index"]
-            for row in stored
-            if row["params"] == entry.row["params"] and _times(row) == _times(entry.row)
-        ]
-        yield _numbered(entry, written[0] if written else _behind(stored))
+            yield entry.numbered(entry.number)
+        yield entry.numbered(self._first(entry) + entry.number)
+        stored, its = self._stored(entry), (entry.row["params"], _times(entry.row))
+        written = [row["trial_index"] for row in stored if (row["params"], _times(row)) == its]
+        yield entry.numbered(written[0] if written else _behind(stored))
 
     def _first(self, entry: Entry) -> int:
         key = (entry.row["study"], entry.row["search"], entry.since)
@@ -103,7 +105,7 @@ class Filing:
             self._firsts[key] = _behind([row for row in self._stored(entry) if _began(row) < entry.since])
         return self._firsts[key]
 
-    def _stored(self, entry: Entry) -> list[dict]:
+    def _stored(self, entry: Entry) -> list[dict[str, Any]]:
         """The rows of its study and search."""
         try:
             table = results.read(self._location, entry.row["study"])
@@ -113,8 +115,10 @@ class Filing:
 
 
 def write(location: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
-    """Store a row and its curve, this first, so that the row says that all is there. Raises as the two writes do, but for a
-    curve that another one stands for: the row counts."""
+    """Store a row and its curve, which comes first: where there is a row, everything is there.
+
+    Raises as the two writes do; a curve that conflicts with the stored one is left out, the row counts.
+    """
     try:
         if curve:
             results.write_curve(location, row["study"], row["trial_id"], curve)
@@ -123,23 +127,14 @@ def write(location: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, An
     results.write_trial(location, row)
 
 
-def trial_name(search: str, trial_index: int) -> str:
-    """The table's trial_id: the same for the same trial of a study, whichever driver asks for it."""
-    return f"{search}-{trial_index:05d}"
-
-
-def _numbered(entry: Entry, number: int) -> dict:
-    return {**entry.row, "trial_index": number, "trial_id": trial_name(entry.row["search"], number) + entry.suffix}
-
-
-def _behind(rows: list[dict]) -> int:
+def _behind(rows: list[dict[str, Any]]) -> int:
     return 1 + max((row["trial_index"] for row in rows), default=-1)
 
 
-def _times(row: dict) -> list[datetime]:
+def _times(row: Mapping[str, Any]) -> list[datetime]:
     """When a trial started, if it did, and when it ended."""
     return [row[name] for name in TIMES if row.get(name) is not None and row[name] == row[name]]  # NaT is not itself
 
 
-def _began(row: dict) -> datetime:
+def _began(row: Mapping[str, Any]) -> datetime:
     return next(iter(_times(row)), datetime.min.replace(tzinfo=UTC))

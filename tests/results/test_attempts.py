@@ -1,0 +1,86 @@
+"""Attempts of a trial: which row counts, which may supersede, how they are numbered, which trials run again."""
+
+from datetime import timedelta
+from itertools import permutations
+
+import pandas as pd
+import pytest
+from rows import NOON, full, minimal
+
+from tune_cd import results
+from tune_cd.results import attempts
+
+LATER = NOON + timedelta(hours=1)
+RANKED = [
+    full(),
+    full(val_score=0.5, ended_at=LATER),
+    full(ended_at=None),
+    minimal(status="failed", attempt=4, ended_at=NOON),
+    minimal(status="failed", attempt=4, ended_at=LATER),
+    minimal(status="failed", attempt=1, ended_at=NOON),
+]
+"""Rows of one trial, the one that counts first."""
+
+
+def checked(row):
+    return results.check_trial(row)
+
+
+@pytest.mark.parametrize("pair", list(permutations(range(len(RANKED)), 2)))
+def test_the_same_row_counts_in_whatever_order_they_are_found(pair):
+    rows = [checked(RANKED[place]) for place in pair]
+    assert attempts.current(rows) == pair.index(min(pair))
+
+
+def test_a_failure_never_contradicts_a_row_that_is_final_and_other_attempts_never_each_other():
+    done, other, failed, again = (checked(row) for row in (RANKED[0], RANKED[1], RANKED[3], RANKED[5]))
+    assert attempts.contradicts(other, done) and attempts.contradicts(checked(RANKED[4]), failed)
+    assert not attempts.contradicts(failed, done) and not attempts.contradicts(again, failed)
+    assert not attempts.contradicts(done, failed), "where a caller had the wrong one count, it is no conflict either"
+
+
+@pytest.mark.parametrize(
+    "stored, row, reason",
+    [
+        (full(), full(attempt=1), r"holds attempt 0, completed, which never changes; .*differs in \['attempt'\]"),
+        (full(status="stopped"), minimal(attempt=9), "holds attempt 0, stopped, which never changes"),
+        (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
+        (minimal(attempt=2), minimal(attempt=3), None),
+        (minimal(attempt=2), full(attempt=5), None),
+    ],
+)
+def test_only_a_later_attempt_supersedes_and_only_a_failed_row(tmp_path, stored, row, reason):
+    results.write_trial(tmp_path, stored)
+    if reason is None:
+        results.write_trial(tmp_path, row)
+        assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == row["attempt"]
+        return
+    with pytest.raises(results.ConflictingRow, match=reason):
+        results.write_trial(tmp_path, row)
+    assert results.read_trial(tmp_path, "demo", "t0")["attempt"] == stored.get("attempt", 0)
+
+
+def test_attempts_are_numbered_one_after_the_other():
+    assert attempts.next_attempt(None) == 0 and attempts.next_attempt(minimal(attempt=2)) == 3
+    assert attempts.next_attempts(pd.DataFrame([minimal(attempt=2), minimal(trial_id="t1")])) == {"t0": 3, "t1": 1}
+    assert attempts.next_attempts(pd.DataFrame({"trial_id": [], "attempt": []})) == {}
+
+
+def test_a_run_has_ended_once_its_trial_is_final_or_it_has_failed_itself():
+    assert not attempts.has_ended(None, 0)
+    assert attempts.has_ended(full(), 3)
+    failed = minimal(attempt=1)
+    assert [attempts.has_ended(failed, attempt) for attempt in (0, 1, 2)] == [True, True, False]
+
+
+def test_what_the_machine_lost_runs_again_and_what_failed_where_it_is_asked_for(tmp_path):
+    kinds = {"t0": "lost", "t1": "error", "t2": "out_of_memory", "t3": "timeout"}
+    for n, (trial, kind) in enumerate(kinds.items()):
+        results.write_trial(tmp_path, minimal(trial_id=trial, trial_index=n, failure_kind=kind, error="lost: it says"))
+    results.write_trial(tmp_path, full(trial_id="t4", trial_index=4, error="lost: it says"))
+    table = results.read(tmp_path)
+    assert set(kinds.values()) == set(results.FAILURE_KINDS)
+    assert table["trial_id"][attempts.to_retry(table)].tolist() == ["t0"], "the column counts, not the text"
+    assert table["trial_id"][attempts.to_retry(table, failed=True)].tolist() == list(kinds)
+    nothing = results.read(tmp_path, "demo")[:0]
+    assert attempts.to_retry(nothing).tolist() == [] and attempts.to_retry(table[4:]).tolist() == [False]

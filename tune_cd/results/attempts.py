@@ -1,0 +1,138 @@
+"""Attempts of a trial: which row counts where there are several, how attempts are numbered, which trials run again.
+
+A row is final unless it failed. A failed one may be superseded by a later attempt of the same trial. Of several rows of
+a trial, one that did not fail counts before one that failed, and of failed ones that of the latest attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tune_cd.results.parquet import canonical, is_compacted, rows_of
+from tune_cd.results.schema import LOST, Row
+
+Indexed = tuple[int, Row]
+"""A row and its place in its table."""
+
+
+def is_final(row: Mapping[str, Any]) -> bool:
+    """Whether no later attempt may supersede the row."""
+    return bool(row["status"] != "failed")
+
+
+def current(rows: Sequence[Row]) -> int:
+    """The place of the row that counts, of several different rows of one trial; equally good ones: the first to end."""
+
+    def rank(place: int) -> tuple[bool, int, float, int]:
+        row = rows[place]
+        ended = row["ended_at"].timestamp() if row["ended_at"] is not None else float("inf")
+        return (not is_final(row), 0 if is_final(row) else -row["attempt"], ended, row["attempt"])
+
+    return min(range(len(rows)), key=rank)
+
+
+def contradicts(other: Row, chosen: Row) -> bool:
+    """Whether `other` cannot be right beside a different row of its trial, `chosen`, the one that counts."""
+    if is_final(chosen):
+        return is_final(other)
+    return not is_final(other) and bool(chosen["attempt"] == other["attempt"])
+
+
+def refusal(stored: Row, row: Row) -> str | None:
+    """The reason for which `row` must not supersede a different stored row of its trial; None if it may."""
+    held = f"holds attempt {stored['attempt']}, {stored['status']}"
+    if is_final(stored):
+        changed = [name for name in stored if canonical({name: stored[name]}) != canonical({name: row[name]})]
+        return f"{held}, which never changes; refused: attempt {row['attempt']}, which differs in {changed}"
+    if row["attempt"] <= stored["attempt"]:
+        return f"{held}; only a later attempt may supersede it, not attempt {row['attempt']}"
+    return None
+
+
+def next_attempt(stored: Mapping[str, Any] | None) -> int:
+    """The number of a trial's next run. stored: its row that counts, None for a trial without one."""
+    return 0 if stored is None else int(stored["attempt"]) + 1
+
+
+def has_ended(stored: Mapping[str, Any] | None, attempt: int) -> bool:
+    """Whether the run of a trial with this number has ended: the row is final, or this run or a later one failed."""
+    return stored is not None and (is_final(stored) or bool(stored["attempt"] >= attempt))
+
+
+def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
+    """Which trials of a table with one row a trial are run again: the lost ones, or with `failed` all that failed."""
+    chosen = trials["status"] == "failed"
+    return chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
+
+
+def next_attempts(trials: pd.DataFrame) -> dict[str, int]:
+    """trial_id -> the number of its next run."""
+    return {trial: next_attempt({"attempt": attempt}) for trial, attempt in zip(trials["trial_id"], trials["attempt"])}
+
+
+def final_trials(trials: pa.Table) -> set[str]:
+    """The trial_ids that have a final row."""
+    return set(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
+
+
+@dataclass
+class Rows:
+    """Rows of several files, and which file each is from."""
+
+    table: pa.Table
+    names: list[str]  # of the files
+    source: npt.NDArray[np.int_]  # [n rows] places in `names`
+
+    def file(self, row: int) -> str:
+        return self.names[int(self.source[row])]
+
+
+def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
+    """Which rows count, [n rows] of booleans, and the conflicts: (the file that counts, one that contradicts it)."""
+    kept = np.ones(rows.table.num_rows, dtype=np.bool_)
+    conflicts: list[tuple[str, str]] = []
+    keys = rows.table.select(["study", "trial_id"]).to_pandas()
+    # a curve has many rows in one file, so the file must be unique, not the row
+    unit = keys.assign(file=rows.source).drop_duplicates() if kind == "curves" else keys
+    repeated = unit[unit.duplicated(["study", "trial_id"], keep=False)][["study", "trial_id"]].drop_duplicates()
+    if repeated.empty:
+        return kept, conflicts
+    doubtful = np.flatnonzero(pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(repeated)))
+    groups: dict[tuple[str, str], list[Indexed]] = {}
+    for index, row in zip(doubtful.tolist(), rows_of(rows.table.take(pa.array(doubtful))), strict=True):
+        groups.setdefault((row["study"], row["trial_id"]), []).append((index, row))
+    choose = _choose_trial if kind == "trials" else _choose_curve
+    for group in groups.values():
+        chosen, against = choose(group, rows)
+        kept[[index for index, _ in group if index not in chosen]] = False
+        conflicts += [(rows.file(min(chosen)), rows.file(index)) for index in against]
+    return kept, conflicts
+
+
+def _choose_trial(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
+    """The row that counts, and rows that contradict it."""
+    different = {canonical(row): (index, row) for index, row in reversed(group)}  # equal ones are one: the first
+    candidates = sorted(different.values(), key=lambda pair: pair[0])
+    index, row = candidates[current([row for _, row in candidates])]
+    return {index}, [other for other, its in candidates if other != index and contradicts(its, row)]
+
+
+def _choose_curve(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
+    """The rows of the curve that counts, and a row each of other curves of the same attempt, if they differ.
+
+    The latest attempt's; of one attempt's, that which was compacted, since only a finished trial's is.
+    """
+    curves: dict[tuple[int, bool, str], list[Indexed]] = {}
+    for index, row in group:
+        file = rows.file(index)
+        curves.setdefault((-row["attempt"], not is_compacted(file), file), []).append((index, row))
+    first, *others = sorted(curves)
+    content = {key: sorted(canonical(row) for _, row in curve) for key, curve in curves.items()}
+    against = [curves[key][0][0] for key in others if key[0] == first[0] and content[key] != content[first]]
+    return {index for index, _ in curves[first]}, against

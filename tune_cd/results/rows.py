@@ -1,0 +1,71 @@
+"""A trial's row: the one builder, for our trainables (`run.recorder`) and for users' (`tune.callback`)."""
+
+import json
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+from tune_cd.results.provenance import git_commit, software
+from tune_cd.results.schema import Row
+
+
+def trial_row(
+    identity: Mapping[str, Any],
+    params: Mapping[str, float],
+    config: Mapping[str, Any],
+    outcome: Mapping[str, Any],
+    machine: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> Row:
+    """The row of a trial that ends now, in fields of `TRIALS`; not yet checked.
+
+    identity: which run of which trial: search, trial_id, trial_index, attempt, seed, direction, line_position.
+    params: the searched parameters.  config: all it was configured with; Lambda_p, Lambda_e and batch_size are its.
+    outcome: status, scores, terms, error and failure_kind, images_seen, train_seconds.
+    machine: where it ran and when: started_at, hostname (default: this machine), device, gpus.
+    constants: fields that the study's rows share; they come before all others. git_commit: by default the commit of the
+    working directory.
+    """
+    return {
+        **identity,
+        "params": dict(params),
+        **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if is_number(config.get(name))},
+        "batch_size": config["batch_size"] if _is_integer(config.get("batch_size")) else None,
+        **outcome,
+        "ended_at": datetime.now(UTC),
+        "hostname": socket.gethostname(),
+        **machine,
+        "config": _as_json(config),
+        "software": json.dumps(software()),
+        **({} if "git_commit" in constants else {"git_commit": git_commit()}),
+        **constants,
+    }
+
+
+def trial_name(search: str, trial_index: int) -> str:
+    """The table's trial_id: the same for the same trial of a study, whichever driver asks for it."""
+    return f"{search}-{trial_index:05d}"
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a reported value is one, finite or not. True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def finite(value: Any) -> float | None:
+    """The finite number that `value` is; None where it is anything else."""
+    return float(value) if is_number(value) and isfinite(value) else None
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _as_json(config: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(config, default=str)
+    except (TypeError, ValueError):  # keys that are no text, a circle
+        return json.dumps({"config": repr(config)})

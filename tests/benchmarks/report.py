@@ -61,7 +61,7 @@ def store(folder: Path, made: list[dict]) -> None:
         {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()} for row in made
     ]
     data = parquet.serialise_many(pa.Table.from_pylist(listed, results.TRIALS))
-    results.publish(folder / files.compacted_name("trials", "big", data), data)
+    results.publish(folder / parquet.compacted_name("trials", "big", data), data)
 
 
 def pivoted(trials: pd.DataFrame) -> None:

@@ -51,7 +51,7 @@ def fill(folder: Path, number: int) -> None:
         listed = [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in rows]
         tables.append(pa.Table.from_pylist(listed, results.TRIALS))
     data = parquet.serialise_many(pa.concat_tables(tables))
-    results.publish(folder / files.compacted_name("trials", "big", data), data)
+    results.publish(folder / parquet.compacted_name("trials", "big", data), data)
 
 
 def write_milliseconds(folder: Path, first: int) -> float:

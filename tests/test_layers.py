@@ -14,7 +14,7 @@ WITHOUT_RAY_AND_TORCH = [
 WITHOUT_RAY = [
     "trainables", "trainables.losses.terms", "trainables.data.sampling", "trainables.data.augmentation", "trainables.models.networks", "trainables.datasets",
     "trainables.metrics.retrieval", "trainables.metrics.linear_probe", "trainables.training.evaluation", "trainables.training.setups", "trainables.training.loop", "trainables.train",
-    "trainables.losses.memory", "trainables.models.weights", "trainables.data.resident", "trainables.training.assembly", "trainables.training.cuda_graphs", "trainables.training.outcome", "trainables.training.faults", "trainables.training.watchdog", "trainables.training.parallel", "trainables.training.checks", "trainables.training.checkpoint", "trainables.metrics.revisited", "trainables.datasets.download",
+    "trainables.losses.memory", "trainables.models.weights", "trainables.data.resident", "trainables.training.assembly", "trainables.training.cuda_graphs", "trainables.training.outcome", "trainables.training.errors", "trainables.training.watchdog", "trainables.training.parallel", "trainables.training.checks", "trainables.training.checkpoint", "trainables.metrics.revisited", "trainables.datasets.download",
     "trainables.training.paper",
 ]  # fmt: skip
 BLOCKED = """

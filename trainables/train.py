@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data-root",
         metavar="PATH_OR_URI",
-        help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then ~/.cache/tune_cd",
+        help="the dataset's directory or zip, or s3://BUCKET/KEY.zip, s3://BUCKET/PREFIX/ (gs:// likewise) or "
+        "http[s]://HOST/FILE.zip, with #sha256=DIGEST or not, fetched once; default: $TUNE_CD_DATA, then "
+        "~/.cache/tune_cd",
     )
     parser.add_argument(
         "--download", action="store_true", help="fetch data that are absent, where there is a public archive"
@@ -92,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--setup",
         choices=("small", "paper"),
-        help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come from",
+        help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come "
+        "from",
     )
     parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
     parser.add_argument(
@@ -109,7 +112,8 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         nargs="+",
         default=[0.1],
-        help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, all combinations are trained",
+        help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, "
+        "all combinations are trained",
     )
     parser.add_argument(
         "--Lambda_e",
@@ -130,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="go on from this file where it exists; written at every evaluation",
+        help="resume from this file where it exists; written at every evaluation",
     )
     parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     return parser

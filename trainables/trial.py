@@ -25,11 +25,11 @@ from ray import tune
 
 from trainables.data.resident import DeviceData
 from trainables.training import checkpoint
-from trainables.training.faults import described, is_of_the_machine, is_out_of_memory
+from trainables.training.errors import described, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
-from trainables.training.notice import noticed
 from trainables.training.outcome import Evaluation, Outcome, failure
 from trainables.training.parallel import Pack
+from trainables.training.preemption_notice import noticed
 from trainables.training.setups import Setup
 from trainables.training.watchdog import OVERDUE, Watchdog
 

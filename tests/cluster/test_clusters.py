@@ -317,7 +317,7 @@ def test_only_the_spot_group_goes_to_spot_nodes(job):
 
 
 def test_a_pod_that_is_taken_away_says_so_as_the_watch_of_the_clouds_does(job, tmp_path, monkeypatch):
-    from trainables.training import notice
+    from trainables.training import preemption_notice as notice
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "ray").write_text('#!/bin/sh\necho "$@" >> "$0.calls"\nexit 1\n')

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.training import notice
+from trainables.training import preemption_notice as notice
 from tune_cd.cluster import preemption
 
 

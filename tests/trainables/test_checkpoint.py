@@ -1,4 +1,4 @@
-"""A training that is resumed ends as the uninterrupted one, to the bit, on the CPU; damaged and foreign files are refused."""
+"""A resumed training ends as the uninterrupted one, to the bit, on the CPU; damaged and foreign files are refused."""
 
 from dataclasses import asdict, replace
 
@@ -152,14 +152,14 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     assert train.main(command) == 0
     whole = capsys.readouterr().out
     (tmp_path / "new" / "run.pt").unlink()
-    look = Training.look
+    look = Training.validate
 
     def interrupted(self):
         if self.curve:
             raise KeyboardInterrupt
         return look(self)
 
-    monkeypatch.setattr(Training, "look", interrupted)
+    monkeypatch.setattr(Training, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train.main(command)
     monkeypatch.undo()

@@ -153,6 +153,10 @@ def test_memory_and_weights_through_the_command(tmp_path, capsys):
     assert train.main([*argv, "--set", *fields]) == 0
     assert '"status": "completed"' in capsys.readouterr().out
     (tmp_path / "w.pt").write_bytes((tmp_path / "w.pt").read_bytes()[:1000])
-    for wrong, said in ((argv, "w.pt"), ([*argv, "--weights", "imagenet"], "resnet18_gem"), ([*argv, "--weights", "none", "--set", "k=4", "memory=fixed", "memory_size=7"], "size 7"),
-                        ([*argv, "--weights", "none", "--set", "test=roxford5k"], "roxford5k")):  # fmt: skip
+    for wrong, said in (
+        (argv, "w.pt"),
+        ([*argv, "--weights", "imagenet"], "resnet18_gem"),
+        ([*argv, "--weights", "none", "--set", "k=4", "memory=fixed", "memory_size=7"], "size 7"),
+        ([*argv, "--weights", "none", "--set", "test=roxford5k"], "roxford5k"),
+    ):
         assert train.main(wrong) == 2 and said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Cross-batch memory: a queue like collections.deque, terms like loops over pairs, pytorch-metric-learning's and the published ones."""
+"""Cross-batch memory: a queue like collections.deque, terms like loops, pytorch-metric-learning's and the published."""
 
 import io
 from collections import deque
@@ -344,7 +344,9 @@ def test_variable_weights_are_the_published_loss(k):
         filled = min(size, (step + 1) * b)
         others, other_labels = memory.embeddings[:filled].clone(), memory.labels[:filled].tolist()
 
-        def published(z, y=labels.tolist(), others=others, other_labels=other_labels):
+        y = labels.tolist()
+
+        def published(z, y=y, others=others, other_labels=other_labels):
             of_batch = reference.published_memory_loss(z, y, z, y)
             return of_batch + reference.published_memory_loss(z, y, others, other_labels)
 

@@ -22,7 +22,8 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize(
     "name, channels, size, projection, features, embedding, millions",
-    [("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39), ("resnet18_gem", 1, 64, False, 512, 512, 11.17),
+    [("small_conv", 1, 28, False, 512, 512, 0.24), ("small_conv", 3, 32, True, 512, 64, 0.39),
+    ("resnet18_gem", 1, 64, False, 512, 512, 11.17),
      ("resnet18_gem", 3, 64, False, 512, 512, 11.18), ("resnet32", 3, 64, True, 64, 64, 0.50),
      ("resnet50", 3, 64, False, 2048, 2048, 23.51), ("resnet50_xbm", 3, 64, False, 2048, 2048, 23.51)],
 )  # fmt: skip
@@ -76,7 +77,7 @@ def test_gems_gradients_are_right_and_finite_for_zero_activations():
 
 @pytest.mark.parametrize("p", [3.0, 8.0, 30.0, 200.0])
 def test_gem_of_any_power_is_finite_and_lies_between_mean_and_maximum(p):
-    """(1e-6)^8 and 30^30 are not float32's numbers; maps of zeros, of tiny and of large values pool to what they hold."""
+    """(1e-6)^8 and 30^30 are beyond float32; maps of zeros, of tiny and of large values pool to their values."""
     x = torch.rand(4, 3, 5, 5, generator=seeded()) * torch.tensor([0.0, 1e-6, 1.0, 30.0]).reshape(4, 1, 1, 1)
     gem, x = GeM(p), x.requires_grad_()
     pooled = gem(x)
@@ -277,7 +278,10 @@ def test_a_users_module_is_found_in_the_current_directory_by_python_m(tmp_path):
     (tmp_path / "mynets.py").write_text(
         "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Flatten()\n"
     )
-    code = "from trainables.models.networks import check_network; check_network('mynets:flat', 'none', channels=1, image_size=8)"
+    code = (
+        "from trainables.models.networks import check_network\n"
+        "check_network('mynets:flat', 'none', channels=1, image_size=8)"
+    )
     (tmp_path / "check.py").write_text(code)
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     environment = os.environ | {"PYTHONPATH": root}

@@ -19,7 +19,7 @@ SETTINGS = [(0.3, 2.0, 32, 0), (0.1, 0.1, 32, 0), (0.3, 2.0, 32, 1), (1.0, 4.0, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_packed_equals_alone(kind, at_once):
-    """To the bit on a CPU: other balances, seeds and batch sizes beside it, and networks used before, change nothing."""
+    """To the bit on a CPU: other balances, seeds, batch sizes beside it, and networks used before, change nothing."""
     setup, data = replace(KINDS[kind][0], images_seen=192, evaluations=2), KINDS[kind][1]
     outcomes = trained(Pack(setup, data, CPU, at_once=at_once), [configuration(*values) for values in SETTINGS])
     for index, values in enumerate(SETTINGS):

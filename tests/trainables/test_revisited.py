@@ -1,4 +1,4 @@
-"""Revisited Oxford and Paris in small: the ground truth's pickle, images and cache, the archives, a network's scores."""
+"""Revisited Oxford and Paris in small: ground truth as a pickle, images and cache, archives, a network's scores."""
 
 import io
 import os
@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from benchmark_files import COLOURS, NAMES, SIZES, ground_truth, image_files, write_truth
+from benchmark_files import COLOURS, NAMES, SIZES, ground_truth, image_files, root, write_truth  # noqa: F401
 from PIL import Image
 from torch.nn import functional as F
 from webserver import Page, serve

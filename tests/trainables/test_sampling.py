@@ -159,7 +159,7 @@ def test_labels_of_another_kind_are_refused(labels):
 
 @pytest.mark.parametrize("k", [2, 4])
 def test_batches_are_composed_as_pytorch_metric_learnings(k):
-    """MPerClassSampler at the same b and k: as many classes a batch, k items of each, all classes about equally often."""
+    """MPerClassSampler at the same b and k: as many classes a batch, k items of each, all classes equally often."""
     labels, b, batches = torch.arange(24).repeat_interleave(6), 16, 600
     torch.manual_seed(0)
     np.random.seed(0)  # PML's sampler draws from numpy's global generator

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def sop_files(training=20, test=3, images=2, shape=(12, 16)) -> dict[str, bytes]:
-    """Original layout; the red of a photo is 5 x its class, its blue marks the left and right quarter (cropped away)."""
+    """Original layout; a photo's red is 5 x its class, its blue marks the left and right quarter (cropped away)."""
     files, lists, number = {}, {"train": [], "test": []}, 0
     for label in range(1, training + test + 1):
         split = "train" if label <= training else "test"

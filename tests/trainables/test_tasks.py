@@ -23,7 +23,8 @@ def test_the_papers_numbers():
     """sec:exps: loss, network and images seen of each dataset, margin 0.5, temperature 0.1, two per class."""
     printed = {
         "omniglot": ("dml", "margin", "resnet18_gem", 3_000_000), "sop": ("dml", "margin", "resnet18_gem", 2_000_000),
-        "landmarks": ("dml", "margin", "resnet18_gem", 1_000_000), "tinyimagenet": ("ssl", "infonce", "resnet32", 36_000_000),
+        "landmarks": ("dml", "margin", "resnet18_gem", 1_000_000),
+        "tinyimagenet": ("ssl", "infonce", "resnet32", 36_000_000),
     }  # fmt: skip
     for dataset, expected in printed.items():
         setup = find_setup(dataset, "paper")
@@ -149,8 +150,14 @@ def test_overrides_are_read_as_the_fields_type():
     assert Setup(**asdict(setup)) == setup
 
 
-@pytest.mark.parametrize("text, said", [("margin", "FIELD=VALUE"), ("margins=1", "margins"), ("k=2.5", "int"), ("k=1", "at least 2"),
-                                        ("margin=-1", "> 0"), ("memory=full", "full"), ("margin=3", "margin = 3"), ("margin=inf", "finite"), ("temperature=inf", "finite"), ("image_size=2000", "2000"), ("image_size=4", "from 8"), ("memory_size=0", "memory_size"), ("schedule=linear", "linear"), ("precision=float16", "float16"), ("loss=triplet", "triplet"), ("dataset=sop", "dataset"), ("q=3", "q = 3"),
+@pytest.mark.parametrize("text, said", [("margin", "FIELD=VALUE"), ("margins=1", "margins"), ("k=2.5", "int"),
+("k=1", "at least 2"),
+                                        ("margin=-1", "> 0"), ("memory=full", "full"), ("margin=3", "margin = 3"),
+                                        ("margin=inf", "finite"), ("temperature=inf", "finite"),
+                                        ("image_size=2000", "2000"), ("image_size=4", "from 8"),
+                                        ("memory_size=0", "memory_size"), ("schedule=linear", "linear"),
+                                        ("precision=float16", "float16"), ("loss=triplet", "triplet"),
+                                        ("dataset=sop", "dataset"), ("q=3", "q = 3"),
                                         ("projection=gelu", "gelu"), ("crop_scale=0", "crop_scale"),
                                         ("crop_scale=1.5", "crop_s"), ("selected_by=loss", "selected")])  # fmt: skip
 def test_overrides_that_do_not_fit(text, said):

@@ -196,16 +196,16 @@ def test_the_logged_terms_are_the_means_over_the_interval():
 
 @pytest.mark.parametrize("mode", ["variable", "fixed"])
 def test_the_memory_joins_the_loss_after_its_start(mode):
-    """Before memory_start the training is the one without; at it, the step is SGD on the sum of both weighted losses."""
+    """Before memory_start the training is the one without; then the step is SGD on the sum of both weighted losses."""
     setup = replace(SETUP, memory=mode, memory_size=64, memory_start=2, k=4, distance="cosine")
     run, without = (
         Training(setup, DATA, H, seed=3, device=CPU),
         Training(replace(setup, memory="none"), DATA, H, seed=3, device=CPU),
     )
-    for training in (run, without):
-        training.model.train()
+    for one in (run, without):
+        one.model.train()
         for _ in range(2):
-            training.step()
+            one.step()
     assert (
         all(torch.equal(a, b) for a, b in zip(run.model.parameters(), without.model.parameters()))
         and int(run.memory.enqueued) == 0
@@ -213,7 +213,7 @@ def test_the_memory_joins_the_loss_after_its_start(mode):
     images, labels = without._batch()
     z = without.model(images)
     positive, entropy = margin_terms(z, labels, distance="cosine")
-    # the memory now holds this batch alone, detached: its terms' gradient reaches one side of each pair, so half of the batch's
+    # the memory holds this batch alone, detached: its terms' gradient reaches one side of a pair, half of the batch's
     remembered = torch.relu(0.5 - (1 - z @ z.detach().T)), 1 - z @ z.detach().T
     same = labels[:, None] == labels[None, :]
     others = same & ~torch.eye(32, dtype=torch.bool)

@@ -184,7 +184,7 @@ def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypat
 
 @pytest.mark.parametrize("harm", ["none", "latest", "all"])
 def test_another_process_goes_on_from_the_latest_state_that_is_whole(make, harm):
-    """A pack is cut short; what is left of it comes in another pack, in another order, and ends as if nothing had been."""
+    """A pack is cut short; its rest comes in another pack, in another order, and ends as without interruption."""
     recorder = InMemory()
     first = make({PACK: SETTINGS}, recorder, at_once=3, checkpoint_seconds=0)
     for _ in range(SETUP.evaluations - 1):
@@ -210,14 +210,14 @@ def test_the_state_of_another_training_is_not_taken(make):
 
 def test_states_are_saved_at_a_pace(make, monkeypatch):
     """Not before their time, and after one that took 10 s not before fifty times as long."""
-    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training.look
+    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training.validate
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
 
     def passes(seconds, value):
         clock[0] += seconds
         return value
 
-    monkeypatch.setattr(Training, "look", lambda self: passes(next(lasts), look(self)))
+    monkeypatch.setattr(Training, "validate", lambda self: passes(next(lasts), look(self)))
     monkeypatch.setattr(module.checkpoint, "dumps", lambda training: passes(10, b"state"))
     recorder = InMemory()
     driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))

@@ -1,4 +1,4 @@
-"""Pretrained weights: torchvision's networks layer for layer, files of every wrong kind, ImageNet with and without a network."""
+"""Pretrained weights: torchvision's networks layer for layer, wrong files, ImageNet with and without a network."""
 
 import hashlib
 import os

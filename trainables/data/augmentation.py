@@ -65,8 +65,9 @@ def simclr_views(images: Tensor, generator: Generator, size: int | None = None) 
 def crop_views(
     images: Tensor, generator: Generator, size: int | None = None, scale: tuple[float, float] = (0.25, 1.0)
 ) -> Tensor:
-    """A random crop of each image, resized, half of them mirrored: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
+    """A random crop of each image, resized, half of them mirrored.
 
+    uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
     RandomResizedCrop (ratio 3/4-4/3) and horizontal flip (p = .5); colours stay, as they can tell classes apart.
     scale: least and largest area of the crop / area of the image.  c, size and generator: as in `simclr_views`.
     Raises ValueError for other images, or a scale that is not 0 < least <= largest <= 1.
@@ -91,7 +92,7 @@ def centre(images: Tensor, size: int) -> Tensor:
 
 
 def normalise(images: Tensor) -> Tensor:
-    """What networks are fed, in training and evaluation alike: uint8, or float in [0, 1], -> float32 in [-1, 1]."""
+    """The input of networks in training and evaluation: uint8, or float in [0, 1], -> float32 in [-1, 1]."""
     if images.dtype == torch.uint8:
         return images.float().mul_(2 / 255).sub_(1)
     return images.float() * 2 - 1

@@ -1,4 +1,4 @@
-"""A dataset as tensors, ready to be drawn from: on the training's device where it fits, else memory-mapped on the host."""
+"""A dataset as tensors: on the training's device where it fits, else memory-mapped on the host."""
 
 import math
 from dataclasses import dataclass

@@ -60,7 +60,8 @@ def check_class_sizes(labels: Tensor | Sequence[int], least: int = 2) -> None:
 class KPerClass:
     """b/k different classes, k different images of each; every set of classes and of images equally likely.
 
-    Of a class with fewer than k images, and at least 2, all are drawn and some again, about equally often.
+    A class with fewer than k images (at least 2) gives all of them, and some of them again until there are k; all
+    images of it are drawn about equally often.
 
     Args:
         labels: [N] integers (tensor, array or list), the class of every image; any numbers, in any order.

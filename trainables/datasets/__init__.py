@@ -1,4 +1,4 @@
-"""Image datasets as memory-mapped uint8 arrays, by name: glyphs, omniglot, sop, landmarks, tinyimagenet, and a folder of one's own."""
+"""Image datasets as memory-mapped uint8 arrays: glyphs, omniglot, sop, landmarks, tinyimagenet, or a folder."""
 
 import logging
 import os
@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """What `check_source` found: the name that results will carry, how much there is to train on, the data's place, the
-    images' channels (1 or 3) and how many there are to test on (0: the dataset has no test split)."""
+    """The findings of `check_source`: the name for results, the numbers of training classes and images, the place, the
+    images' channels (1 or 3) and the number of test images (0: the dataset has no test split)."""
 
     name: str
     training_classes: int
@@ -69,10 +69,10 @@ def load_dataset(
 
     name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for what is usual with the dataset.
     download: fetch what is not there, into the first of the data roots; see DOWNLOADS.
-    Raises FileNotFoundError where there is no data (it says what was looked for), ConnectionError where it cannot be
-    fetched, OSError where it does not fit the disk, and ValueError for an unknown name, a task that the dataset does not
-    allow, a size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another digest
-    than the URI says, and for a download of a dataset that has none.
+    Raises FileNotFoundError where there is no data (it names the places tried), ConnectionError where it cannot be
+    fetched, OSError where it does not fit the disk, and ValueError for an unknown name, a task that the dataset does
+    not allow, a size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another
+    digest than the URI says, and for a download of a dataset that has none.
     """
     if isinstance(image_size, bool) or image_size not in IMAGE_SIZES:
         raise ValueError(
@@ -101,12 +101,12 @@ def check_source(
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
-    """Where data is looked for, in order: data_root alone if given (a directory, or the archive itself), else
-    $TUNE_CD_DATA (where set) and ~/.cache/tune_cd. Of a URI, in either (see `uri.parse`), it is the local copy alone,
-    which is fetched unless this machine has it.
+    """The places of data, in order: data_root alone if given (a directory, or the archive itself), else $TUNE_CD_DATA
+    (where set) and ~/.cache/tune_cd. A URI in either (see `uri.parse`) gives its local copy alone, which is fetched
+    unless this machine has it.
 
-    download: whether data may be fetched into the first of them, which must then be no copy. Raises ValueError for that,
-    and as `materialise`.
+    download: whether data may be fetched into the first of them. Raises ValueError where that is a URI's copy, and as
+    `materialise`.
     """
     address = _address(data_root, download)
     if address is not None:
@@ -118,9 +118,11 @@ def data_roots(data_root: str | os.PathLike | None = None, download: bool = Fals
 
 
 def pin_source(name: str, data_root: str | os.PathLike | None, download: bool = False) -> str | None:
-    """What to give every node as data root so that all use the same bytes. What a URI (in $TUNE_CD_DATA, where there is no
-    data_root) stands for is fetched here, once, and the URI gets its digest: a node that finds something else raises
-    ValueError. Anything else is returned as it is. Raises as `data_roots`."""
+    """The data root for every node, so that all use the same bytes.
+
+    The data behind a URI (in $TUNE_CD_DATA, if data_root is None) are fetched here once, and the URI gets their digest:
+    a node that finds other data raises ValueError. A path is returned as it is. Raises as `data_roots`.
+    """
     address = _address(data_root, download)
     if address is None or name in DRAWN:
         return data_root if data_root is None else os.fspath(data_root)
@@ -128,7 +130,7 @@ def pin_source(name: str, data_root: str | os.PathLike | None, download: bool = 
 
 
 def source_sha256(data_root: str | os.PathLike | None) -> str | None:
-    """The digest that a pinned data root has, 64 hexadecimal digits. Raises ValueError as `uri.parse`."""
+    """The digest in a data root's URI, 64 hexadecimal digits, or None. Raises ValueError as `uri.parse`."""
     return parse(data_root).sha256 if data_root is not None and is_uri(data_root) else None
 
 
@@ -142,7 +144,8 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
     address = parse(place, what)
     if download:
         raise ValueError(
-            f"data at {address.uri} and a download of published data exclude each other: leave out --download, or name a folder"
+            f"data at {address.uri} and a download of published data exclude each other: leave out --download, or "
+            "name a folder"
         )
     return address
 

@@ -4,8 +4,8 @@
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
 the source, so an entry never goes stale. Shapes, types and file lengths are checked at every load, the pixels are not.
 
-The cache belongs on a local disk of each machine: that is what arrays are mapped from, and on a shared file system processes of
-two machines are kept apart by that file system's locks alone, which some do not have.
+The cache belongs on a local disk of each machine, as arrays are mapped from it. On a shared file system only its locks
+keep the processes of two machines apart, and some file systems have none.
 """
 
 import json
@@ -70,7 +70,7 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
 
 
 def entry(recipe: Recipe, image_size: int) -> Path:
-    """Where the arrays of this recipe and size belong."""
+    """The folder of the arrays of this recipe and size."""
     key = json.dumps([recipe.dataset, FORMAT, image_size, recipe.identity])
     return (
         cache_root() / "arrays" / f"{recipe.dataset}-{image_size}px-{blake2b(key.encode(), digest_size=12).hexdigest()}"

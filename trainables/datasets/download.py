@@ -1,13 +1,11 @@
-"""Fetch one published file: resumed where it was cut off, checked before it takes its name, once for all processes of a node.
+"""Fetch one published file: continued where it broke off, checked before it gets its name, once for all processes.
 
-While it is fetched a file is called <name>.part; it becomes <name> by a rename after its checksum was found right, so
-that a file of that name is always whole. Beside the part lies <name>.part.json with the server's stamp of the file
-(ETag or Last-Modified): bytes of two different versions are never joined.
+While it is fetched a file is called <name>.part. It is renamed to <name> once its checksum is right, so that a file of
+that name is always whole.
 """
 
 import hashlib
 import http.client
-import json
 import logging
 import time
 import urllib.error
@@ -15,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -28,11 +27,30 @@ REPORT_EVERY = 15.0  # s between two lines of progress
 TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})  # states of HTTP (RFC 9110) that may pass
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; trainables.datasets)"}  # some servers refuse urllib's own name
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
 class Interrupted(ConnectionError):
     """No answer, a broken connection, or a server that says "later": another attempt may succeed."""
+
+    progress = False  # whether new bytes had arrived
+
+
+class Progress:
+    """Log how far something has come, every REPORT_EVERY seconds. total: None where it is unknown."""
+
+    def __init__(self, what: object, total: int | None, unit: str = "bytes", done: int = 0):
+        self._what, self._total, self._unit = what, "?" if total is None else f"{total:,}", unit
+        self.done, self._reported = done, time.monotonic()
+        log.info("%s: fetching %s %s", what, self._total, unit)
+
+    def add(self, amount: int) -> None:
+        self.done += amount
+        if time.monotonic() - self._reported > REPORT_EVERY:
+            self._reported = time.monotonic()
+            log.info("%s: %s of %s %s", self._what, f"{self.done:,}", self._total, self._unit)
 
 
 def fetch(
@@ -49,37 +67,35 @@ def fetch(
     """The file at the path, fetched from the url (http or https) unless it is there already.
 
     sha256, md5: the published checksum, one of the two, as hexadecimal digits.  backoff, timeout: s.
-    verify: where none is published, what reads the whole file and raises ValueError unless it is what it should be.
+    verify: where none is published, a function that reads the whole file and raises ValueError for a wrong one.
     Raises ConnectionError where the url cannot be fetched (what has arrived stays and is continued next time), and
     ValueError for a wrong file or one above MAX_BYTES (what has arrived is deleted), for another kind of url, for one
-    with credentials, which it does not repeat, and for none of the three.
+    with credentials, which it does not repeat, and unless one of sha256, md5 and verify is given.
     """
     if "@" in urlsplit(url).netloc:
-        raise ValueError(
-            "credentials in the address of a download are refused, they would end up in logs; fetch it by hand"
-        )
+        raise ValueError("an address with credentials is refused, as it would end up in logs; fetch the file by hand")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"{url}: only http:// and https:// are fetched (ftp:// cannot be resumed here)")
+        raise ValueError(f"{url}: only http:// and https:// are fetched")
     if [sha256, md5, verify].count(None) != 2:
-        raise ValueError(
-            f"{url}: a download needs one published checksum, sha256 or md5, or else verify; got {sha256=}, {md5=}, {verify=}"
-        )
+        raise ValueError(f"{url}: one published checksum, sha256 or md5, or else verify is needed")
     path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
     with FileLock(f"{path}.lock"):
-        if path.exists():  # another process may have fetched it while we waited
-            return path
-        part = path.with_name(path.name + ".part")
-        try:
-            _fetch_part(url, part, attempts, backoff, timeout)
-            _stamp_file(part).unlink(missing_ok=True)
-            _check(part, sha256, md5) if verify is None else verify(part)
-        except ValueError as error:
-            size = _size(part)
-            part.unlink(missing_ok=True)
-            _stamp_file(part).unlink(missing_ok=True)
-            raise ValueError(f"{url}: what arrived ({size:,} bytes) is wrong and was deleted: {error}") from error
-        part.rename(path)
-    log.info("%s is complete", path)
+        while not path.exists():  # another process may have fetched it in the meantime
+            continued = part.exists()
+            try:
+                bring(part, lambda start: blocks(url, start, timeout), url, attempts, backoff)
+                _check(part, sha256, md5) if verify is None else verify(part)
+                part.rename(path)
+                log.info("%s is complete", path)
+            except ValueError as error:
+                size = part.stat().st_size
+                part.unlink()
+                if not continued:
+                    raise ValueError(
+                        f"{url}: what arrived ({size:,} bytes) is wrong and was deleted: {error}"
+                    ) from error
+                log.warning("%s: begun anew, as the file that was continued is wrong: %s", url, error)
     return path
 
 
@@ -92,7 +108,7 @@ def _check(part: Path, sha256: str | None, md5: str | None) -> None:
 
 
 def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:
-    """As `fetch`, from the first of several places of the same file that answers; ConnectionError naming all if none does."""
+    """As `fetch`, from the first address of the file that answers; ConnectionError naming all if none does."""
     failures = []
     for url in urls:
         try:
@@ -102,9 +118,69 @@ def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:
     raise ConnectionError("\n".join(failures))
 
 
+def bring(
+    path: Path, blocks: Callable[[int], Iterator[bytes]], what: str, attempts: int = ATTEMPTS, backoff: float = BACKOFF
+) -> None:
+    """Append what blocks(length of the file) yields to the file, again after each Interrupted.
+
+    Raises ConnectionError after `attempts` without a new byte.
+    """
+
+    def attempt() -> None:
+        with path.open("ab") as file:
+            before = file.tell()
+            try:
+                file.writelines(blocks(before))
+            except Interrupted as error:
+                error.progress = file.tell() > before
+                raise
+
+    try:
+        retried(attempt, what, attempts, backoff)
+    except ConnectionError as error:
+        kept = path.stat().st_size
+        if not kept:
+            path.unlink()
+        note = f"; {kept:,} bytes are kept and continued next time" if kept else ""
+        raise ConnectionError(f"{what} could not be fetched to {path}: {error}{note}") from error
+
+
+def retried(call: Callable[[], T], what: str, attempts: int = ATTEMPTS, backoff: float = BACKOFF) -> T:
+    """call(), again after Interrupted, until there are `attempts` without progress."""
+    failures = 0
+    while True:
+        try:
+            return call()
+        except Interrupted as error:
+            failures = 1 if error.progress else failures + 1
+            if failures >= attempts:
+                raise
+            delay = backoff * 2 ** (failures - 1)
+            log.warning("%s: %s; again in %.0f s", what, error, delay)
+            time.sleep(delay)
+
+
+def blocks(url: str, start: int, timeout: float = TIMEOUT) -> Iterator[bytes]:
+    """The file's bytes from `start` on. Raises as `opened` and `chunks`, and ValueError for more than MAX_BYTES."""
+    try:
+        with opened(url, timeout, {"Range": f"bytes={start}-"} if start else None) as response:
+            skip = start if response.status == 200 else 0  # a server that does not know ranges sends everything
+            total = None if response.length is None else response.length + start - skip
+            progress = Progress(url, total, done=start)
+            for data in chunks(response):
+                new, skip = data[skip:], max(0, skip - len(data))
+                progress.add(len(new))
+                if max(progress.done, total or 0) > MAX_BYTES:
+                    raise ValueError(f"more than {MAX_BYTES:,} bytes")
+                yield new
+    except ConnectionError as error:
+        if getattr(error, "status", None) != 416:  # range not satisfiable: nothing lies behind `start`
+            raise
+
+
 @contextmanager
 def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> Iterator[http.client.HTTPResponse]:
-    """The server's answer (redirects followed). Raises Interrupted, and ConnectionError for a refusal that will stay."""
+    """The server's answer (redirects followed). Raises Interrupted, and ConnectionError for a permanent refusal."""
     try:
         response = urllib.request.urlopen(
             urllib.request.Request(url, headers=HEADERS | (headers or {})), timeout=timeout
@@ -112,7 +188,7 @@ def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> I
     except urllib.error.HTTPError as error:  # an OSError, so before those
         kind = Interrupted if error.code in TEMPORARY else ConnectionError
         failure = kind(f"HTTP {error.code} {error.reason}")
-        failure.status, failure.headers = error.code, error.headers
+        failure.status = error.code
         error.close()
         raise failure from error
     except (OSError, http.client.HTTPException) as error:  # no name, no route, refused, reset, timed out
@@ -121,12 +197,12 @@ def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> I
         yield response
 
 
-def chunks(response: http.client.HTTPResponse, size: int = CHUNK) -> Iterator[bytes]:
-    """The body, at most `size` bytes at a time. Raises Interrupted where it ends before the announced length."""
+def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The body, at most CHUNK bytes at a time. Raises Interrupted where it ends before the announced length."""
     announced, got = response.length, 0  # http.client forgets the length as it reads
     while True:
         try:
-            data = response.read1(size)
+            data = response.read1(CHUNK)
         except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a malformed chunk length
             raise Interrupted(f"broken off after {got:,} bytes ({error})") from error
         if not data:
@@ -135,82 +211,3 @@ def chunks(response: http.client.HTTPResponse, size: int = CHUNK) -> Iterator[by
         yield data
     if announced is not None and got < announced:
         raise Interrupted(f"broken off after {got:,} of {announced:,} bytes")
-
-
-def _fetch_part(url: str, part: Path, attempts: int, backoff: float, timeout: float) -> None:
-    """Continue the part until it is as long as the server says; ConnectionError after `attempts` without progress."""
-    failures = 0
-    while True:
-        before = _size(part)
-        try:
-            return _continue(url, part, timeout)
-        except ConnectionError as error:
-            failures = 1 if _size(part) > before else failures + 1
-            if not isinstance(error, Interrupted) or failures >= attempts:
-                can_continue = _size(part) and _read_stamp(part)
-                kept = f"; {_size(part):,} bytes are kept in {part} and continued next time" if can_continue else ""
-                raise ConnectionError(f"{url} could not be fetched to {part.with_suffix('')}: {error}{kept}") from error
-            delay = backoff * 2 ** (failures - 1)
-            log.warning("%s: %s; again in %.0f s", url, error, delay)
-            time.sleep(delay)
-
-
-def _continue(url: str, part: Path, timeout: float) -> None:
-    """One connection: ask for what is missing, and begin anew if the server sends everything or the file has changed."""
-    have, stamp = _size(part), _read_stamp(part)
-    # Without a stamp nothing says whether the file is still the same one, so nothing is continued.
-    wanted = {"Range": f"bytes={have}-", "If-Range": stamp} if have and stamp else {}
-    try:
-        with opened(url, timeout, wanted) as response:
-            continues = response.status == 206 and (response.headers["Content-Range"] or "").startswith(
-                f"bytes {have}-"
-            )
-            if response.status == 206 and not continues:
-                part.unlink(missing_ok=True)
-                raise Interrupted("the server sent another range than the one asked for")
-            if not continues:
-                part.unlink(missing_ok=True)
-                _write_stamp(part, response.headers)
-            _append(response, part, url)
-    except ConnectionError as error:
-        if getattr(error, "status", None) != 416:  # range not satisfiable: there is nothing behind what we have
-            raise
-        if error.headers["Content-Range"] != f"bytes */{have}":
-            part.unlink(missing_ok=True)
-            raise Interrupted("the file has become shorter") from error
-
-
-def _append(response: http.client.HTTPResponse, part: Path, url: str) -> None:
-    total = _size(part) + response.length if response.length is not None else None
-    reported = time.monotonic()
-    with part.open("ab") as file:
-        log.info("%s: fetching %s bytes", url, "an unknown number of" if total is None else f"{total - file.tell():,}")
-        for data in chunks(response):
-            file.write(data)
-            if file.tell() > MAX_BYTES:
-                raise ValueError(f"more than {MAX_BYTES:,} bytes")
-            if time.monotonic() - reported > REPORT_EVERY:
-                reported = time.monotonic()
-                log.info("%s: %s of %s bytes", url, f"{file.tell():,}", "?" if total is None else f"{total:,}")
-
-
-def _size(part: Path) -> int:
-    return part.stat().st_size if part.exists() else 0
-
-
-def _stamp_file(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _read_stamp(part: Path) -> str | None:
-    try:
-        return json.loads(_stamp_file(part).read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _write_stamp(part: Path, headers: http.client.HTTPMessage) -> None:
-    """A weak ETag (W/...) promises no equal bytes, and If-Range does not take it."""
-    tag = headers["ETag"]
-    stamp = tag if tag and not tag.startswith("W/") else headers["Last-Modified"]
-    _stamp_file(part).write_text(json.dumps(stamp))

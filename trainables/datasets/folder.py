@@ -22,8 +22,8 @@ MIN_CLASSES = 2  # of a split: with one class there is nothing to tell apart
 SPLIT_FOLDERS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 
 LAYOUT = (
-    "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg or .png images in it, at any depth; or "
-    "sub-folders train and test (and perhaps val or validation) with one sub-folder a class in each"
+    "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg or .png images in it, at any depth; "
+    "or sub-folders train and test (and perhaps val or validation) with one sub-folder a class in each"
 )
 
 _IMAGE = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """What stands before the class (or split) in every name: the directory's own name, or the one folder of an archive."""
+    """The common beginning of all names, before class or split: the directory's name, or an archive's one folder."""
     root = source.roots[0]
     if not root.is_file():
         return f"{root.name}/"
@@ -103,7 +103,7 @@ def _classes(source: Source, images: list[str], depth: int) -> Classes:
 
 
 def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classes]:
-    """The user's split; where it has no validation, that is taken out of train in the proportions of the usual split."""
+    """The user's split; without a validation split, one is taken out of train in the usual proportions."""
     found = defaultdict(list)
     for image in images:
         found[image.split("/")[0]].append(image)

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 MAX_BYTES = 8 * 2**20  # the published files have less than 1 MB
-MAX_PAIRS = (
-    10**8
-)  # of a query and an image: each may have a position, and will have a similarity; published are 442,540
+MAX_PAIRS = 10**8  # of a query and an image: each has a similarity; published are 442,540
 LISTS = ("easy", "hard", "junk")
 
 _KIND = re.compile(r"[<>|=]?[biufSU]\d{0,9}")  # numbers and text
@@ -29,7 +27,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """Who shows what.
+    """The images of the database and the queries, and which are relevant to which.
 
     database, queries: names of images, without extension.  boxes: float64 [queries, 4], x0, y0, x1, y1 in px.
     relevant: for every query {"easy", "hard", "junk"} -> int64 positions in the database.
@@ -120,7 +118,7 @@ class _Array:
 
 
 def _constructors() -> dict[tuple[str, str], Callable | str]:
-    """What a pickle of plain arrays calls, each replaced by a function that makes nothing else.
+    """The functions that a pickle of plain arrays calls, each replaced by one that makes nothing else.
 
     Fresh functions for every use, because a pickle can set attributes of what it is given.
     """

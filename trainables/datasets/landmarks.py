@@ -1,8 +1,9 @@
-"""Landmarks-clean (Gordo et al., ECCV 2016): photographs of landmarks, RGB; training and validation have the same classes.
+"""Landmarks-clean (Gordo et al., ECCV 2016): photographs of landmarks, RGB.
 
-Training = annotation_clean_train.txt, validation = annotation_clean_val.txt. There is no test split: models trained on it
-are tested on revisited Oxford and Paris. The lists give links to other people's photographs (`URL class x1 x2 y1 y2`),
-many of them dead by now; `download` fetches what is left. The landmark's box in a photo (x1 x2 y1 y2) is not used.
+Training = annotation_clean_train.txt, validation = annotation_clean_val.txt, of the same classes. There is no test
+split: models trained on it are tested on revisited Oxford and Paris. The lists give links to other people's
+photographs (`URL class x1 x2 y1 y2`), many of them dead by now; `download` fetches what is left. The landmark's box in
+a photo (x1 x2 y1 y2) is not used.
 """
 
 import logging
@@ -15,7 +16,7 @@ from urllib.parse import quote
 
 from filelock import FileLock
 
-from trainables.datasets.download import REPORT_EVERY, Interrupted, chunks, opened
+from trainables.datasets.download import Interrupted, Progress, chunks, opened
 from trainables.datasets.source import MAX_MEMBER_BYTES, Source, decode_image, missing_data
 from trainables.datasets.structure import (
     Plan,
@@ -29,14 +30,15 @@ from trainables.datasets.structure import (
 )
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
-MAX_UNTRIED = (
-    0.5  # of the images that may be missing without a link known to be dead: beyond it nobody has fetched them
-)
+MAX_UNTRIED = 0.5  # of the images may be missing without a dead link; above it, nothing was downloaded yet
 IMAGES_PER_CLASS = 2
 
 LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}
-LAYOUT = f"{' and '.join(LISTS.values())} (lines `URL class x1 x2 y1 y2`) in landmarks/ or landmarks-clean/, the photos in images/ there"
-# The authors' answer in issue 1 of github.com/naver/deep-image-retrieval. The address of the file itself is not certain.
+LAYOUT = (
+    f"{' and '.join(LISTS.values())} (lines `URL class x1 x2 y1 y2`) in landmarks/ or landmarks-clean/, the photos in "
+    "images/ there"
+)
+# The authors' answer in issue 1 of github.com/naver/deep-image-retrieval. The address of the file is not certain.
 ORIGIN = (
     "the authors' annotation lists from http://download.europe.naverlabs.com/Computer-Vision-CodeandModels/ "
     "(put them there by hand), then the photos with --download"
@@ -68,7 +70,8 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     untried = set(missing) - read_dead(folder).keys()
     if len(untried) > MAX_UNTRIED * len(urls):
         raise IncompleteData(
-            f"{folder}: {len(missing):,} of {len(urls):,} images are missing, {len(untried):,} of them not known to be dead links; fetch them with --download"
+            f"{folder}: {len(missing):,} of {len(urls):,} images are missing, {len(untried):,} of them not known to be "
+            "dead links; fetch them with --download"
         )
 
     classes, few = _classes(folder, lists, source)
@@ -105,7 +108,6 @@ def download(root: Path, *, threads: int = THREADS, timeout: float = TIMEOUT) ->
         urls = _urls(read_list(folder / file) for file in LISTS.values())
         dead = read_dead(folder)
         wanted = [url for url in urls if url not in dead and not _image(folder, url).exists()]
-        log.info("%s: fetching %d of %d images", folder, len(wanted), len(urls))
         silent = _fetch_all(folder, wanted, threads, timeout)
         here = sum(_image(folder, url).exists() for url in urls)
     if silent and not here:
@@ -146,7 +148,7 @@ def _fetch_all(folder: Path, urls: list[str], threads: int, timeout: float) -> d
     """
     silent: dict[str, str] = {}
     answered = False
-    reported = time.monotonic()
+    progress = Progress(folder, len(urls), "links")
     with (folder / "dead.txt").open("a") as file:
         outcomes = in_order(lambda url: _fetch_image(url, _image(folder, url), timeout), urls, threads, AHEAD)
         for number, (url, (answers, reason)) in enumerate(zip(urls, outcomes, strict=True), start=1):
@@ -158,9 +160,7 @@ def _fetch_all(folder: Path, urls: list[str], threads: int, timeout: float) -> d
                 file.writelines(f"{url}\t{' '.join(reason.split())}\n" for url, reason in silent.items())
                 file.flush()
                 silent.clear()
-            if time.monotonic() - reported > REPORT_EVERY:
-                reported = time.monotonic()
-                log.info("%s: %d of %d links tried", folder, number, len(urls))
+            progress.add(1)
     return silent
 
 
@@ -235,7 +235,7 @@ def _member(folder: Path, url: str) -> str:
 def _classes(
     folder: Path, lists: dict[str, list[tuple[str, str]]], source: Source
 ) -> tuple[dict[str, dict[str, list[str]]], list[str]]:
-    """({split: {class: the images that are there}}, "split class" of those left out); a URL counts once, the first time."""
+    """({split: {class: its images}}, "split class" of those left out); a URL counts once, the first time."""
     classes: dict[str, dict[str, list[str]]] = {}
     few, seen = [], set()
     for split, entries in lists.items():

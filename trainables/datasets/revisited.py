@@ -1,4 +1,4 @@
-"""Revisited Oxford and Paris (Radenović et al., CVPR 2018): a database of photographs, queries, and who shows what.
+"""Revisited Oxford and Paris (Radenović et al., CVPR 2018): a database of photographs, queries, and ground truth.
 
 Layout: <root>/<name>/gnd_<name>.pkl and <root>/<name>/jpg/<image>.jpg, name = roxford5k or rparis6k. Images keep their
 aspect. They are decoded once, into one flat file of <cache>/benchmarks/ (about 12 GB for roxford5k at 1024 px).
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Published:
-    """What the published benchmark has: images in the database, queries, and the archives of its images."""
+    """The published benchmark: images in the database, queries, and the archives of its images."""
 
     images: int
     queries: int
@@ -57,7 +57,7 @@ class Images(Sequence):
     """Images of different sizes behind each other in one memory map: uint8 [3, h, w] each, read-only."""
 
     def __init__(self, pixels: np.ndarray, offsets: np.ndarray, shapes: np.ndarray):
-        """pixels: uint8, flat.  offsets: int64 [n], where each image begins.  shapes: int64 [n, 2], heights and widths in px."""
+        """pixels: uint8, flat.  offsets: int64 [n], each image's first.  shapes: int64 [n, 2], heights, widths."""
         self._pixels, self._offsets, self.shapes = pixels, offsets, shapes
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """What `check_benchmark` found: the name that results will carry, how much there is, and the data's place."""
+    """The findings of `check_benchmark`: the name for results, the numbers of images and queries, the place."""
 
     name: str
     images: int
@@ -93,7 +93,7 @@ class BenchmarkSummary:
 def load_benchmark(
     name: str, data_root: str | os.PathLike | None = None, *, image_size: int = 1024, download: bool = False
 ) -> Benchmark:
-    """The benchmark with images of at most image_size px on the longer side; decoded the first time, then memory-mapped.
+    """The benchmark with images of at most image_size px on the longer side; decoded once, then memory-mapped.
 
     name: one of BENCHMARKS.  data_root: see `trainables.datasets.data_roots`.  download: fetch what is nowhere.
     Raises FileNotFoundError where there is no data, ValueError for an unknown name, a wrong layout, damaged ground
@@ -197,8 +197,8 @@ def _files(folder: Path, truth: GroundTruth) -> list[Path]:
 
 
 def _identity(folder: Path, name: str, files: list[Path], image_size: int) -> str:
-    """Digest of the ground truth, of the images' names, sizes and times of change (or of all the data, where they came from
-    a URI), and of the image size."""
+    """Digest of the ground truth, the image size, and the images' names, sizes and times of change; of data from a URI
+    their SHA-256 instead."""
     digest = blake2b((folder / f"gnd_{name}.pkl").read_bytes(), digest_size=12)
     status = content(folder) or [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest.update(json.dumps([FORMAT, name, image_size, status]).encode())
@@ -247,7 +247,7 @@ def _make(entry: Path, files: list[Path], truth: GroundTruth, image_size: int) -
 
 
 def _decode(file: Path, box: np.ndarray | None, image_size: int) -> np.ndarray:
-    """uint8 [3, h, w]: cropped to the box (x0, y0, x1, y1 in px, rounded), then shrunk to image_size px on the longer side.
+    """uint8 [3, h, w]: cropped to the box (x0, y0, x1, y1 in px, rounded), the longer side shrunk to image_size px.
 
     Never enlarged; Lanczos, as the benchmark's authors shrink. Raises ValueError naming a file that does not decode.
     """

@@ -1,7 +1,7 @@
 """Stanford Online Products (Song et al., CVPR 2016): photographs of products from eBay, RGB, split by product.
 
-Test = Ebay_test.txt; validation = a tenth of the classes of Ebay_train.txt, chosen once and for all; training = the rest.
-The classes of the three splits are disjoint.
+Test = Ebay_test.txt; validation = a tenth of the classes of Ebay_train.txt, chosen once and for all; training = the
+rest. The classes of the three splits are disjoint.
 """
 
 import re
@@ -27,7 +27,7 @@ LISTS = ("Ebay_train.txt", "Ebay_test.txt")
 HEADER = "image_id class_id super_class_id path"
 LAYOUT = f"Ebay_train.txt, Ebay_test.txt and */*.JPG in {FOLDER}/, as a directory or as the original {FOLDER}.zip"
 ORIGIN = "https://github.com/rksltnl/Deep-Metric-Learning-CVPR16"
-URLS = (  # Stanford's server, which announces the file by ftp:// but has it by http:// as well; the authors' second place
+URLS = (  # Stanford's server, which announces ftp:// but has http:// as well; the authors' second place
     "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
     "https://drive.usercontent.google.com/download?id=1TclrpQOF_ullUP99wk_gjGN8pKvtErG8&export=download&authuser=0&confirm=t",
 )
@@ -62,7 +62,8 @@ def _plan(source: Source) -> Plan:
         raise ValueError(f"{source.location}: classes both in {LISTS[0]} and in {LISTS[1]}: {preview(both)}")
     if missing := [name for name in images if name not in source.members]:
         raise ValueError(
-            f"{source.location}: {len(missing):,} of the {len(images):,} images of the lists are not there: {preview(missing)}"
+            f"{source.location}: {len(missing):,} of the {len(images):,} images of the lists are not there: "
+            f"{preview(missing)}"
         )
     held_out = set(fixed_order(training, "sop validation")[: max(1, round(VALIDATION_FRACTION * len(training)))])
     splits = {
@@ -79,7 +80,7 @@ def _plan(source: Source) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """What stands before the lists' names; ValueError unless there is one of each, side by side."""
+    """The folder of the two lists in the names; ValueError unless there is one of each, side by side."""
     lists = [name for name in source.members if name.endswith(LISTS)]
     prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in lists})
     if len(prefixes) != 1 or len(lists) != len(LISTS):
@@ -100,7 +101,8 @@ def _read_list(source: Source, prefix: str, file: str, data: bytes) -> dict[str,
             continue
         if len(fields) != 4 or not all(field.isdecimal() for field in fields[:3]) or fields[3] in seen:
             raise ValueError(
-                f"{source.location}: {file}, line {number}: {line!r} is not '{HEADER}' with three numbers and a new path"
+                f"{source.location}: {file}, line {number}: {line!r} is not '{HEADER}' with three numbers and a new "
+                "path"
             )
         seen.add(fields[3])
         images.setdefault(fields[1], []).append(prefix + fields[3].rstrip())

@@ -118,7 +118,7 @@ class Source:
 
     @contextmanager
     def photographs(self, image_size: int) -> Iterator[Render]:
-        """Yields name -> uint8 [3, image_size, image_size] in RGB: a `Recipe`'s renderer. See `reader`, `decode_image`."""
+        """A `Recipe`'s renderer: name -> uint8 [3, image_size, image_size] in RGB. See `reader`, `decode_image`."""
         with self.reader() as read:
             yield lambda name: np.asarray(decode_image(read(name), "RGB", image_size)).transpose(2, 0, 1)
 
@@ -148,7 +148,7 @@ def find_archive(
     layout: str,
     origin: str,
 ) -> Path:
-    """The dataset's folder, or its archive, in the first root that has one; a root that is a file is the archive itself.
+    """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
 
     folder: its name below a root, unless the root itself is it.  marks: files of which it has at least one.
     Raises FileNotFoundError with the layout, the origin and what was tried.
@@ -185,12 +185,10 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The member's bytes, inflated no further than the size that it claims: `ZipFile.read` cuts only what it has inflated."""
+    """The member's bytes, inflated no further than its claimed size; `ZipFile.read` inflates all, then cuts."""
     info = archive.getinfo(name)
-    if info.compress_type not in (
-        zipfile.ZIP_STORED,
-        zipfile.ZIP_DEFLATED,
-    ):  # of others zipfile inflates all it has read
+    # of other compressions zipfile inflates all it has read
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise NotImplementedError("it is compressed, and not by deflate; only that is read")
     with archive.open(info) as member:
         return member.read(info.file_size)

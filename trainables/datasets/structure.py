@@ -1,4 +1,4 @@
-"""What a dataset is: arrays (`Split`, `Dataset`), and before decoding a plan (`Recipe`, `Plan`, `SplitPlan`)."""
+"""A dataset as arrays (`Split`, `Dataset`), and before decoding as a plan (`Recipe`, `Plan`, `SplitPlan`)."""
 
 import os
 import re
@@ -15,9 +15,8 @@ import numpy as np
 
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
-Render = Callable[
-    [Any], np.ndarray
-]  # item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
+# item -> uint8 [c, s, s]; raises UndecodableImage; is called from several threads at once
+Render = Callable[[Any], np.ndarray]
 
 
 class UndecodableImage(ValueError):
@@ -28,7 +27,7 @@ class UndecodableImage(ValueError):
 class Split:
     """One part of a dataset.
 
-    images: uint8 [n, c, h, w], 0..255, usually a memory map; what is written to it stays in this process (copy-on-write).
+    images: uint8 [n, c, h, w], 0..255, usually a copy-on-write memory map: writing to it changes no file.
     labels: int64 [n], 0..n_classes-1, every class present.
     class_names: the name of each label.
     """
@@ -97,7 +96,7 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding: its name, the channels (1 or 3), and {"train", "validation", "test"} -> SplitPlan; "test" may be absent."""
+    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test"."""
 
     name: str
     channels: int
@@ -111,8 +110,8 @@ class Recipe:
     dataset: the name it is asked for by.  location: where the data is, for messages.
     identity: a digest that changes with the data's content.
     plan(): lists and checks the layout; ValueError where it is wrong.
-    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for use by many threads.
-    left_out: what of the published data is missing here, in words, if anything; every load warns of it.
+    renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
+    left_out: the published data that are missing here, in words; every load warns of them.
     incomplete: whether a download could still add to what is here.
     """
 
@@ -128,7 +127,7 @@ class Recipe:
 def local_path(place: str | os.PathLike, what: str) -> Path:
     """The absolute path that `place` names, in which ~ is one's home.
 
-    Raises ValueError for a URI, which may hold a secret and is not repeated: as a path it would stand in messages and files.
+    Raises ValueError for a URI, and does not repeat it, as it may hold a secret.
     """
     path = Path(place).expanduser().absolute()
     if _URI.search(os.fspath(place)) and not path.exists():
@@ -146,7 +145,7 @@ def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
 
 
 def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:
-    """The task ("dml" | "ssl"), for None the dataset's usual one, which is the first allowed; ValueError for another."""
+    """The task ("dml" | "ssl"), for None the first allowed, which is usual there; ValueError for another."""
     if task is None:
         return allowed[0]
     if task not in allowed:

@@ -37,7 +37,7 @@ class _Inflated(gzip.GzipFile):
 
 
 def check_complete(archive: Path) -> None:
-    """Read a .tgz archive to its end. Raises ValueError for a damaged one, and for one beyond the bounds of this module."""
+    """Read a .tgz archive to its end. Raises ValueError for a damaged one, or one beyond the bounds of this module."""
     try:
         for _ in _members(archive):
             pass

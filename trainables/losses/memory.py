@@ -134,7 +134,8 @@ def memory_terms(
     memory._check(z, labels)
     if slots.shape != labels.shape or slots.dtype != torch.int64:
         raise ValueError(
-            f"slots are {slots.dtype} of shape {tuple(slots.shape)}; int64 of shape [{len(labels)}] is expected, from `enqueue`"
+            f"slots are {slots.dtype} of shape {tuple(slots.shape)}; int64 of shape [{len(labels)}] is expected, from "
+            "`enqueue`"
         )
     if loss not in LOSSES:
         raise ValueError(f"loss is {loss!r}; one of {', '.join(LOSSES)} is expected")

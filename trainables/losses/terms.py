@@ -77,7 +77,7 @@ def margin_of(
 
     Args:
         similarities: [n, m] floating point, cosines of n anchors with m others, finite outside the masks as well.
-        positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind takes no part.
+        positives, negatives: [n, m] bool, the pairs of each kind; a pair of neither kind is ignored.
         margin, distance, q: see `margin_terms`.
 
     Returns:
@@ -123,7 +123,7 @@ def infonce_of(
 
 
 def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """What a batch's pairs look like, to be logged beside the two terms.
+    """Statistics of a batch's pairs, to be logged beside the two terms.
 
     Args:
         z: [b, d] floating point, rows L2-normalised by the caller.

@@ -1,8 +1,8 @@
 """Retrieval scores, exact: every image asks for the other images of its class, or queries ask a database.
 
 `retrieval_scores` works in blocks, each a matrix product and a topk; no N x N matrix exists. On one core 4,000 images x
-64 dimensions take about 0.1 s, 60,502 x 128 about 20 s, 60,502 x 512 about 80 s with 0.25 GB beside the embeddings (with
-recall at 1,000). `revisited_map` is the protocol of revisited Oxford and Paris.
+64 dimensions take about 0.1 s, 60,502 x 128 about 20 s, 60,502 x 512 about 80 s with 0.25 GB beside the embeddings
+(with recall at 1,000). `revisited_map` is the protocol of revisited Oxford and Paris.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,8 @@ SCORES = ("r_map", "map_at_r", "precision_at_1", "r_precision")
 COSINE_STEPS = 2**35
 POSITIONS = 2**26
 
-BLOCK_BYTES = {
-    "cpu": 16 * 2**20,
-    "gpu": 256 * 2**20,
-}  # a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
+# a CPU's cache wants small blocks (a quarter faster than 64 MB), a GPU large ones
+BLOCK_BYTES = {"cpu": 16 * 2**20, "gpu": 256 * 2**20}
 
 # Level of revisited Oxford and Paris: (lists that count as positive, lists that are taken out of the ranking).
 LEVELS = {
@@ -49,7 +47,7 @@ def retrieval_scores(
         embeddings: [N, d] floating point on any device, normalised here; half precision is computed in float32.
         labels: [N] integers (tensor, array or list).
         recall_at: numbers of neighbours k, 1 <= k < N, each of which adds a score "recall_at_<k>".
-        block_bytes: working memory of one block in bytes, on the embeddings' device; changes no score. None: BLOCK_BYTES.
+        block_bytes: working memory of a block on the embeddings' device; changes no score. None: BLOCK_BYTES.
 
     Returns:
         dict of floats in [0, 1]: "r_map" (the paper's R-mAP, the mean of AP-topR), "map_at_r" (Musgrave's MAP@R),
@@ -184,7 +182,7 @@ def _revisited_scores(wanted: Tensor, removed: Tensor, precision_at: Sequence[in
 
 
 def _list_masks(ground_truth: Sequence[Mapping[str, Sequence[int]]], first: int, images: int) -> dict[str, Tensor]:
-    """{"easy", "hard", "junk"} -> [queries, images] booleans; `first` is the number of the first query, for messages."""
+    """{"easy", "hard", "junk"} -> [queries, images] booleans; first: the number of the first query, for messages."""
     masks = {name: torch.zeros(len(ground_truth), images, dtype=torch.bool) for name in ("easy", "hard", "junk")}
     for query, lists in enumerate(ground_truth):
         for name, mask in masks.items():

@@ -38,7 +38,7 @@ def evaluate_benchmark(
 def descriptors(
     embed: Embed, images: Sequence[np.ndarray], *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each. Raises Diverged where they are not finite."""
+    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each. Raises Diverged unless they are finite."""
     rows = []
     for index in range(len(images)):
         pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only

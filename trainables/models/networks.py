@@ -28,22 +28,21 @@ class Embedder(nn.Module):
         self.head = head if head is not None else nn.Identity()
 
     def features(self, images: Tensor) -> Tensor:
-        """What the linear probe sees, [b, feature_dim]."""
+        """The input of the linear probe, [b, feature_dim]."""
         return self.trunk(images)
 
     def forward(self, images: Tensor) -> Tensor:
-        """What the loss and retrieval see: unit vectors [b, d]."""
+        """The input of the loss and of retrieval: unit vectors [b, d]."""
         embedding = self.head(self.trunk(images))
-        return F.normalize(
-            embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1
-        )  # bfloat16 is no unit vector
+        # a vector in bfloat16 does not have length 1
+        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)
 
 
 class GeM(nn.Module):
     """Generalised-mean pooling, avg_pool(clamp(x, eps)^p)^(1/p) with a learnable p: [b, c, h, w] -> [b, c].
 
-    Computed in float32 (float64 stays) inside autocast too: bfloat16 has too few digits for powers. The largest value of
-    a map is taken out of the powers, which changes neither mean nor gradient, so that no p under- or overflows.
+    Computed in float32 (float64 stays) inside autocast too: bfloat16 has too few digits for powers. The largest value
+    of a map is taken out of the powers, which changes neither mean nor gradient, so that no p under- or overflows.
     """
 
     def __init__(self, p: float = 3.0, eps: float = 1e-6):
@@ -128,7 +127,7 @@ def _torchvision_trunk(net: ResNet, channels: int, pool: nn.Module) -> nn.Sequen
 
 
 def resnet32(channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """The CIFAR-style ResNet-32: three stages of 5 blocks, 16/32/64 channels, global average: 64 features, 0.47 M parameters."""
+    """The CIFAR-style ResNet-32: three stages of 5 blocks, 16/32/64 channels, 64 features, 0.47 M parameters."""
     layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     n_in = 16
     for n_out, stride in ((16, 1), (32, 2), (64, 2)):
@@ -179,13 +178,13 @@ def build_network(
     projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
     embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
     activation: of the projection, one of ACTIVATIONS.
-    weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded one
-        unless the file has the same; networks of torchvision's layers standardise their inputs as the weights' origin
+    weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded
+        one unless the file has the same; networks of torchvision's layers standardise their inputs as their weights'
         did, and take one channel as grey or three as RGB.
     Raises ValueError, and OSError for weights that cannot be read, naming what is wrong and what is allowed.
     """
     if ":" not in name and name not in NETWORKS:
-        raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for one's own")
+        raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for your own")
     if embedding < 0:
         raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
     state = read_weights(name, weights)
@@ -285,7 +284,7 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
 
 
 def _imported(name: str) -> Callable:
-    """What "module:function" names."""
+    """The function named by "module:function"."""
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)

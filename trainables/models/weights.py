@@ -24,10 +24,8 @@ IMAGENET: dict[str, WeightsEnum] = {
 }
 """The networks made of torchvision's layers, and the weights that fit them."""
 
-IMAGENET_MEAN, IMAGENET_STD = (
-    (0.485, 0.456, 0.406),
-    (0.229, 0.224, 0.225),
-)  # of R, G, B in [0, 1]; torchvision's numbers
+# of R, G, B in [0, 1]; torchvision's numbers
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 State = dict[str, Tensor]
 
@@ -35,8 +33,8 @@ State = dict[str, Tensor]
 class Standardise(nn.Module):
     """From what `views.normalise` makes to what ImageNet's weights were trained on: (x - mean) / std of x in [0, 1].
 
-    [b, 1 or 3, h, w] in [-1, 1] -> [b, 3, h, w]. Grey is repeated, so that the first convolution stays as it was trained.
-    The numbers are buffers: a saved network says by them what it wants to be fed.
+    [b, 1 or 3, h, w] in [-1, 1] -> [b, 3, h, w]. Grey is repeated, so that the first convolution stays as trained.
+    The numbers are buffers, so that a saved network carries the form of its input.
     """
 
     def __init__(self):
@@ -52,11 +50,11 @@ class Standardise(nn.Module):
 def read_weights(network: str, weights: str) -> State | None:
     """The state dict that `weights` stands for, under an `Embedder`'s names; None for "none", which is: from scratch.
 
-    weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is one's
-        home and which every machine that trains must see.
+    weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is
+        one's home and which every machine that trains must see.
     A plain file for a network of `IMAGENET` is torchvision's, and gets the buffers of `Standardise`; one of ours has
-    them if it was trained with them. Raises ValueError for "imagenet" with other networks, for a URI and for a file that
-    is not a state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
+    them if it was trained with them. Raises ValueError for "imagenet" with other networks, for a URI and for a file
+    that is not a state dict, OSError for an absent file and for ImageNet weights that cannot be downloaded.
     """
     if weights == "none":
         return None
@@ -70,7 +68,7 @@ def read_weights(network: str, weights: str) -> State | None:
 
 
 def load_tensors(file: BinaryIO) -> Any:
-    """What torch.save wrote of tensors and plain types. Raises OSError, and ValueError for any other content; none of it is run."""
+    """Read a torch.save of tensors and plain types, without running code. OSError; ValueError for other content."""
     try:
         if _inflated_bytes(file) <= file.seek(0, os.SEEK_END):
             file.seek(0)
@@ -83,7 +81,7 @@ def load_tensors(file: BinaryIO) -> Any:
 
 
 def _inflated_bytes(file: BinaryIO) -> int:
-    """What the members of a zip archive say they have together; 0 for torch.save's old form, which inflates nothing."""
+    """The claimed sizes of a zip archive's members together; 0 for torch.save's old form, which inflates nothing."""
     if file.read(4) != b"PK\3\4":  # as torch.load tells
         return 0
     with zipfile.ZipFile(file) as archive:

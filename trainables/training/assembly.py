@@ -1,4 +1,4 @@
-"""What a training is put together from: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
+"""The parts of a training: sampler, optimiser, memory, loss and schedule, as its set-up names them."""
 
 import math
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]
 
 
 def decay(schedule: str, done: float) -> float:
-    """What the learning rate is multiplied by when this share of the training is done, 0 <= done < 1."""
+    """The factor of the learning rate when this share of the training is done, 0 <= done < 1."""
     if schedule == "cosine":
         return (1 + math.cos(math.pi * done)) / 2
     return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
 
 
 def plateau(scores: Sequence[float]) -> float:
-    """What the learning rate is multiplied by after looks with these validation scores ("with decay" in `table:xbm`).
+    """The factor of the learning rate after these validation scores ("with decay" in `table:xbm`).
 
     As in the XBM authors' code (research-xbm, solver/build.py), which is torch's ReduceLROnPlateau: a tenth after more
-    than PATIENCE looks in a row that are not better by THRESHOLD of the best; looks within COOLDOWN of a reduction do
-    not count; never below LEAST. Follows from the scores alone, so a resumed training needs nothing else.
+    than PATIENCE evaluations in a row that are not better by THRESHOLD of the best; those within COOLDOWN of a
+    reduction do not count; never below LEAST. Follows from the scores alone, so a resumed training needs nothing else.
     """
     factor, best, bad, cooldown = 1.0, -math.inf, 0, 0
     for score in scores:
@@ -49,13 +49,13 @@ def plateau(scores: Sequence[float]) -> float:
     return factor
 
 
-def next_look(iteration: int, iterations: int, looks: int) -> int:
-    """The iteration of the next of so many evenly spaced looks at the validation split, the last at the very end."""
-    return next(at for i in range(1, looks + 1) if (at := math.ceil(iterations * i / looks)) > iteration)
+def next_evaluation(iteration: int, iterations: int, evaluations: int) -> int:
+    """The iteration of the next validation evaluation; they are evenly spaced, the last at the very end."""
+    return next(at for i in range(1, evaluations + 1) if (at := math.ceil(iterations * i / evaluations)) > iteration)
 
 
 def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
-    """A batch joins the memory, then is compared with it (`sec:xbm`): the two terms in units of the batch's own weights."""
+    """Enqueue a batch, then compare it with the memory (`sec:xbm`): two terms in units of the batch's own weights."""
     slots = memory.enqueue(z, labels)
     positive, entropy, positive_pairs, negative_pairs = memory_terms(
         z, labels, slots, memory, loss=setup.loss, margin=setup.margin, temperature=setup.temperature,

@@ -1,4 +1,4 @@
-"""A training's state as bytes or a file, for whoever goes on with it."""
+"""A training's state as bytes or a file, from which it is resumed."""
 
 import io
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from trainables.models.weights import load_tensors
-from trainables.training.faults import is_of_the_machine, is_out_of_memory
+from trainables.training.errors import is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 
 
@@ -19,7 +19,7 @@ def dumps(training: Training) -> bytes:
 
 
 def loads(training: Training, data: bytes, where: str) -> None:
-    """Go on from what `dumps` gave. Raises ValueError naming `where` for what is damaged or belongs to another training."""
+    """Resume from the bytes of `dumps`. Raises ValueError naming `where` for a damaged or another training's state."""
     try:
         state = load_tensors(io.BytesIO(data))
     except ValueError as error:
@@ -33,12 +33,12 @@ def loads(training: Training, data: bytes, where: str) -> None:
 
 
 def save(training: Training, path: Path) -> None:
-    """Write the state: the file is either what it was or the whole new one."""
+    """Write the state: the file is the old one or the whole new one at any time."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     partial.write_bytes(dumps(training))
     os.replace(partial, path)
 
 
 def load(training: Training, path: Path) -> None:
-    """Go on from what `save` wrote; raises as `loads` does."""
+    """Resume from the file of `save`; raises as `loads` does."""
     loads(training, path.read_bytes(), str(path))

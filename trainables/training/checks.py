@@ -1,4 +1,4 @@
-"""Everything about a training that can be wrong before it starts: data, batch, network and weights, memory, benchmark."""
+"""Checks of a training before it starts: data, batch, network and weights, memory, benchmark."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,8 @@ def check_training(
             iterations = setup.images_seen // batch_size
             if setup.memory_start >= iterations:
                 raise ValueError(
-                    f"memory_start = {setup.memory_start}: {setup.images_seen} images at batch_size {batch_size} are only {iterations} iterations"
+                    f"memory_start = {setup.memory_start}: {setup.images_seen} images at batch_size {batch_size} are "
+                    f"only {iterations} iterations"
                 )
     if setup.test != "split":
         check_benchmark(setup.test, data_root, download=download)

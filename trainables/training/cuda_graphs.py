@@ -11,15 +11,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-WARM_UP = (
-    3  # steps run one by one before the recording: cuDNN chooses its algorithms, autograd and the optimiser set up
-)
+WARM_UP = 3  # steps run one by one before the recording: cuDNN chooses its algorithms, the optimiser is set up
 
 Step = Callable[[], tuple[Tensor, ...]]
 
 
 class Replayed:
-    """A step, always the same, recorded at call number WARM_UP + 1 and replayed from then on; every call is one real step.
+    """A step that is recorded at call number WARM_UP + 1 and replayed from then on; every call is one real step.
 
     stream: current when this is called, from the first step on.  generator: the one the step draws from.
     pool: of an earlier recording whose memory may be used again, because the two never run at the same time.

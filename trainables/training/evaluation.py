@@ -1,4 +1,4 @@
-"""What a network is worth on a split: retrieval scores for deep metric learning, a linear probe for self-supervision."""
+"""Scores of a network on a split: retrieval for deep metric learning, a linear probe for self-supervision."""
 
 from collections.abc import Callable
 

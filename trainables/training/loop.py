@@ -1,12 +1,13 @@
-"""One training in steps: SGD with learning rate 1 on Lambda_p * positive + Lambda_e * entropy (`eq:contrastive_decomposition_update`).
+"""One training in steps: SGD with learning rate 1 on Lambda_p * positive + Lambda_e * entropy.
 
-`advance()` trains up to the next look at the validation split, `outcome()` tests the weights that were best there. In
-between, whoever drives it may report, stop, or keep `state()`, from which another process goes on to the same end. No
-Ray, no search. `advance` of several trainings (`trainables.training.parallel`) does the same side by side.
+(`eq:contrastive_decomposition_update`.) `advance()` trains up to the next validation evaluation, `outcome()` tests the
+weights that were best there. In between the caller may report, stop, or keep `state()`, from which another process
+resumes to the same end. No Ray, no search. `advance` of several trainings (`trainables.training.parallel`) does the
+same side by side.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
 first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
-own, on which its steps run, as a recorded graph (`trainables.training.cuda_graphs`) where nothing in the step stands against it.
+own, on which its steps run, as a recorded graph (`trainables.training.cuda_graphs`) unless the step forbids it.
 """
 
 import copy
@@ -31,7 +32,7 @@ from trainables.training.assembly import (
     build_sampler,
     decay,
     loss_terms,
-    next_look,
+    next_evaluation,
     plateau,
     remember_and_compare,
 )
@@ -40,7 +41,7 @@ from trainables.training.evaluation import COLLAPSED, Diverged, evaluate
 from trainables.training.outcome import Evaluation, Outcome, named
 from trainables.training.setups import Setup
 
-DIVERGENCE_CHECK = 25  # iterations between two looks at the loss: each look waits for the device
+DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
@@ -48,7 +49,7 @@ class Training:
     """One configuration being trained. `advance()` until `done`, then `outcome()`; `begin` makes it another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
-        """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the batch cannot be drawn from the data."""
+        """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the data have too few classes for it."""
         self.setup, self.data, self.device = setup, data, device
         self.batch_size = int(h["batch_size"])
         self.iterations = max(1, setup.images_seen // self.batch_size)
@@ -59,7 +60,7 @@ class Training:
         self.optimiser = build_optimiser(self.model, setup, device)
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
         self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
-        self._sums = torch.zeros(2, device=device)  # of both terms since the last look
+        self._sums = torch.zeros(2, device=device)  # of both terms since the last evaluation
         self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
         self._start(h, seed)
 
@@ -106,12 +107,12 @@ class Training:
         return advance([self])[0]
 
     def depart(self) -> None:
-        """Make ready for the iterations up to the next look, `target`, unless they have begun."""
+        """Make ready for the iterations up to the next evaluation, `target`, unless they have begun."""
         if self.iteration < self.target:
             return
         self.departed_at, self.target = (
             self.iteration,
-            next_look(self.iteration, self.iterations, self.setup.evaluations),
+            next_evaluation(self.iteration, self.iterations, self.setup.evaluations),
         )
         self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
@@ -140,8 +141,8 @@ class Training:
             self.stream.synchronize()
         self.diverged = not bool(torch.isfinite(self.terms).all())
 
-    def look(self) -> Evaluation:
-        """The look at the validation split that `target` is; a better one than before keeps the weights."""
+    def validate(self) -> Evaluation:
+        """Evaluate on the validation split, at `target`; a better score than before keeps the weights."""
         with self._aside():
             logged = dict(
                 zip(
@@ -159,7 +160,7 @@ class Training:
     def outcome(self) -> Outcome:
         """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
         seen = self.iteration * self.batch_size
-        if self.diverged:  # the scores of its last weights are kept to be looked at; they select nothing
+        if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
             scores = named(self.curve[-1].scores, self._scores(self.data.test) if self.data.test else {})
             return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
@@ -172,8 +173,8 @@ class Training:
             self.diverged = True
             return self.outcome()
         return Outcome(
-            "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms, terms["positive_term"],
-            terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
+            "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms,
+            terms["positive_term"], terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
         )  # fmt: skip
 
     @property
@@ -182,7 +183,7 @@ class Training:
         return self.setup.metric if self.data.benchmark is None else f"{self.data.benchmark.name}_medium_map"
 
     def state(self) -> dict:
-        """Everything needed to go on to the same end: tensors and plain types (`torch.save`, `torch.load(weights_only=True)`)."""
+        """The state from which a training resumes to the same end: tensors and plain types alone."""
         return {
             **self._identity(),
             "model": self.model.state_dict(),
@@ -201,9 +202,8 @@ class Training:
         identity = self._identity()
         differs = [name for name in identity if state.get(name) != identity[name]]
         if differs:
-            raise ValueError(
-                f"the state of another training: {', '.join(f'{name} {state.get(name)!r}, not {identity[name]!r}' for name in differs)}"
-            )
+            listed = ", ".join(f"{name} {state.get(name)!r}, not {identity[name]!r}" for name in differs)
+            raise ValueError(f"the state of another training: {listed}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
         self._replayed = {}  # the optimiser's tensors will be others
         with self._aside():
@@ -224,7 +224,7 @@ class Training:
 
     @property
     def recordable(self) -> bool:
-        """Whether the step runs as a recorded graph: on a GPU that holds the images, and not in an unknown network unasked."""
+        """Whether the step runs as a recorded graph: on a GPU that holds the images; a user's network only if asked."""
         if self.stream is None or not self.data.train[0].is_cuda:
             return False
         return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
@@ -249,7 +249,7 @@ class Training:
             self.stream.wait_stream(shared)
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """One iteration; returns the two terms [2], embeddings [b, d] and labels [b]. Neither waits nor depends on values."""
+        """One iteration without waiting: the two terms [2], embeddings [b, d] and labels [b]."""
         images, labels = self._batch()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
@@ -309,10 +309,10 @@ class Training:
 
 
 def advance(trainings: Sequence[Training]) -> list[Evaluation]:
-    """Train each up to its own next look at the validation split, side by side, and look: one evaluation each.
+    """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
 
     `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
-    takes no further step; the others do not notice.
+    takes no further step, and does not affect the others.
     """
     started = time.perf_counter()
     for training in trainings:
@@ -334,4 +334,4 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
         under_way = [
             training for training in under_way if not training.diverged and training.iteration < training.target
         ]
-    return [training.look() for training in trainings]
+    return [training.validate() for training in trainings]

@@ -1,4 +1,4 @@
-"""What a training says of itself: one `Evaluation` a look at the validation split, one `Outcome` at the end."""
+"""The results of a training: an `Evaluation` each time it is validated, an `Outcome` at the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Evaluation:
-    """What one look at the validation split says. `scores` holds every number measured; `val_score` drives everything."""
+    """One evaluation on the validation split. scores: every number measured; val_score: the one that selects."""
 
     images_seen: int
     train_seconds: float
@@ -16,7 +16,7 @@ class Evaluation:
 
 @dataclass
 class Outcome:
-    """The end of a training: what the results table wants to know about it."""
+    """The end of a training, as the results table stores it."""
 
     status: str  # completed | diverged | failed
     val_score: float | None
@@ -28,12 +28,12 @@ class Outcome:
     best_at: int | None
     train_seconds: float
     curve: list[Evaluation]
-    error: str | None = None  # of one that failed
-    failure_kind: str | None = None  # error | out_of_memory | timeout, of one that failed
+    error: str | None = None  # of a failed training
+    failure_kind: str | None = None  # error | out_of_memory | timeout, of a failed training
 
 
 def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -> Outcome:
-    """The end of a training that broke off. What it had measured stays in the curve and selects nothing."""
+    """The outcome of a training that failed. Its evaluations stay in the curve and select nothing."""
     seen, seconds = (curve[-1].images_seen, curve[-1].train_seconds) if curve else (0, 0.0)
     return Outcome("failed", None, None, {}, None, None, seen, None, seconds, list(curve), error, kind)
 

@@ -1,10 +1,10 @@
-"""Where every number of a `paper` set-up comes from: the paper, the code of those it cites, or, those silent, us.
+"""The source of every number of a `paper` set-up: the paper, the code that it cites, or, both silent, us.
 
     python -m trainables.training.paper                   all of it, as Markdown
     python -m trainables.training.paper sop "sop, xbm"    some set-ups
 
-The values stand here once more, as the source has them; a test holds them and `trainables.training.setups` together. A row's note
-says why we chose what is ours, and where we depart from a source knowingly.
+The values are repeated here as the source has them; a test compares them with `trainables.training.setups`. A row's
+note gives the reason for a choice of ours, and names where we depart from a source knowingly.
 """
 
 import argparse
@@ -18,12 +18,11 @@ from trainables.training.setups import SETUPS, XBM, Setup, find_setup
 OURS = "ours"
 UNUSED = "not in effect"
 RELATIONAL = "self-supervised-relational-reasoning"  # github.com/mpatacchiola: Patacchiola and Storkey, NeurIPS 2020
-RESEARCH_XBM = (
-    "research-xbm"  # github.com/msight-tech: Wang et al., CVPR 2020; sample_config.yaml is its only configuration
-)
+# github.com/msight-tech: Wang et al., CVPR 2020; sample_config.yaml is its only configuration
+RESEARCH_XBM = "research-xbm"
 CIRTORCH = "cnnimageretrieval-pytorch"  # github.com/filipradenovic: Radenović et al., PAMI 2018 and CVPR 2018
 SOURCES = ("sec:", "ssec:", "subsec:", "eq:", "fig:", "table:", RELATIONAL, RESEARCH_XBM, CIRTORCH, OURS, UNUSED)
-"""How a source begins: a label of the paper, a cited repository, or one of the two words."""
+"""The beginnings of a source: a label of the paper, a cited repository, or one of the two words."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ NUMBERS: dict[str, dict[str, Number]] = {
         ),
         "selected_by": Number(
             "recall_at_1", "table:xbm",
-            f"on our validation split; {RESEARCH_XBM} looks at the test split, and keeps the best MAP@R",
+            f"on our validation split; {RESEARCH_XBM} evaluates on the test split, and keeps the best MAP@R",
         ),
         "learning_rate": Number(1e-4, f"{RESEARCH_XBM}, configs/sample_config.yaml", "SOLVER.BASE_LR"),
         "k": Number(
@@ -199,7 +198,8 @@ NUMBERS: dict[str, dict[str, Number]] = {
         ),
         "schedule": Number(
             "constant", "table:xbm",
-            "its first number; the second is with decay, of which the paper says no more: see training.setups.XBM_SCHEDULES",
+            "its first number; the second is with decay, of which the paper says no more: see "
+            "training.setups.XBM_SCHEDULES",
         ),
         "memory": Number("fixed", "sec:xbm", "S2 and S3; S1 is variable; without memory: none"),
         "memory_size": Number(
@@ -218,11 +218,13 @@ NOT_IN_THE_PAPER: dict[str, dict[str, Number]] = {
     "folder": {"images_seen": Number(1_000_000, OURS, "half of SOP's")},
     "folder, ssl": {},
 }
-"""What differs from there."""
+"""The differences from these."""
 
 ELSEWHERE: dict[str, Number] = {
     "training.setups.SEARCH_RANGE": Number((1e-6, 17.0), "sec:exps, HPO ranges"),
-    "training.setups.BATCH_SIZES": Number((16, 32, 64, 128, 256, 512), "sec:exps, HPO ranges", "64 where it is not searched"),
+    "training.setups.BATCH_SIZES": Number(
+        (16, 32, 64, 128, 256, 512), "sec:exps, HPO ranges", "64 where it is not searched"
+    ),
     "training.setups.XBM_RANGE": Number(
         (1e-2, 1.7e5), OURS,
         "SEARCH_RANGE divided by Adam's learning rate, which is no part of the weights",
@@ -232,9 +234,9 @@ ELSEWHERE: dict[str, Number] = {
         "its only schedule; as published it asks for a score that nothing sets (R@1): here it is R@1 on validation",
     ),
     "training.assembly.REDUCTION": Number(0.1, f"{RESEARCH_XBM}, solver/build.py", "ReduceLROnPlateau's default"),
-    "training.assembly.PATIENCE": Number(4, f"{RESEARCH_XBM}, solver/build.py", "looks"),
+    "training.assembly.PATIENCE": Number(4, f"{RESEARCH_XBM}, solver/build.py", "evaluations"),
     "training.assembly.THRESHOLD": Number(1e-3, f"{RESEARCH_XBM}, solver/build.py", "of the best"),
-    "training.assembly.COOLDOWN": Number(2, f"{RESEARCH_XBM}, solver/build.py", "looks"),
+    "training.assembly.COOLDOWN": Number(2, f"{RESEARCH_XBM}, solver/build.py", "evaluations"),
     "training.assembly.LEAST": Number(0.05, f"{RESEARCH_XBM}, solver/build.py", "min_lr / BASE_LR with SOLVER.STEPS 2"),
     "training.setups.PUBLISHED_BEST": Number(
         {
@@ -271,7 +273,7 @@ ELSEWHERE: dict[str, Number] = {
         f"the authors' own two lists; {SILENT}",
     ),
 }  # fmt: skip
-"""module.NAME of trainables -> Number: what is no field of a set-up."""
+"""module.NAME of trainables -> Number: the numbers outside of set-ups."""
 
 
 def setups() -> dict[str, Setup]:
@@ -295,7 +297,7 @@ def numbers(name: str) -> Mapping[str, Number]:
 
 
 def markdown(names: list[str]) -> str:
-    """The set-ups' tables, and what is no field of theirs."""
+    """The tables of these set-ups, and of the numbers outside of set-ups."""
     parts = []
     for name in names:
         rows = numbers(name)

@@ -20,7 +20,7 @@ import torch
 
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import WARM_UP
-from trainables.training.faults import is_of_the_machine, is_out_of_memory
+from trainables.training.errors import is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training, advance
 from trainables.training.outcome import Evaluation, Outcome
 from trainables.training.setups import Setup
@@ -37,7 +37,7 @@ class Pack:
     `begin(configurations)`, then `advance()` and `finish(index)` until `done`; then the next list.
     at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where they
     would only take each other's time.
-    begun: called with (index, training) before a training's first step, to load what it goes on from.
+    begun: called with (index, training) before a training's first step, to load the state that it resumes from.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Pack:
 
     @property
     def at_once(self) -> int:
-        """How many share the device now."""
+        """The number of trainings that share the device now."""
         return max(1, min(len(self.configurations), self._at_once or 1))
 
     def advance(self) -> dict[int, Evaluation]:
-        """Train each of those that run up to its next look; their evaluations by index. Those that are `done` want `finish`.
+        """Train each running training up to its next evaluation; evaluations by index. Call `finish` for those `done`.
 
-        Where several run and something goes wrong, be it that the memory gives out, half as many go on, until the training
-        that cannot go on runs alone. Then its error is raised, and it is the `culprit`; what is wrong with the machine at once.
+        If an error occurs while several run, half as many go on, until the failing training runs alone. Then its error
+        is raised, and it is the `culprit`. An error of the machine is raised at once.
         """
         try:
             self._fill()
@@ -99,7 +99,7 @@ class Pack:
 
     def drop(self, index: int) -> None:
         """Have done with a configuration, whether it was begun or not, without an outcome."""
-        self.running.pop(index, None)  # not kept to be used again: who knows what it left in there
+        self.running.pop(index, None)  # not kept for reuse, as its state is unknown
         if index in self.waiting:
             self.waiting.remove(index)
         self.finished.add(index)
@@ -109,7 +109,7 @@ class Pack:
         self._starting, configuration = index, self.configurations[index]
         h, seed = {name: configuration[name] for name in ("Lambda_p", "Lambda_e", "batch_size")}, configuration["seed"]
         if ":" in self.setup.network:
-            self._spare = []  # what an unknown network keeps beside its weights is not known
+            self._spare = []  # a user's network may keep more state than its weights
         fitting = next((training for training in self._spare if training.batch_size == h["batch_size"]), None)
         if fitting is not None:
             self._spare.remove(fitting)
@@ -138,14 +138,13 @@ class Pack:
                 self._go_on_with(len(self.running), error)  # there is no room for one more, or it will fail alone
 
     def _measured(self, index: int) -> int:
-        """How many trainings like this one the GPU has room for: it is started, warmed up and recorded to find out."""
+        """The number of trainings like this one that fit the GPU, measured by starting and recording it."""
         torch.cuda.empty_cache()
         before = torch.cuda.mem_get_info(self.device)[0]
         training = self.start(index)
         training.depart()
-        for _ in range(
-            min(WARM_UP + 1, training.target - 1 - training.iteration)
-        ):  # at its target it is `advance` that looks
+        # one step short of its target, where `advance` evaluates it
+        for _ in range(min(WARM_UP + 1, training.target - 1 - training.iteration)):
             training.step()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
@@ -160,7 +159,7 @@ class Pack:
         return min(MOST, room)
 
     def _retreat(self, error: BaseException) -> None:
-        """Half as many at a time: those that ran start over, since nobody knows in which of them it happened."""
+        """Half as many at a time: those that ran start over, as the error may be any one's."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # what still runs uses the memory that is given up now
         traceback.clear_frames(error.__traceback__)  # they hold trainings

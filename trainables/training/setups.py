@@ -3,8 +3,8 @@
 `paper` is what the paper trained, `small` what makes sense on two CPU cores. Every field can be overridden by name
 (`--set FIELD=VALUE`), and the whole of it is stored with each trial.
 
-`trainables.training.paper` has the source of every number of a `paper` form: the paper, the code of those it cites, or our
-choice where both are silent (image sizes, augmentation in metric learning, the number of looks at validation).
+`trainables.training.paper` has the source of every number of a `paper` form: the paper, the code of those it cites, or
+our choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
 """
 
 from dataclasses import MISSING, dataclass, fields, replace
@@ -27,9 +27,9 @@ SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl":
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
-    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "augmentation": (None, *AUGMENTATIONS), "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES, "test": TESTS, "step": (None, *STEPS),
-    "projection": PROJECTIONS,
+    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
+    "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
+    "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
@@ -68,9 +68,7 @@ class Setup:
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100
     weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
-    embedding: int = (
-        0  # dimension of a linear head (dml) or of the projection's output (ssl); 0: no head, or the usual one
-    )
+    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
@@ -79,9 +77,7 @@ class Setup:
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
     precision: str = "float32"  # of the forward pass in training
-    step: str | None = (
-        None  # on a GPU recorded as a CUDA graph, or call by call; None: graph, but eager in a network of one's own
-    )
+    step: str | None = None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network
     memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used
@@ -116,7 +112,8 @@ class Setup:
             )
         if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
             raise ValueError(
-                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} (image_size to {IMAGE_SIZES[-1]}) pixels"
+                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} "
+                f"(image_size to {IMAGE_SIZES[-1]}) pixels"
             )
         if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
             raise ValueError(
@@ -127,11 +124,13 @@ class Setup:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
             raise ValueError(
-                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = {self.memory_size}: at least 0, 0 and 1"
+                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "
+                f"{self.memory_size}: at least 0, 0 and 1"
             )
         if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
             raise ValueError(
-                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has 'none', 'split' and an augmentation"
+                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has "
+                "'none', 'split' and an augmentation"
             )
 
     @property
@@ -255,7 +254,7 @@ XBM = {
     },
     "small": XBM_ALIKE | {"learning_rate": 1e-3, "evaluations": 20},
 }  # fmt: skip
-"""What the experiment of `table:xbm` changes in a metric learning set-up; its batch size is 64.
+"""The changes of the experiment of `table:xbm` in a metric learning set-up; its batch size is 64.
 
 Its searches set `memory` and `schedule`. All are of one optimizer, the XBM authors': S1 and S2 have one cell without
 memory there, so that they differ in the balance alone; which one S3 had is not said.
@@ -308,7 +307,7 @@ def published_best(setup: Setup) -> dict[str, float]:
 
 
 def override(setup: Setup, assignments: list[str]) -> Setup:
-    """`setup` with FIELD=VALUE assignments applied, values read as the field's type. Raises ValueError naming the fields."""
+    """`setup` with FIELD=VALUE assignments applied, read as the field's type. Raises ValueError naming the fields."""
     kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task")}
     changes = {}
     for assignment in assignments:

@@ -1,4 +1,4 @@
-"""Ends a process whose work does not come back."""
+"""Ends a process that exceeds its time limit."""
 
 import faulthandler
 import logging
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 OVERDUE = 70  # the exit status of a process that was ended
-LAST_WORDS = 60  # seconds that what is done about it may take
-GRACE = 60  # seconds more until even a process is ended in which no thread of Python's runs any more
+CALLBACK_SECONDS = 60  # that `overdue` may take
+GRACE = 60  # seconds more until a process is ended in which no Python thread runs any more
 
 log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """overdue: called in a thread of its own when the time is over; then the process exits with status OVERDUE.
+    """overdue: called in a thread of its own when the time limit is exceeded; then the process exits with OVERDUE.
 
-    Nothing else helps against a call that never returns. The stacks of all threads go to standard error.
+    Nothing else ends a call that never returns. The stacks of all threads go to standard error.
     """
 
     def __init__(self, overdue: Callable[[], None]):
@@ -26,16 +26,16 @@ class Watchdog:
 
     @contextmanager
     def watching(self, seconds: float | None) -> Iterator[None]:
-        """What runs in here has so many seconds; None: as many as it likes."""
+        """A context of at most so many seconds; None: no limit."""
         if seconds is None:
             yield
             return
-        timer = threading.Timer(max(0.0, seconds), self._bite)
+        timer = threading.Timer(max(0.0, seconds), self._expire)
         timer.daemon = True
         timer.start()
         hard = hasattr(sys.stderr, "fileno")
         if hard:
-            faulthandler.dump_traceback_later(max(0.0, seconds) + LAST_WORDS + GRACE, exit=True)
+            faulthandler.dump_traceback_later(max(0.0, seconds) + CALLBACK_SECONDS + GRACE, exit=True)
         try:
             yield
         finally:
@@ -43,17 +43,17 @@ class Watchdog:
             if hard:
                 faulthandler.cancel_dump_traceback_later()
 
-    def _bite(self) -> None:
+    def _expire(self) -> None:
         log.error("the time limit is over; the process ends")
         if hasattr(sys.stderr, "fileno"):
             faulthandler.dump_traceback()
-        said = threading.Thread(target=self._say, daemon=True)
-        said.start()
-        said.join(LAST_WORDS)
+        callback = threading.Thread(target=self._call, daemon=True)
+        callback.start()
+        callback.join(CALLBACK_SECONDS)
         os._exit(OVERDUE)
 
-    def _say(self) -> None:
+    def _call(self) -> None:
         try:
             self._overdue()
         except Exception:
-            log.exception("what was overdue could not be recorded")
+            log.exception("the callback of the time limit failed")

@@ -2,7 +2,7 @@
 
 Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); nothing in Ray itself asks for it. The node is drained:
 no new trial comes to it, and the trials that end with it are begun again without counting as failures (`--max-failures`).
-The trainings on it save their states at their next look (`trainables.training.notice`). Some seconds before the machine goes, Ray on
+The trainings on it save their states at their next look (`trainables.training.preemption_notice`). Some seconds before the machine goes, Ray on
 it is ended: the cluster would find out by silence only, a minute later, and would not look for another machine until then.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainables.training.notice import notice_file
+from trainables.training.preemption_notice import notice_file
 
 METADATA = "http://169.254.169.254"
 TIMEOUT = 2.0  # seconds; the service is on the machine itself

@@ -1,4 +1,4 @@
-"""Which failures are a training's own, and which are of the machine it ran on."""
+"""Errors of a training itself, and errors of the machine that it runs on."""
 
 import traceback
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ DEVICE_ERRORS = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") 
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU's memory gave out, for tensors or for what CUDA and its libraries need themselves."""
+    """Whether a GPU ran out of memory, for tensors or for CUDA and its libraries."""
     return isinstance(error, torch.OutOfMemoryError) or _says(error, "out of memory", "ALLOC_FAILED")
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Whether the same training may well succeed in another process: files, memory of the host, a GPU that is in disorder."""
+    """Whether the training may succeed in another process: an error of files, of the host's memory or of the GPU."""
     if is_out_of_memory(error):
         return False
     return isinstance(error, (OSError, MemoryError, *DEVICE_ERRORS)) or _says(
@@ -26,7 +26,7 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 
 def described(error: BaseException, configuration: Mapping[str, Any], device: str) -> str:
-    """What went wrong, in one line that names the setting where that is the cause, and the traceback below it."""
+    """The error in one line, which names a batch size that does not fit, and the traceback below it."""
     said = " ".join(str(error).split())
     if is_out_of_memory(error):
         said = f"out of memory: batch_size={configuration['batch_size']} on {device}: {said}"

@@ -66,15 +66,21 @@ class Recorder(Protocol):
         """Keep a state. Raises OSError where that is not possible."""
 
 
+def device_for(gpus: float | None) -> torch.device:
+    """Where a process trains that has so many GPUs reserved: Ray does not hide a node's GPUs from one that asked for
+    none. None: on a GPU wherever torch sees one."""
+    return torch.device("cuda" if gpus != 0 and torch.cuda.is_available() else "cpu")
+
+
 class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
     config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which
     case the report has a `pack` too, one report each by its place, and `val_score` is the best of all. Parameters
     (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads the training
-    may use; recorder; download, whether a node fetches data it lacks; at_once, see `Pack`; limit, seconds a training
-    may take before it counts as failed, hanging or not; checkpoint_seconds, the least time between two saved states of
-    one training, which are saved after looks at the validation split (0: after each).
+    may use; recorder; gpus, see `device_for`; download, whether a node fetches data it lacks; at_once, see `Pack`;
+    limit, seconds a training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time
+    between two saved states of one training, which are saved after looks at the validation split (0: after each).
     """
 
     def setup(
@@ -85,6 +91,7 @@ class TrainTrial(tune.Trainable):
         threads: int,
         recorder: Recorder,
         download: bool = False,
+        gpus: float | None = None,
         at_once: int | None = None,
         limit: float | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -95,7 +102,7 @@ class TrainTrial(tune.Trainable):
             signal.signal(
                 signal.SIGTERM, signal.SIG_DFL
             )  # Ray's handler raises SystemExit, as a network's own code may
-        setup, self._device = Setup(**setup_fields), torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        setup, self._device = Setup(**setup_fields), device_for(gpus)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()
         data = DeviceData.load(setup, data_root, self._device, download)

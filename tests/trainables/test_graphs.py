@@ -73,7 +73,7 @@ def test_it_is_recorded_once_after_the_warm_up_and_every_call_is_one_step(monkey
             return (0, 7)
 
     @contextmanager
-    def graph(made, pool, stream):
+    def graph(made, pool, stream, capture_error_mode):
         log.append(("record", pool, stream))
         recording.append(True)
         yield

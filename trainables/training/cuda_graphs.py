@@ -6,12 +6,17 @@ learning rate are tensors that outlive it, and a graph moves the generator on wi
 serves all iterations, and all trainings of equal batch size that take turns in the same tensors.
 """
 
+import logging
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from trainables.training.errors import is_of_recording
+
 WARM_UP = 3  # steps run one by one before the recording: cuDNN chooses its algorithms, the optimiser is set up
+
+log = logging.getLogger(__name__)
 
 Step = Callable[[], tuple[Tensor, ...]]
 
@@ -21,8 +26,9 @@ class Replayed:
 
     stream: current when this is called, from the first step on.  generator: the one the step draws from.
     pool: of an earlier recording whose memory may be used again, because the two never run at the same time.
-    What a call returns is overwritten by the next one. (The step is not kept: its owner keeps this, and a circle of the
-    two would hold the GPU's memory until Python's collector comes by.)
+    A step that cannot be recorded, as in a user's network that reads a value on the host, runs plainly instead, which
+    is said once. What a call returns is overwritten by the next one. (The step is not kept: its owner keeps this, and a
+    circle of the two would hold the GPU's memory until Python's collector comes by.)
     """
 
     def __init__(self, stream: torch.cuda.Stream, generator: torch.Generator, pool: tuple[int, int] | None = None):
@@ -30,13 +36,13 @@ class Replayed:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outputs: tuple[Tensor, ...] = ()
         self._calls = 0
+        self._plain = False  # the step cannot be recorded
 
     def __call__(self, step: Step) -> tuple[Tensor, ...]:
         if self._graph is None:
             self._calls += 1
-            if self._calls <= WARM_UP:
+            if self._calls <= WARM_UP or self._plain or not self._record(step):
                 return step()
-            self._record(step)
         self._graph.replay()
         return self._outputs
 
@@ -45,10 +51,18 @@ class Replayed:
         """The recording's memory, for `pool` of another one."""
         return self._graph.pool() if self._graph is not None else self._pool
 
-    def _record(self, step: Step) -> None:
-        """Recording runs nothing: neither weights nor generator change."""
+    def _record(self, step: Step) -> bool:
+        """Whether the step could be recorded. Recording runs nothing: neither weights nor generator change."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            self._outputs = step()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                self._outputs = step()
+        except RuntimeError as error:
+            if not is_of_recording(error):
+                raise
+            self._plain = True
+            log.warning("the step cannot be recorded as a CUDA graph, and runs kernel by kernel: %s", error)
+            return False
         self._graph = graph
+        return True

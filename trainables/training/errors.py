@@ -11,14 +11,24 @@ TRACEBACK = 4000  # characters of it that are kept
 DEVICE_ERRORS = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
 
 
+NO_MEMORY = ("out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED", "nable to find an engine")
+"""What CUDA, cuBLAS and cuDNN say where the GPU's memory is too small; the last is of cuDNN, which then finds no
+algorithm whose workspace fits."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a GPU ran out of memory, for tensors or for CUDA and its libraries."""
-    return isinstance(error, torch.OutOfMemoryError) or _says(error, "out of memory", "ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or _says(error, *NO_MEMORY)
+
+
+def is_of_recording(error: BaseException) -> bool:
+    """Whether a step cannot be recorded as a CUDA graph, though it may run: it waits for the GPU, or for its result."""
+    return _says(error, "capturing", "capture")
 
 
 def is_of_the_machine(error: BaseException) -> bool:
     """Whether the training may succeed in another process: an error of files, of the host's memory or of the GPU."""
-    if is_out_of_memory(error):
+    if is_out_of_memory(error) or is_of_recording(error):
         return False
     return isinstance(error, (OSError, MemoryError, *DEVICE_ERRORS)) or _says(
         error, "CUDA error", "CUDA driver error", "EXECUTION_FAILED", "can't allocate memory"

@@ -208,7 +208,9 @@ class Training:
         self._replayed = {}  # the optimiser's tensors will be others
         with self._aside():
             self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
+            self.optimiser.load_state_dict(
+                copy.deepcopy(state["optimiser"])
+            )  # torch keeps the tensors that it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
             if self.memory is not None:

@@ -255,6 +255,7 @@ def trainable(study: Study, search: Search, resources: Resources, recorder: Reco
         threads=resources.cpus,
         recorder=recorder,
         download=study.call.download,
+        gpus=resources.gpus,
         limit=study.call.trial_timeout,
         checkpoint_seconds=study.call.checkpoint_seconds,
     )

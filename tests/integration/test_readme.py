@@ -56,7 +56,8 @@ def test_two_commands_do_everything():
 
 
 def test_the_readme_is_short_and_every_other_one_is_linked():
-    assert len(text_of(ROOT / "README.md").splitlines()) <= 160
+    beside = re.sub(r"^<!-- verdict -->$.*?^<!-- /verdict -->$", "", text_of(ROOT / "README.md"), flags=re.M | re.S)
+    assert len(beside.splitlines()) <= 145
     linked = {file for readme in READMES for file, _ in links(readme)}
     assert [name_of(readme) for readme in READMES[1:] if readme not in linked] == []
 

@@ -76,6 +76,11 @@ def test_the_verdict_is_a_table_whose_gains_are_differences():
             assert _number(cells[f"gain over {average}"]) == pytest.approx(gain, abs=0.0016), row
 
 
+def test_the_schema_is_listed_field_by_field():
+    rows = [row.split("|")[1] for row in _table(text_of(ROOT / "tune_cd/results/README.md"))[2:]]
+    assert sorted(field for row in rows for field in re.findall(r"`(\w+)`", row)) == sorted(results.TRIALS.names)
+
+
 def _table(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("|")]
 

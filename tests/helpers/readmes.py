@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "trainables", "tune_cd", "tests")
-READMES = [ROOT / "README.md", *sorted(file for room in ROOMS for file in (ROOT / room).rglob("README.md"))]
+READMES = [ROOT / "README.md", *sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.md"))]
 
 PARSED_ONLY = {
     "tune_cd.run": "trainings of minutes to days; the first command is run in another test",

@@ -1,109 +1,301 @@
-"""What the README tells people to type exists, and its first command does what it says."""
+"""The READMEs: commands and examples are run, or read by their own parsers, and what they point at exists."""
 
+import argparse
+import ast
+import functools
+import importlib
+import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from reported import check_figures, reported
+from readmes import READMES, ROOMS, ROOT, anchors, blocks, commands, links, name_of, prose, text_of
+from reported import check_figures
 
+import tune_cd
 from tune_cd import results
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.strip()]
+COMPILED_ONLY = {"tune_cd/landscapes/README.md": "it reads a grid of one's own, hours of trainings"}
+"""README -> why its Python is compiled and its imports are looked up, but not run: a cloud, a GPU or hours."""
+
+FOREIGN = {"apt-get", "aws", "cd", "export", "gcloud", "gsutil", "helm", "kubectl", "ray", "ruff", "tensorboard"}
+"""Programs of others: only the files that they are given are looked for."""
+
+TOOLS = {"venv", "pip", "build", "pytest", "ruff", "mypy", "pyright"}
+"""Modules of others."""
+
+ALIASES = {
+    "analysis": "tune_cd.analysis", "plots": "tune_cd.plots", "tables": "tune_cd.analysis.tables",
+    "results": "tune_cd.results", "balance": "tune_cd.balance", "tune_cd": "tune_cd", "trainables": "trainables",
+    **{name: f"tune_cd.{name}" for name in tune_cd.__all__},
+}  # fmt: skip
+"""How names in the text begin -> the same in full."""
+
+A_USERS_OWN = {"mine.py"}
 
 
-def arguments(module: str) -> list[list[str]]:
-    """The arguments of every README command that runs `python -m module`, or hands that in quotes to another."""
-    lines = [line for line in COMMANDS if f"-m {module}" in line]
-    quoted = [
-        next((word for word in shlex.split(line, comments=True) if f"-m {module}" in word), line) for line in lines
-    ]
-    found = [re.search(rf"-m {re.escape(module)}(?: (.*))?$", line) for line in quoted]
-    return [shlex.split(match[1] or "", comments=True) for match in found if match]
+class Parsed(BaseException):
+    """A command line was understood: what the parser returned."""
+
+
+ALL = [command for readme in READMES for command in commands(readme)]
+each_readme = pytest.mark.parametrize("readme", READMES, ids=name_of)
 
 
 def test_two_commands_do_everything():
-    install, test = (line for line in COMMANDS if ".venv/bin/pip install" in line)
+    text = text_of(ROOT / "README.md")
+    install, test = (line for line in text.splitlines() if ".venv/bin/pip install" in line)
     assert install.startswith("python3 -m venv .venv && .venv/bin/pip install") and install.endswith("-m tune_cd.run")
     assert test.endswith("-m pytest -n auto --maxprocesses 4 --dist loadfile")
+    assert re.findall(r"^<!-- tests -->\n```bash\n(.*\n)```$", text, re.MULTILINE) == [test + "\n"], "see .ci/run"
 
 
-@pytest.mark.parametrize("argv", arguments("tune_cd.run"))
-def test_run_commands_are_understood(argv):
-    from tune_cd.run.options import parse
-
-    parse(argv)
-
-
-@pytest.mark.parametrize("argv", arguments("trainables.train"))
-def test_train_commands_are_understood(argv):
-    from trainables.train import _parser
-
-    _parser().parse_args(argv)
+def test_the_readme_is_short_and_every_other_one_is_linked():
+    beside = re.sub(r"^<!-- verdict -->$.*?^<!-- /verdict -->$", "", text_of(ROOT / "README.md"), flags=re.M | re.S)
+    assert len(beside.splitlines()) <= 145
+    linked = {file for readme in READMES for file, _ in links(readme)}
+    assert [name_of(readme) for readme in READMES[1:] if readme not in linked] == []
 
 
-@pytest.mark.parametrize("argv", arguments("tune_cd.report"))
-def test_report_commands_are_understood(argv):
-    from tune_cd.report.__main__ import parser
-
-    parser().parse_args(argv)
-
-
-def test_every_picture_is_there():
-    pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
-    assert len(pictures) >= 3 and all((Path(__file__).parents[2] / picture).is_file() for picture in pictures)
-
-
-def test_what_makes_the_papers_figures_exists():
-    """The names in the table of figures and in the example."""
-    from tune_cd import analysis, plots
-    from tune_cd.analysis import tables
-
-    named = set(re.findall(r"\b(analysis|plots|tables)\.(\w+)\(?", README))
-    modules = {"analysis": analysis, "plots": plots, "tables": tables}
-    assert len(named) > 20 and [name for module, name in named if not hasattr(modules[module], name)] == []
+def test_the_verdict_is_a_table_whose_gains_are_differences():
+    [verdict] = re.findall(r"^<!-- verdict -->$(.*?)^<!-- /verdict -->$", text_of(ROOT / "README.md"), re.M | re.S)
+    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in _table(verdict))
+    assert head[:6] == ["dataset", "loss", "b", "tuned", "separate", "global"] and len(rows) >= 12
+    for row in rows:
+        cells = dict(zip(head, [*row, ""], strict=False))
+        for average in ("separate", "global"):
+            if not cells[average]:
+                assert cells["loss"] == "InfoNCE" and average == "global" and not cells["gain over global"]
+                continue
+            gain = _number(cells["tuned"]) - _number(cells[average])
+            assert _number(cells[f"gain over {average}"]) == pytest.approx(gain, abs=0.0016), row
 
 
-def test_every_python_example_compiles():
-    for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        compile(block, "README.md", "exec")
+def test_the_schema_is_listed_field_by_field():
+    rows = [row.split("|")[1] for row in _table(text_of(ROOT / "tune_cd/results/README.md"))[2:]]
+    assert sorted(field for row in rows for field in re.findall(r"`(\w+)`", row)) == sorted(results.TRIALS.names)
+
+
+def _table(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("|")]
+
+
+def _number(cell: str) -> float:
+    return float(re.match(r"\**([+-]?\d+\.\d+)", cell)[1])
+
+
+@each_readme
+def test_every_link_leads_somewhere(readme):
+    wrong = [
+        f"{file.relative_to(ROOT)}#{anchor}" for file, anchor in links(readme)
+        if not file.exists() or (anchor and anchor not in anchors(file))
+    ]  # fmt: skip
+    assert wrong == []
+
+
+@each_readme
+def test_every_name_and_file_in_the_text_exists(readme):
+    spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(readme))
+    names = {match[0] for span in spans for match in _matches(rf"(?:{'|'.join(ALIASES)})(?:\.[A-Za-z_]\w*)+", span)}
+    files = {match[0] for span in spans for match in _matches(rf"(?:{'|'.join(ROOMS)}|\.readme)/[\w./*-]*", span)}
+    bare = {span for span in spans if re.fullmatch(r"[\w-]+\.(py|js|yaml|toml)", span)} - A_USERS_OWN
+    assert [name for name in sorted(names) if not exists(name)] == []
+    assert [file for file in sorted(files) if not list(ROOT.glob(file.rstrip("/.")))] == []
+    assert [file for file in sorted(bare) if not any(found.endswith(f"/{file}") for found in _all_files())] == []
+
+
+def _matches(pattern: str, text: str) -> list[re.Match]:
+    return list(re.finditer(rf"(?<![\w./-]){pattern}", text))
+
+
+@functools.cache
+def _all_files() -> list[str]:
+    below = [path.as_posix() for room in ROOMS for path in (ROOT / room).rglob("*")]
+    return below + [path.as_posix() for path in ROOT.iterdir()]
+
+
+def exists(dotted: str) -> bool:
+    """Whether a name such as results.read can be imported."""
+    first, *rest = dotted.split(".")
+    parts = [*ALIASES[first].split("."), *rest]
+    found = importlib.import_module(parts[0])
+    for at, part in enumerate(parts[1:], 2):
+        if not hasattr(found, part):
+            try:
+                importlib.import_module(".".join(parts[:at]))
+            except ModuleNotFoundError:
+                return False
+        found = getattr(found, part)
+    return True
+
+
+@each_readme
+def test_every_python_example_compiles_and_imports_what_exists(readme):
+    for block in blocks(readme, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in ("tune_cd", "trainables"):
+                missing = [alias.name for alias in node.names if not exists(f"{node.module}.{alias.name}")]
+                assert missing == [], f"{node.module} has no {missing}"
+
+
+@pytest.mark.parametrize("command", ALL, ids=str)
+def test_every_command_is_understood(command, monkeypatch, capsys):
+    """By its own parser; of another's program the files are looked for."""
+    for word in command.words:
+        if word.split("/")[0] in ROOMS and "/" in word:
+            assert (ROOT / word).exists(), word
+    if command.ours or command.script:
+        try:
+            understand(command.module or str(ROOT / command.script), command.arguments, monkeypatch)
+        except SystemExit:
+            pytest.fail(capsys.readouterr().err)
+    elif command.module == "pytest":
+        _check_pytest(command.words[3:])
+    else:
+        program = command.words[0]
+        known = command.module in TOOLS or Path(program).name in FOREIGN | TOOLS or (ROOT / program).is_file()
+        assert known, f"{program}: add it to FOREIGN if it is another's"
+
+
+def understand(program: str, argv: list[str], monkeypatch) -> None:
+    """Run a module or a script until its parser has read the arguments. SystemExit where it refuses them."""
+    if program == "tune_cd.balance":  # it has no parser, and is run below
+        return
+    if program.endswith(".py") and "ArgumentParser" not in Path(program).read_text(encoding="utf-8"):
+        assert argv == [], f"{program} takes no arguments"
+        return
+    with monkeypatch.context() as patch:
+        depth: list[str] = []  # of parsers that ask others
+        for name in ("parse_args", "parse_known_args"):
+            patch.setattr(argparse.ArgumentParser, name, _watched(getattr(argparse.ArgumentParser, name), depth))
+        patch.setattr(sys, "argv", [program, *argv])
+        run = runpy.run_path if program.endswith(".py") else functools.partial(runpy.run_module, alter_sys=True)
+        with pytest.raises(Parsed) as parsed:
+            run(program, run_name="__main__")
+    [found] = parsed.value.args
+    if isinstance(found, tuple) and found[1]:
+        assert program == "tune_cd.submit", f"{program} does not know {found[1]}"
+        understand("tune_cd.run", found[1], monkeypatch)
+
+
+def _watched(original, depth: list[str]):
+    def parse(self, *arguments, **keywords):
+        depth.append(self.prog)
+        try:
+            found = original(self, *arguments, **keywords)
+        finally:
+            depth.pop()
+        if depth:
+            return found
+        raise Parsed(found)
+
+    return parse
+
+
+def _check_pytest(words: tuple[str, ...]) -> None:
+    """Its marks are declared."""
+    marks = [re.findall(r"\w+", words[at + 1]) for at, word in enumerate(words) if word == "-m"]
+    declared = re.findall(r'^ +"(\w+): ', text_of(ROOT / "pyproject.toml"), re.MULTILINE)
+    assert {mark for named in marks for mark in named} <= {*declared, "not", "and", "or"}
+
+
+@pytest.mark.parametrize(
+    "program, argv",
+    [
+        ("tune_cd.report", ["results", "--figure-size", "3"]),
+        ("tune_cd.results", ["lists", "results"]),
+        ("tune_cd.submit", ["start", "--study", "mine", "--lr", "1"]),
+        ("trainables.train", ["--Lambda_q", "1"]),
+    ],
+)
+def test_a_command_that_is_wrong_is_not_understood(program, argv, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        understand(program, argv, monkeypatch)
+
+
+# On a finished main job ------------------------------------------------------------------------------------------
+
+
+class Job(NamedTuple):
+    """A finished study named mine below `folder`/results, beside the checkout's folders. said: what it printed."""
+
+    folder: Path
+    said: str
+
+
+def main_job(folder: Path, *shorter: str) -> Job:
+    """The first command of the README, 20 trials of the search and both averages."""
+    where = ["--address", "local", "--results", "results", "--study", "mine"]
+    return Job(folder, _ran(["-m", "tune_cd.run", *where, *shorter], folder, seconds=1800))
+
+
+def _ran(words: list[str], folder: Path, seconds: float = 300, quiet: bool = False) -> str:
+    """What a Python program printed. It ends well, and where that is asked for complains of nothing."""
+    environment = os.environ | {"RAY_ADDRESS": "local", "MPLBACKEND": "Agg", "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds
+    )
+    assert done.returncode == 0 and not (quiet and done.stderr), f"{shlex.join(words)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Job:
+    """The main job with a quarter of the images."""
+    folder = tmp_path_factory.mktemp("readme")
+    for name in ROOMS:
+        (folder / name).symlink_to(ROOT / name)
+    return main_job(folder, "--set", "images_seen=6400")
+
+
+def check_main_job(job: Job) -> None:
+    table = results.read(job.folder / "results")
+    counts = table.groupby("search").size().to_dict()
+    assert counts.pop("cd") == 20 and set(counts) == {"separate", "global"}
+    assert all(7 <= count <= 12 for count in counts.values()), "each line is searched until it is exhausted"
+    found = re.findall(r"^(best .*?)  .*?([\d.]+)$", job.said, re.MULTILINE)
+    said = {label: float(score) for label, score in found}
+    assert said["best balance found"] > said["best with separate average"] + 0.03
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_first_command_finds_a_better_balance_than_the_separate_average(finished):
+    check_main_job(finished)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+def test_so_does_the_whole_of_it(tmp_path):
+    check_main_job(main_job(tmp_path))
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [command for command in ALL if command.is_run], ids=str)
+def test_commands_do_what_they_say_on_the_main_job(command, finished):
+    said = _ran(list(command.words[1:]), finished.folder, quiet=True)
+    assert said
+    if "--figures" in command.words:
+        check_figures(finished.folder / command.words[command.words.index("--figures") + 1], ["mine"], said)
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "shorter", [["--set", "images_seen=6400"], pytest.param([], marks=pytest.mark.faults)], ids=["a quarter", "whole"]
+    "readme", [file for file in READMES if blocks(file, "python") and name_of(file) not in COMPILED_ONLY], ids=name_of
 )
-def test_the_first_command_finds_a_better_balance_than_the_separate_average(tmp_path, shorter):
-    """The main job with its defaults, 20 + 5 + 5 trials; in its short form of fewer images each. What the README shows
-    of the report's figures works on it as it stands there."""
-    command = [
-        sys.executable,
-        "-m",
-        "tune_cd.run",
-        "--address",
-        "local",
-        "--results",
-        "results",
-        "--study",
-        "mine",
-        *shorter,
-    ]
-    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    table = results.read(tmp_path / "results")
-    counts = table.groupby("search").size().to_dict()
-    assert counts.pop("cd") == 20 and set(counts) == {"separate", "global"}
-    assert all(7 <= count <= 12 for count in counts.values()), "each line is searched until it is exhausted"
-    said = {
-        label: float(score) for label, score in re.findall(r"^(best .*?)  .*?([\d.]+)$", finished.stdout, re.MULTILINE)
-    }
-    assert said["best balance found"] > said["best with separate average"] + 0.03
-    [figures] = [line for line in COMMANDS if "tune_cd.report" in line and "--figures" in line]
-    said = reported(figures, tmp_path)
-    assert f"{len(table)} trials of 1 study: report.html" in said and (tmp_path / "report.html").is_file()
-    check_figures(tmp_path / "out", ["mine"], said)
+def test_examples_run(readme, finished):
+    """The Python of one README, block after block, in the folder of the main job's results."""
+    script = finished.folder / "example.py"
+    script.write_text("\n".join(blocks(readme, "python")), encoding="utf-8")
+    _ran([script.name], finished.folder)
+    if readme == ROOT / "README.md":
+        own = results.read(finished.folder / "results", "own").sort_values("trial_index")
+        assert len(own) == 20 and own["val_score"].max() > own["val_score"].iloc[0] + 0.03

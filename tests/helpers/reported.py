@@ -13,7 +13,7 @@ from PIL import Image
 
 OF_ALL = ("curves-trials", "curves-seconds", "directions", "constraints", "pipeline")
 OF_A_STUDY = ("timeline", "path", "sub-losses")
-TABLES = ("methods", "best-values")
+TABLES = ("methods", "best-values", "gains")
 """What `--figures` writes of the main job: for all studies, for each, and the tables, without their endings."""
 
 

@@ -412,6 +412,14 @@ def test_rows_that_were_not_written_are_written_later_from_the_file_that_the_war
         write_spooled(_written(tmp_path / "other", '{"a": 1}\n'), tmp_path / "r")
 
 
+def test_rows_that_an_earlier_release_kept_are_written_with_their_kind(tmp_path):
+    """Its local files have no failure_kind."""
+    row = minimal(study="mine", error="lost: the node", started_at=full()["started_at"], ended_at=full()["ended_at"])
+    kept = _written(tmp_path / "kept.jsonl", Entry(row, full()["started_at"], 3).text() + "\n")
+    assert "failure_kind" not in kept.read_text() and write_spooled(kept, tmp_path / "r") == 1
+    assert results.read_trial(tmp_path / "r", "mine", "cd-00003")["failure_kind"] == "lost"
+
+
 def _written(path, text):
     path.write_text(text)
     return path

@@ -195,7 +195,7 @@ def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, sid
 
 def test_without_the_token_nothing_is_told(head):
     printed = head.run("list", expected=2, RAY_AUTH_MODE="disabled")
-    assert "wants its token: `ray rsync-down clusters/gpu.yaml" in printed
+    assert "needs its token: `ray rsync-down clusters/gpu.yaml" in printed
 
 
 def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):
@@ -208,11 +208,11 @@ def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_
     printed = head.run("stop", "stopped")
     assert "interrupted: every finished trial is in the table" in printed
     assert (
-        "study stopped: STOPPED, 143: stopped in good order\ncontinue with: python -m tune_cd.submit start" in printed
+        "study stopped: STOPPED, 143: stopped\ncontinue with: python -m tune_cd.submit start" in printed
     )
     assert 1 <= head.rows("stopped") < 6
     head.run("start", *study, "--resume")
-    assert "'stopped' is under way" in head.run("start", *study, "--resume", expected=2)
+    assert "'stopped' is running" in head.run("start", *study, "--resume", expected=2)
     assert "[cd  6/6]" in head.run("logs", "stopped", "-f")
     assert same(results.read(head.results, "stopped"), results.read(head.results, "one"))
     card = head.run("status", "stopped")

@@ -1,4 +1,4 @@
-"""What a cluster can give, when on-demand nodes are asked for, what is said meanwhile, and how nodes are judged. No Ray runs."""
+"""Capacity, requests for on-demand nodes, lines about missing nodes, and checks of nodes. No Ray runs."""
 
 import json
 import math
@@ -10,11 +10,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tune_cd.cluster import capacity, growth, nodes
-from tune_cd.cluster.demand import Asked, OnDemand, Seen, Shortage, decide, on_demand_of, say
-from tune_cd.cluster.growth import Growth, NodeType, from_description, nodes_in_all, processes_in_all, processes_on
-from tune_cd.cluster.status import Scaling, from_v1, from_v2
-from tune_cd.cluster.wishes import Wishes
+from tune_cd.cluster import capacity, nodes
+from tune_cd.cluster.autoscaler import Scaling, from_v1, from_v2
+from tune_cd.cluster.capacity import Growth, NodeType, from_description, nodes_in_all, processes_in_all, processes_on
+from tune_cd.cluster.node_requests import NodeRequests
+from tune_cd.cluster.spot import OnDemandType, Requested, Snapshot, decide, on_demand_type
+from tune_cd.cluster.watch import ClusterWatch, Shortage, report
 from tune_cd.results.store import Folder
 from tune_cd.run import cluster
 from tune_cd.run.options import parse
@@ -51,7 +52,7 @@ def test_a_bootstrap_file_that_is_no_yaml_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     (tmp_path / "b.yaml").write_text("a: [")
     with pytest.raises(ValueError, match="b.yaml cannot be read"):
-        growth.cluster_growth(tmp_path / "b.yaml")
+        capacity.cluster_growth(tmp_path / "b.yaml")
 
 
 def test_rays_own_record_comes_first(tmp_path, monkeypatch):
@@ -65,10 +66,10 @@ def test_rays_own_record_comes_first(tmp_path, monkeypatch):
     )
     (tmp_path / "b.yaml").write_text(yaml.safe_dump({"available_node_types": {"c": {"resources": {"CPU": 2}}}}))
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: record)
-    assert growth.cluster_growth(tmp_path / "b.yaml") == Growth((NodeType("a", {"CPU": 4}, math.inf),))
+    assert capacity.cluster_growth(tmp_path / "b.yaml") == Growth((NodeType("a", {"CPU": 4}, math.inf),))
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
-    assert [kind.name for kind in growth.cluster_growth(tmp_path / "b.yaml").types] == ["c"]
-    assert growth.cluster_growth(tmp_path / "absent") == Growth()
+    assert [kind.name for kind in capacity.cluster_growth(tmp_path / "b.yaml").types] == ["c"]
+    assert capacity.cluster_growth(tmp_path / "absent") == Growth()
 
 
 def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatch):
@@ -98,12 +99,12 @@ def test_a_raycluster_of_kubernetes_is_read_as_kuberay_does(tmp_path, monkeypatc
 
     monkeypatch.setattr("ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient", Client)
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
-    monkeypatch.setattr(growth, "NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setattr(capacity, "NAMESPACE", tmp_path / "namespace")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("RAY_CLUSTER_NAME", "mine")
-    assert growth.cluster_growth(tmp_path / "absent") == Growth(), "no service account: not a pod that may ask"
+    assert capacity.cluster_growth(tmp_path / "absent") == Growth(), "no service account: not a pod that may ask"
     (tmp_path / "namespace").write_text("lab\n")
-    found = growth.cluster_growth(tmp_path / "absent")
+    found = capacity.cluster_growth(tmp_path / "absent")
     assert asked == [("lab", "rayclusters/mine")] and found.most == 6
     assert processes_in_all([HEAD], found, 1, 1) == 6
 
@@ -165,26 +166,25 @@ def test_a_share_of_a_gpu_fits_as_often_as_it_should():
 
 # when on-demand nodes are asked for
 
-ONE = OnDemand({"GPU": 1, "ondemand": 1}, 1, 8)
+ONE = OnDemandType({"GPU": 1, "ondemand": 1}, 1, 8)
 
 
 def played(looks, kind=ONE, after=60.0):
     """Nodes asked for after each look (seconds, wanted, here, on-demand ones among them)."""
-    asked, nodes = Asked(), []
+    asked, nodes = Requested(), []
     for look in looks:
-        asked = decide(asked, Seen(*look), kind, after)
+        asked = decide(asked, Snapshot(*look), kind, after)
         nodes.append(asked.nodes)
     return nodes
 
 
 def test_the_type_with_the_resource_is_the_one_asked_for():
-    assert on_demand_of(GPU_YAML, 1, 1.0) == OnDemand({"GPU": 1, "ondemand": 1}, 1, 8)
-    assert on_demand_of(GPU_YAML, 4, 0) == OnDemand({"CPU": 8, "ondemand": 1}, 2, 8)
-    assert on_demand_of(GPU_YAML, 9, 0) is None, "no process of that size fits"
-    assert on_demand_of(Growth((NodeType("gpu-spot", SPOT, 8.0),)), 1, 1.0) is None
+    assert on_demand_type(GPU_YAML, 1, 1.0) == OnDemandType({"GPU": 1, "ondemand": 1}, 1, 8)
+    assert on_demand_type(GPU_YAML, 4, 0) == OnDemandType({"CPU": 8, "ondemand": 1}, 2, 8)
+    assert on_demand_type(GPU_YAML, 9, 0) is None, "no process of that size fits"
+    assert on_demand_type(Growth((NodeType("gpu-spot", SPOT, 8.0),)), 1, 1.0) is None
     four = Growth((NodeType("o", {"CPU": 32, "GPU": 4, "ondemand": 1}, 5.0),), 2.0)
-    assert on_demand_of(four, 1, 1.0) == OnDemand({"GPU": 4, "ondemand": 1}, 4, 2)
-    assert ONE.bundles(2) == [{"GPU": 1, "ondemand": 1}] * 2
+    assert on_demand_type(four, 1, 1.0) == OnDemandType({"GPU": 4, "ondemand": 1}, 4, 2)
 
 
 def test_nothing_is_asked_for_before_the_time_is_up_nor_for_what_spot_gives():
@@ -226,7 +226,7 @@ def test_on_demand_nodes_that_others_asked_for_count_as_room():
 
 
 def test_whole_nodes_are_asked_for_and_no_more_than_there_may_be():
-    four = OnDemand({"GPU": 4, "ondemand": 1}, 4, 3)
+    four = OnDemandType({"GPU": 4, "ondemand": 1}, 4, 3)
     assert played([(0, 9, 4), (60, 9, 4)], four) == [0, 2]
     assert played([(0, 99, 4), (60, 99, 4)], four) == [0, 3]
 
@@ -237,8 +237,8 @@ def test_no_more_is_asked_for_than_the_cluster_may_have_beside_its_other_nodes()
 
 
 def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool = False) -> tuple[dict, int]:
-    """What Ray's autoscaler v2 does on a cluster as clusters/gpu.yaml's: (nodes it starts, nodes it ends for being idle). spot,
-    on_demand: nodes there; ask: on-demand nodes asked for; waiting: trials that want a GPU."""
+    """What Ray's autoscaler v2 does on a cluster as clusters/gpu.yaml's: (nodes it starts, idle nodes it ends).
+    spot, on_demand: nodes there; ask: on-demand nodes requested; waiting: trials that want a GPU."""
     from ray.autoscaler.v2.instance_manager.config import NodeTypeConfig
     from ray.autoscaler.v2.scheduler import ResourceDemandScheduler, SchedulingRequest
     from ray.autoscaler.v2.schema import AutoscalerInstance
@@ -273,12 +273,23 @@ def scheduled(spot: int, ask: int, waiting: int, on_demand: int = 0, idle: bool 
     constraint = ClusterResourceConstraint(
         resource_requests=Util.group_by_count([Util.make({"GPU": 1, "ondemand": 1})] * ask)
     )
-    reply = ResourceDemandScheduler(event_logger=None).schedule(SchedulingRequest(
-        disable_launch_config_check=True, max_num_nodes=8 + 1, idle_timeout_s=60,
-        node_type_configs={name: NodeTypeConfig(name, 0, most, resources=resources) for name, (resources, most, _) in types.items()},
-        resource_requests=Util.group_by_count([Util.make({"CPU": 1, "GPU": 1})] * waiting), cluster_resource_constraints=[constraint] if ask else [],
-        current_instances=[instance(f"{name}-{n}", name, resources) for name, (resources, _, there) in types.items() for n in range(there)],
-    ))  # fmt: skip
+    reply = ResourceDemandScheduler(event_logger=None).schedule(
+        SchedulingRequest(
+            disable_launch_config_check=True,
+            max_num_nodes=8 + 1,
+            idle_timeout_s=60,
+            node_type_configs={
+                name: NodeTypeConfig(name, 0, most, resources=resources) for name, (resources, most, _) in types.items()
+            },
+            resource_requests=Util.group_by_count([Util.make({"CPU": 1, "GPU": 1})] * waiting),
+            cluster_resource_constraints=[constraint] if ask else [],
+            current_instances=[
+                instance(f"{name}-{n}", name, resources)
+                for name, (resources, _, there) in types.items()
+                for n in range(there)
+            ],
+        )
+    )
     return {launch.instance_type: launch.count for launch in reply.to_launch}, len(reply.to_terminate)
 
 
@@ -298,18 +309,18 @@ def test_rays_autoscaler_does_what_is_relied_on():
 
 def test_spot_nodes_that_are_being_set_up_are_no_shortage():
     """They take minutes: on-demand nodes beside them would be paid for twice."""
-    kind, asked = ONE, Asked()
+    kind, asked = ONE, Requested()
     for at in range(0, 600, 5):
-        asked = decide(asked, Seen(at, 4, 0, coming=4), kind, 60)
+        asked = decide(asked, Snapshot(at, 4, 0, coming=4), kind, 60)
     assert asked.nodes == 0
     for at in range(600, 700, 5):
-        asked = decide(asked, Seen(at, 4, 0, coming=1), kind, 60)
+        asked = decide(asked, Snapshot(at, 4, 0, coming=1), kind, 60)
     assert asked.nodes == 3, "what nobody has granted is asked for"
     for at in range(700, 800, 5):
-        asked = decide(asked, Seen(at, 4, 3, on_demand=3, coming=1), kind, 60)
+        asked = decide(asked, Snapshot(at, 4, 3, on_demand=3, coming=1), kind, 60)
     assert asked.nodes == 3, "nothing is given back for what is not there yet"
     for at in range(800, 835, 5):
-        asked = decide(asked, Seen(at, 4, 5, on_demand=3), kind, 60)
+        asked = decide(asked, Snapshot(at, 4, 5, on_demand=3), kind, 60)
     assert asked.nodes == 2
 
 
@@ -321,12 +332,12 @@ def test_spot_nodes_that_are_being_set_up_are_no_shortage():
 )
 def test_laws_of_asking(steps, after, per_node):
     """Never more than missing at some look, never more before the shortage has lasted, and nothing for ever."""
-    kind = OnDemand({"GPU": per_node, "ondemand": 1}, per_node, 8)
-    asked, at, short_for = Asked(), 0, 0
+    kind = OnDemandType({"GPU": per_node, "ondemand": 1}, per_node, 8)
+    asked, at, short_for = Requested(), 0, 0
     for wait, wanted, spot in steps:
         at += wait
         here = spot + min(asked.nodes * per_node, 12)  # what was asked for came
-        seen = Seen(at, wanted, here, here - spot)
+        seen = Snapshot(at, wanted, here, here - spot)
         before, asked = asked, decide(asked, seen, kind, after)
         short_for = 0 if wanted <= here else short_for + wait
         assert 0 <= asked.nodes <= 8
@@ -336,7 +347,7 @@ def test_laws_of_asking(steps, after, per_node):
             assert asked.nodes * per_node + spot >= min(wanted, 8 * per_node + spot), "what is left is enough"
     for _ in range(3):
         at += 100
-        asked = decide(asked, Seen(at, 0, 0), kind, after)
+        asked = decide(asked, Snapshot(at, 0, 0), kind, after)
     assert asked.nodes == 0
 
 
@@ -349,7 +360,7 @@ def said(looks, scaling=NOTHING, unit="GPU", amount=1.0):
     """The lines of looks (seconds, wanted, here, running)."""
     shortage, lines = Shortage(), []
     for at, wanted, here, running in looks:
-        shortage, line = say(shortage, Seen(at, wanted, here), running, scaling, unit, amount)
+        shortage, line = report(shortage, Snapshot(at, wanted, here), running, scaling, unit, amount)
         lines.append(line)
     return lines
 
@@ -363,10 +374,11 @@ def test_waiting_is_said_at_once_and_every_half_minute_and_its_end():
 
 def test_why_is_said():
     scaling = Scaling({"gpu-spot": 2, "gpu-ondemand": 1}, "InsufficientInstanceCapacity gpu-spot (us-west-2a)")
-    line = "waiting for a GPU: 0 of 8 there; 1 gpu-ondemand, 2 gpu-spot starting; last refusal: InsufficientInstanceCapacity gpu-spot (us-west-2a)"
+    line = "waiting for a GPU: 0 of 8 there; 1 gpu-ondemand, 2 gpu-spot starting; last refusal: "
+    line += "InsufficientInstanceCapacity gpu-spot (us-west-2a)"
     assert said([(0, 8, 0, 0)], scaling) == [line]
     assert (
-        say(Shortage(), Seen(0, 4, 0), 0, NOTHING, "GPU", 1.0, 8)[1]
+        report(Shortage(), Snapshot(0, 4, 0), 0, NOTHING, "GPU", 1.0, 8)[1]
         == "waiting for a GPU: 0 of 4 there; other studies want 8"
     )
 
@@ -411,15 +423,35 @@ def test_processes_are_told_as_gpus_and_cpus():
 
 V1 = {
     "autoscaler_report": {
-        "pending_launches": {"gpu-spot": 2}, "pending_nodes": [["10.0.0.7", "gpu-spot", "setting-up"], ["10.0.0.8", "gpu-ondemand", "waiting-for-ssh"]],
-        "node_availability_summary": {"node_availabilities": {
-            "gpu-spot": {"node_type": "gpu-spot", "is_available": False, "last_checked_timestamp": 990.0, "unavailable_node_information": {
-                "category": "InsufficientInstanceCapacity", "description": "We do not have sufficient g6.2xlarge capacity in the zone you requested (us-west-2a)."}},
-            "old": {"node_type": "old", "is_available": False, "last_checked_timestamp": 100.0, "unavailable_node_information": None},
-            "fine": {"node_type": "fine", "is_available": True, "last_checked_timestamp": 999.0, "unavailable_node_information": None},
-        }},
+        "pending_launches": {"gpu-spot": 2},
+        "pending_nodes": [["10.0.0.7", "gpu-spot", "setting-up"], ["10.0.0.8", "gpu-ondemand", "waiting-for-ssh"]],
+        "node_availability_summary": {
+            "node_availabilities": {
+                "gpu-spot": {
+                    "node_type": "gpu-spot",
+                    "is_available": False,
+                    "last_checked_timestamp": 990.0,
+                    "unavailable_node_information": {
+                        "category": "InsufficientInstanceCapacity",
+                        "description": "We do not have sufficient g6.2xlarge capacity in the zone (us-west-2a).",
+                    },
+                },
+                "old": {
+                    "node_type": "old",
+                    "is_available": False,
+                    "last_checked_timestamp": 100.0,
+                    "unavailable_node_information": None,
+                },
+                "fine": {
+                    "node_type": "fine",
+                    "is_available": True,
+                    "last_checked_timestamp": 999.0,
+                    "unavailable_node_information": None,
+                },
+            }
+        },
     },
-}  # fmt: skip
+}
 REFUSAL = "InsufficientInstanceCapacity gpu-spot (us-west-2a)"
 
 
@@ -432,19 +464,41 @@ def test_version_1_of_the_autoscaler():
         assert from_v1(nothing, 0.0) == Scaling()
 
 
-@pytest.mark.parametrize("log, refusal", [
-    ("x\nFailed to launch 1 nodes of type gpu-spot: Node Launch Exception (InsufficientInstanceCapacity): none in us-west-2a\nFailed to launch 1 nodes of type other: Node Launch Exception (X): y\n", REFUSAL),
-    ("Failed to launch 2 nodes of type gpu-spot: An error occurred (InsufficientInstanceCapacity) when calling RunInstances: us-west-2a\n", REFUSAL),
-    ("", "quota gpu-spot"),
-])  # fmt: skip
+FAILED = "Failed to launch 1 nodes of type gpu-spot: Node Launch Exception"
+
+
+@pytest.mark.parametrize(
+    "log, refusal",
+    [
+        (
+            f"x\n{FAILED} (InsufficientInstanceCapacity): none in us-west-2a\n"
+            "Failed to launch 1 nodes of type other: E (X): y\n",
+            REFUSAL,
+        ),
+        (f"{FAILED} error occurred (InsufficientInstanceCapacity) when calling RunInstances: us-west-2a\n", REFUSAL),
+        ("", "quota gpu-spot"),
+    ],
+)
 def test_version_2_of_the_autoscaler(log, refusal):
     from ray.autoscaler.v2.schema import ClusterStatus, LaunchRequest, NodeInfo
 
     pending, failed = LaunchRequest.Status.PENDING, LaunchRequest.Status.FAILED
     told = ClusterStatus(
-        pending_launches=[LaunchRequest("g6", "gpu-spot", 2, pending, 0)], pending_nodes=[NodeInfo("g6", "gpu-spot", "i-1", "10.0.0.7")],
-        failed_launches=[LaunchRequest("g6", "gpu-spot", 1, failed, 0, at, "launch failed with Failed to launch 1 nodes of type gpu-spot with request id a-b: quota") for at in (900, 990)],
-    )  # fmt: skip
+        pending_launches=[LaunchRequest("g6", "gpu-spot", 2, pending, 0)],
+        pending_nodes=[NodeInfo("g6", "gpu-spot", "i-1", "10.0.0.7")],
+        failed_launches=[
+            LaunchRequest(
+                "g6",
+                "gpu-spot",
+                1,
+                failed,
+                0,
+                at,
+                "launch failed with Failed to launch 1 nodes of type gpu-spot with request id a-b: quota",
+            )
+            for at in (900, 990)
+        ],
+    )
     assert from_v2(told, log, 1000.0) == Scaling({"gpu-spot": 3}, refusal, {"gpu-spot": 1})
     assert (
         from_v2(told, log, 9000.0) == Scaling({"gpu-spot": 3}, None, {"gpu-spot": 1})
@@ -452,50 +506,50 @@ def test_version_2_of_the_autoscaler(log, refusal):
     )
 
 
-# all studies' wishes
+# all studies' requests
 
 
-def test_wishes_of_all_studies_add_up_and_are_sent_when_they_change():
+def test_requests_of_all_studies_add_up_and_are_sent_when_they_change():
     sent = []
-    wishes, two = Wishes(sent.append), [{"GPU": 1, "ondemand": 1}] * 2
-    assert wishes.renew("a", {"GPU": 8}, [], 0)["others"] == {"GPU": 0} and sent == [], (
+    requests, two = NodeRequests(sent.append), [{"GPU": 1, "ondemand": 1}] * 2
+    assert requests.renew("a", {"GPU": 8}, [], 0)["others"] == {"GPU": 0} and sent == [], (
         "nothing asked for, nobody else's wish replaced"
     )
-    wishes.renew("a", {"GPU": 8}, two, 5)
-    assert wishes.renew("b", {"GPU": 4}, two[:1], 6) == {"others": {"GPU": 8}, "error": None}
-    wishes.renew("a", {"GPU": 8}, two, 10)
+    requests.renew("a", {"GPU": 8}, two, 5)
+    assert requests.renew("b", {"GPU": 4}, two[:1], 6) == {"others": {"GPU": 8}, "error": None}
+    requests.renew("a", {"GPU": 8}, two, 10)
     assert sent == [two, two + two[:1]]
-    wishes.withdraw("a")
-    wishes.withdraw("a")
+    requests.withdraw("a")
+    requests.withdraw("a")
     assert sent[2:] == [two[:1]]
 
 
 def test_all_studies_together_ask_for_no_more_than_the_cluster_may_have():
     sent = []
-    wishes, bundle = Wishes(sent.append), {"GPU": 1, "ondemand": 1}
-    wishes.renew("a", {}, [bundle] * 2, 0, 3)
-    wishes.renew("b", {}, [bundle] * 2, 0, 3)
-    wishes.renew("a", {}, [bundle] * 2, 5, 1)
-    wishes.withdraw("b")
-    wishes.renew("a", {}, [bundle] * 2, 7, math.inf)
+    requests, bundle = NodeRequests(sent.append), {"GPU": 1, "ondemand": 1}
+    requests.renew("a", {}, [bundle] * 2, 0, 3)
+    requests.renew("b", {}, [bundle] * 2, 0, 3)
+    requests.renew("a", {}, [bundle] * 2, 5, 1)
+    requests.withdraw("b")
+    requests.renew("a", {}, [bundle] * 2, 7, math.inf)
     assert [len(bundles) for bundles in sent] == [2, 3, 1, 2]
 
 
 def test_a_dead_drivers_wish_is_dropped_and_the_last_one_out_ends_it():
     sent = []
-    wishes = Wishes(sent.append)
-    wishes.renew("a", {}, [{"GPU": 1}], 0)
-    wishes.renew("b", {}, [{"GPU": 1}], 50)
-    assert wishes.sweep(60) and sent[-1] == [{"GPU": 1}] * 2
-    assert wishes.sweep(61) and sent[-1] == [{"GPU": 1}]
-    assert wishes.sweep(110) and sent[-1] == [{"GPU": 1}]
-    assert wishes.sweep(111) and sent[-1] == []
-    assert wishes.sweep(169) and not wishes.sweep(170)
+    requests = NodeRequests(sent.append)
+    requests.renew("a", {}, [{"GPU": 1}], 0)
+    requests.renew("b", {}, [{"GPU": 1}], 50)
+    assert requests.expire(60) and sent[-1] == [{"GPU": 1}] * 2
+    assert requests.expire(61) and sent[-1] == [{"GPU": 1}]
+    assert requests.expire(110) and sent[-1] == [{"GPU": 1}]
+    assert requests.expire(111) and sent[-1] == []
+    assert requests.expire(169) and not requests.expire(170)
 
 
 def test_one_that_has_lost_its_memory_takes_back_what_it_may_have_asked_for():
     sent = []
-    assert Wishes(sent.append, fresh=False).sweep(0) and sent == [[]]
+    assert NodeRequests(sent.append, fresh=False).expire(0) and sent == [[]]
 
 
 def test_what_could_not_be_sent_is_told_and_tried_again():
@@ -506,9 +560,9 @@ def test_what_could_not_be_sent_is_told_and_tried_again():
         if error:
             raise error
 
-    wishes = Wishes(send)
-    assert wishes.renew("a", {}, [{"GPU": 1}], 0)["error"] == "OSError: no head"
-    assert wishes.renew("a", {}, [{"GPU": 1}], 5)["error"] is None and not fail
+    requests = NodeRequests(send)
+    assert requests.renew("a", {}, [{"GPU": 1}], 0)["error"] == "OSError: no head"
+    assert requests.renew("a", {}, [{"GPU": 1}], 5)["error"] is None and not fail
 
 
 # the command line
@@ -610,8 +664,10 @@ def test_what_is_wrong_is_said_with_both_sides():
         "gpu_error": "no driver",
     }
     assert nodes.problems(found, "r", 2.0, own) == [
-        "other software than the driver's: torch 2.14.0, here 2.15.0", "data: no data", "torch sees 0 of its 2 GPUs: no driver",
-    ]  # fmt: skip
+        "other software than the driver's: torch 2.14.0, here 2.15.0",
+        "data: no data",
+        "torch sees 0 of its 2 GPUs: no driver",
+    ]
 
 
 def test_a_package_is_known_by_its_source(tmp_path, monkeypatch):
@@ -669,21 +725,21 @@ def test_a_disk_of_this_machine_s_own_is_known(tmp_path, folder, kind):
 
 
 def test_a_cluster_where_nothing_fits_and_nothing_may_come_is_refused():
-    """As a head that never trains, seen by somebody to whom its description is not readable: trials would wait for ever."""
+    """As on a head that never trains, whose description cannot be read: trials would wait for ever."""
     with pytest.raises(ValueError, match="no node of the cluster can take a trial"):
         check_resources(parse([])[0], [HEAD], Growth(), 20)
 
 
 def test_what_is_wanted_is_what_waits_or_runs():
     """The baselines at a study's end go one by one: nodes for the trials they will ask for later are not wanted yet."""
-    watch = capacity.Capacity(GPU_YAML, 1, 1.0, 4, 60.0)
+    watch = ClusterWatch(GPU_YAML, 1, 1.0, 4, 60.0)
     assert watch.wanted() == 4, "before the first trial is known"
     watch.load.running, watch.load.live = 1, 2
     assert watch.wanted() == 2
 
 
 def test_spot_nodes_on_their_way_are_counted_and_on_demand_ones_are_not():
-    watch = capacity.Capacity(GPU_YAML, 1, 0.5, 4, 60.0)
+    watch = ClusterWatch(GPU_YAML, 1, 0.5, 4, 60.0)
     assert watch._coming(Scaling({"gpu-spot": 3}, None, {"gpu-spot": 2, "gpu-ondemand": 1, "other": 5})) == 4
 
 
@@ -721,10 +777,10 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(monkeypatch):
             raise answer
         return answer
 
-    assert nodes.patiently(call) == "there"
+    assert nodes.with_retries(call) == "there"
     answers = iter([FileNotFoundError("none"), "never asked"])
     with pytest.raises(FileNotFoundError):
-        nodes.patiently(call)
+        nodes.with_retries(call)
     answers = iter([OSError(str(n)) for n in range(nodes.ATTEMPTS)])
     with pytest.raises(OSError, match=str(nodes.ATTEMPTS - 1)):
-        nodes.patiently(call)
+        nodes.with_retries(call)

@@ -1,4 +1,4 @@
-"""`python -m tune_cd.submit` without a cluster: what is sent, what is refused, what is said. The job server is a double."""
+"""`python -m tune_cd.submit` without a cluster: requests, refusals, messages. The job server is a double."""
 
 import json
 import os
@@ -28,7 +28,7 @@ ENOUGH = ["--results", "/shared/results", "--workers", "2"]
 
 @dataclass
 class Server:
-    """What Ray's job server does, at once and in memory. delay: how often a job is seen running after it was asked to stop."""
+    """What Ray's job server does, at once and in memory. delay: looks at which a job that was stopped still runs."""
 
     jobs: dict = field(default_factory=dict)
     logs: dict = field(default_factory=dict)
@@ -47,9 +47,17 @@ class Server:
             )
         self.clock += 1000
         self.jobs[submission_id] = SimpleNamespace(
-            submission_id=submission_id, status="PENDING", start_time=self.clock, end_time=None, driver_exit_code=None, message="",
-            metadata=metadata, entrypoint=entrypoint, runtime_env=runtime_env, num_cpus=entrypoint_num_cpus,
-        )  # fmt: skip
+            submission_id=submission_id,
+            status="PENDING",
+            start_time=self.clock,
+            end_time=None,
+            driver_exit_code=None,
+            message="",
+            metadata=metadata,
+            entrypoint=entrypoint,
+            runtime_env=runtime_env,
+            num_cpus=entrypoint_num_cpus,
+        )
         return submission_id
 
     def get_job_info(self, name: str):
@@ -104,10 +112,18 @@ def inner(entrypoint: str) -> list[str]:
 # What is sent
 
 
-@pytest.mark.parametrize("argv", [
-    [], ["--study", "mine"], ["--study", "mine", "--resume"], ["--set", "k=4", "margin=0.3", "--range", "0.001,1"],
-    ["--start", "lr=0.1,average=global,b=128"], ["--data-root", "/data/with space;rm -rf $HOME"], ["--weights", "imagenet", "--dry-run"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["--study", "mine"],
+        ["--study", "mine", "--resume"],
+        ["--set", "k=4", "margin=0.3", "--range", "0.001,1"],
+        ["--start", "lr=0.1,average=global,b=128"],
+        ["--data-root", "/data/with space;rm -rf $HOME"],
+        ["--weights", "imagenet", "--dry-run"],
+    ],
+)
 def test_the_cluster_reads_the_options_that_were_typed(argv):
     made = request(*argv)
     here, there = parse([*ENOUGH, *argv])[0], parse(inner(made.entrypoint))[0]
@@ -369,21 +385,33 @@ def test_a_store_that_does_not_answer_is_asked_once(monkeypatch):
 FAILURE = "Job entrypoint command failed with exit code {}, last available logs (truncated to 20,000 chars):\n"
 
 
-@pytest.mark.parametrize("job, said", [
-    (job_at(), ""),
-    (job_at(status="SUCCEEDED", code=0), "0: finished"),
-    (job_at(status="SUCCEEDED", code=0, dry_run="True"), "0: dry run"),
-    (job_at(status="FAILED", code=2, message=FAILURE + "error: no such data\n"), "2: refused .*: error: no such data$"),
-    (job_at(status="FAILED", code=1, message=FAILURE + "error: disk full\ncontinue with: x\n"), "1: .*: error: disk full$"),
-    (job_at(status="FAILED", code=1, message=FAILURE + "python: No module named tune_cd\n"), "1: .*: python: No module"),
-    (job_at(status="FAILED", code=127), "127: no such Python"),
-    (job_at(status="FAILED", code=126), "126: no exit status of tune_cd.run"),
-    (job_at(status="FAILED", code=130), "130: interrupted"),
-    (job_at(status="FAILED", code=137), "137: ended by signal 9"),
-    (job_at(status="STOPPED", message="Job was intentionally stopped."), "143: stopped$"),
-    (job_at(status="FAILED", message="\nruntime_env setup failed: x\nmore"), "more$"),
-    (job_at(status="FAILED"), "lost: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "job, said",
+    [
+        (job_at(), ""),
+        (job_at(status="SUCCEEDED", code=0), "0: finished"),
+        (job_at(status="SUCCEEDED", code=0, dry_run="True"), "0: dry run"),
+        (
+            job_at(status="FAILED", code=2, message=FAILURE + "error: no such data\n"),
+            "2: refused .*: error: no such data$",
+        ),
+        (
+            job_at(status="FAILED", code=1, message=FAILURE + "error: disk full\ncontinue with: x\n"),
+            "1: .*: error: disk full$",
+        ),
+        (
+            job_at(status="FAILED", code=1, message=FAILURE + "python: No module named tune_cd\n"),
+            "1: .*: python: No module",
+        ),
+        (job_at(status="FAILED", code=127), "127: no such Python"),
+        (job_at(status="FAILED", code=126), "126: no exit status of tune_cd.run"),
+        (job_at(status="FAILED", code=130), "130: interrupted"),
+        (job_at(status="FAILED", code=137), "137: ended by signal 9"),
+        (job_at(status="STOPPED", message="Job was intentionally stopped."), "143: stopped$"),
+        (job_at(status="FAILED", message="\nruntime_env setup failed: x\nmore"), "more$"),
+        (job_at(status="FAILED"), "lost: "),
+    ],
+)
 def test_how_a_study_ended_is_explained(job, said):
     assert re.match(said or "$", status.ending(job))
 

@@ -14,7 +14,7 @@ from ray.tune.search import Searcher
 from trainables.trial import TrainTrial
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
-from tune_cd.cluster.capacity import Load
+from tune_cd.cluster.watch import Load
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN

@@ -20,6 +20,11 @@ def head():
     ray.shutdown()
 
 
+def test_a_ray_without_a_record_of_node_types_has_none(monkeypatch):
+    monkeypatch.setattr("ray._private.state.state", object())
+    assert ray_internals.cluster_config() is None
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_what_a_connected_cluster_is_asked(head):

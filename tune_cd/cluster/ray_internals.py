@@ -1,7 +1,7 @@
 """All private API of Ray that clusters need, in one place; each function says why no public one will do.
 
-Seen in Ray 2.60.0. Ray may move any of it with a release: `tests/cluster/test_ray_internals.py` calls every function.
-Whatever a function raises comes from Ray; callers go on without what it would have said.
+Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function); the same names are in the source of
+2.40.0, except the one that is said below. Whatever a function raises comes from Ray.
 """
 
 from pathlib import Path
@@ -17,10 +17,11 @@ def draining_nodes() -> set[str]:
 
 def cluster_config():
     """The ClusterConfig in the head's store, or None: managed Ray's autoscalers write it, those of open-source Ray and
-    KubeRay do not. The only record of node types that a driver can read on any node."""
+    KubeRay do not. The only record of node types that a driver can read on any node. 2.40.0 has no such method."""
     import ray
 
-    return ray._private.state.state.get_cluster_config()
+    method = getattr(ray._private.state.state, "get_cluster_config", None)
+    return None if method is None else method()
 
 
 def kuberay_config(raycluster: dict) -> dict:

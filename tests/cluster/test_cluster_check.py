@@ -138,7 +138,7 @@ AWS = [
         "a disk that outlives its node",
     ),
     ("  region: us-west-2\n", "  regoin: us-west-2\n", "provider.regoin", "does not read it; did you mean region?"),
-    ("    ImageId: *image\n", "", f"{HEAD}.node_config", "Ray's default is Ubuntu 18.04"),
+    ("    ImageId: *image\n", "", ".node_config", "Ray's default is Ubuntu 18.04"),
     (
         "    IamInstanceProfile: {Name: tune-cd-worker-us-west-2}",
         "    # ",

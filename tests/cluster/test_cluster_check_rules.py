@@ -334,7 +334,7 @@ def test_the_same_mistake_in_several_node_types_is_said_once_with_all_their_name
     status, lines, _ = check(dumped(tmp_path, data), "--template")
     (gpus,) = [line for line in lines if "no GPU" in line]
     assert (
-        status == 1 and ": available_node_types.gpu-spot.resources: " in gpus and gpus.endswith("(so in gpu-ondemand)")
+        status == 1 and ": available_node_types.gpu-spot.resources: " in gpus and gpus.endswith("(also gpu-ondemand)")
     )
 
 

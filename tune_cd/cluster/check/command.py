@@ -19,7 +19,7 @@ from .documents import CLOUDFORMATION, KUBERAY, RAY_UP, Document, Finding, at, l
 
 HELP = "check cluster files before anything is started or billed"
 GOOD, WRONG, UNREADABLE, UNCHECKED = 0, 1, 2, 3
-PACKAGES = ("botocore", "jsonschema", "ray")
+PACKAGES = ("botocore", "jsonschema", "ray", "requests")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def once(document: Document, found: list[Finding]) -> list[Finding]:
         key = (it.message, it.place[2:] if in_node_type else it.line)
         first = kept.setdefault(key, it)
         if it.line != first.line:
-            kept[key] = first._replace(message=f"{first.message} (so in {it.place[1]})")
+            kept[key] = first._replace(message=f"{first.message} (also {it.place[1]})")
     return list(kept.values())
 
 

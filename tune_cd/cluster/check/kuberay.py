@@ -69,20 +69,15 @@ def findings(document: Document) -> Iterator[Finding]:
     """Everything wrong with a RayJob or RayCluster, its fields aside."""
     try:
         head, *workers = groups(document)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # Ray raises what it likes here
+        text = f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {' '.join(str(error).split())}"
+        yield Finding(cluster_place(document), text)
+    else:
         yield from common.head_drives(head, 'rayStartParams: {num-cpus: "0"}, without GPUs,')
         yield from common.spot_has_a_twin(workers)
-    except Exception as error:  # Ray raises what it likes here
-        text = " ".join(str(error).split()) or type(error).__name__
-        yield Finding(
-            cluster_place(document), f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {text}"
-        )
-    for rule in (
-        it_ends,
-        commands_are_valid,
-        containers_are_good,
-        token_is_asked_for,
-        service_is_private,
-    ):
+    for rule in (it_ends, commands_are_valid, containers_are_good, token_is_asked_for, service_is_private):
         yield from rule(document)
     if document.data["kind"] == "RayJob":
         yield from results_stay(document)
@@ -121,13 +116,9 @@ def containers_are_good(document: Document) -> Iterator[Finding]:
             yield Finding((*place, "image"), wrong)
     for place, group in specs(document)[1:]:
         pod = at(group, "template", "spec", default={})
-        mounts = {
-            at(mount, "mountPath"): at(mount, "name") for mount in at(pod, "containers", 0, "volumeMounts", default=[])
-        }
-        in_memory = {
-            at(it, "name") for it in at(pod, "volumes", default=[]) if at(it, "emptyDir", "medium") == "Memory"
-        }
-        if mounts.get(SHM) not in in_memory:
+        volumes, mounts = at(pod, "volumes", default=[]), at(pod, "containers", 0, "volumeMounts", default=[])
+        in_memory = [at(it, "name") for it in volumes if at(it, "emptyDir", "medium") == "Memory"]
+        if not any(at(it, "mountPath") == SHM and at(it, "name") in in_memory for it in mounts):
             where = (*place, "template", "spec", "containers", 0)
             yield Finding(where, f"no volume in memory at {SHM}: Kubernetes gives 64 MB, too little for training")
 

@@ -25,14 +25,8 @@ PROVIDER_KEYS = {
 NEEDED = {"aws": ["region"], "gcp": ["project_id", "region", "availability_zone"]}
 MARKET = {"aws": "InstanceMarketOptions", "gcp": "scheduling"}  # the one field in which spot and on-demand differ
 ACCOUNT = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}
-GPU_MACHINES = (
-    "a2-",
-    "a3-",
-    "a4-",
-    "a4x-",
-    "g2-",
-    "g4-",
-)  # families of Google's that have GPUs without `guestAccelerators`
+GPU_MACHINES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
+"""Families of Google's machines that have GPUs without `guestAccelerators`."""
 COMMANDS = ["initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
             "head_start_ray_commands", "worker_start_ray_commands"]  # fmt: skip
 STARTS = ("head_start_ray_commands", "worker_start_ray_commands")
@@ -93,12 +87,11 @@ def findings(document: Document) -> Iterator[Finding]:
     for rule in (sources_exist, commands_are_valid, ray_starts, token_reaches_the_nodes, images_are_fixed):
         yield from rule(document)
     head, workers = groups(document)
-    for group in workers:
-        least, most = (at(node_types(document)[group.name], f"{word}_workers", default=0) for word in ("min", "max"))
-        if isinstance(least, int) and isinstance(most, int) and least > most > 0:
-            yield Finding(
-                (*group.place, "min_workers"), f"{least}, more than max_workers, {most}: Ray starts and stops nodes"
-            )
+    for name, kind in node_types(document).items():
+        least, most = at(kind, "min_workers", default=0), at(kind, "max_workers")
+        if isinstance(least, int) and isinstance(most, int) and least > most:
+            place = ("available_node_types", name, "min_workers")
+            yield Finding(place, f"{least}, more than max_workers, {most}: Ray starts and ends nodes over and over")
     if cloud == "local":
         yield from local_nodes(document)
         return
@@ -158,12 +151,11 @@ def sources_exist(document: Document) -> Iterator[Finding]:
     """`ray up` looks for what it copies, from the current folder, only when the head is running and billed."""
     for remote, source in at(document.data, "file_mounts", default={}).items():
         if isinstance(source, str) and not os.path.exists(os.path.expanduser(source)):
-            yield Finding(
-                ("file_mounts", remote), f"{source} does not exist, seen from the current folder, {os.getcwd()}"
-            )
+            yield Finding(("file_mounts", remote), f"{source} does not exist in the current folder, {os.getcwd()}")
 
 
 def commands_are_valid(document: Document) -> Iterator[Finding]:
+    """A worker whose command fails is billed, ended and started again; an open dashboard runs anybody's jobs."""
     for place, text in commands(document):
         if wrong := common.shell_error(text):
             yield Finding(place, wrong)
@@ -181,29 +173,24 @@ def ray_starts(document: Document) -> Iterator[Finding]:
         if not re.search(TOKEN, before):
             yield Finding(place, "RAY_AUTH_MODE=token is missing: without it whoever reaches the port may run anything")
         if place[0] == STARTS[0] and "--autoscaling-config" not in after:
-            yield Finding(
-                place, "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would be started"
-            )
+            text = "--autoscaling-config=~/ray_bootstrap_config.yaml is missing: no worker would be started"
+            yield Finding(place, text)
 
 
 def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
     """Nodes with other tokens, or none, are refused: workers are started and billed but never join."""
-    mounts, synced = (
-        at(document.data, name, default=kind) for name, kind in (("file_mounts", {}), ("cluster_synced_files", []))
-    )
     asked = any(re.search(TOKEN, before) for _, before, _ in starts(document, *STARTS))
-    if not asked or any(TOKEN_FILE in str(remote) for remote in mounts):
+    if not asked or any(TOKEN_FILE in str(remote) for remote in at(document.data, "file_mounts", default={})):
         return
-    if not any(TOKEN_FILE in str(path) for path in synced):
+    if not any(TOKEN_FILE in str(path) for path in at(document.data, "cluster_synced_files", default=[])):
         yield Finding(("cluster_synced_files",), f"~/{TOKEN_FILE} is missing: workers would lack the head's token")
     if not any("get-auth-token --generate" in text or TOKEN_FILE in text for _, text in commands(document)):
-        yield Finding(
-            ("head_setup_commands",), "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
-        )
+        text = "nothing makes the token: add `ray get-auth-token --generate > /dev/null`"
+        yield Finding(("head_setup_commands",), text)
 
 
 def images_are_fixed(document: Document) -> Iterator[Finding]:
-    """All nodes of a cluster need the same image: of Docker, or a disk's of Google."""
+    """All nodes of a cluster need the same Docker image."""
     places = [("docker", name) for name in ("image", "head_image", "worker_image")]
     places += [("available_node_types", name, "docker", "worker_image") for name in node_types(document)]
     for place in places:
@@ -215,9 +202,8 @@ def images_are_fixed(document: Document) -> Iterator[Finding]:
 def nothing_stays_billed(document: Document) -> Iterator[Finding]:
     """By default nodes are stopped, not deleted, and their disks are billed until somebody finds them."""
     if at(document.data, "provider", "cache_stopped_nodes") is not False:
-        yield Finding(
-            ("provider", "cache_stopped_nodes"), "must be false: stopped nodes keep their disks, which are billed"
-        )
+        text = "must be false: stopped nodes keep their disks, which are billed"
+        yield Finding(("provider", "cache_stopped_nodes"), text)
     for _, place, config in configs(document):
         for index, device in enumerate(at(config, "BlockDeviceMappings", default=[])):
             if at(device, "Ebs", "DeleteOnTermination") is False:
@@ -225,23 +211,21 @@ def nothing_stays_billed(document: Document) -> Iterator[Finding]:
                 yield Finding(where, "must be true: a disk that outlives its node is billed")
         for index, disk in enumerate(at(config, "disks", default=[])):
             if at(disk, "autoDelete") is not True:
-                yield Finding(
-                    (*place, "disks", index), "autoDelete: true is missing: the disk outlives its node, billed"
-                )
+                yield Finding((*place, "disks", index), "autoDelete: true is missing: the disk outlives its node")
 
 
 def workers_may_write(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
     """Ray gives the head an account and workers none: where results lie in a bucket the first row fails."""
     scheme, field = ACCOUNT[provider(document)]
-    without = [
-        group for group in workers if not group.machine.keys() & {field, "LaunchTemplate", "sourceInstanceTemplate"}
-    ]
+    fields = {field, "LaunchTemplate", "sourceInstanceTemplate"}
+    without = [group for group in workers if not group.machine.keys() & fields]
     if without and any(scheme in line for line in document.text):
         place = (*without[0].place, "node_config")
         yield Finding(place, f"no {field}: workers get none by default, and could not write results to {scheme}")
 
 
 def aws_nodes(document: Document) -> Iterator[Finding]:
+    """Ray's default image has a driver on which no current torch runs; misspelt fields start no node, or another."""
     for _, place, config in configs(document):
         if at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config:
             yield Finding(place, "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch")
@@ -249,6 +233,7 @@ def aws_nodes(document: Document) -> Iterator[Finding]:
 
 
 def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
+    """Ray does not find out the GPUs of Google's machines; a lost spot node is only stopped; an image family moves."""
     for name, place, config in configs(document):
         for index, disk in enumerate(at(config, "disks", default=[])):
             if "/family/" in str(at(disk, "initializeParams", "sourceImage")):
@@ -256,18 +241,13 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
                 yield Finding(where, "a family of images: nodes may get different drivers; name the image itself")
         group = next((group for group in workers if group.name == name), None)
         machine = str(config.get("machineType", "")).rpartition("/")[2]
-        if (
-            group
-            and (config.get("guestAccelerators") or machine.startswith(GPU_MACHINES))
-            and not group.resources.get("GPU")
-        ):
+        has_gpus = config.get("guestAccelerators") or machine.startswith(GPU_MACHINES)
+        if group and has_gpus and not group.resources.get("GPU"):
             where = (*group.place, "resources")
             yield Finding(where, "no GPU: Ray cannot tell on Google Cloud, and starts no such node for a trial")
         if group and group.is_spot and at(config, "scheduling", "instanceTerminationAction") != "DELETE":
-            where = (*place, "scheduling")
-            yield Finding(
-                where, "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"
-            )
+            text = "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"
+            yield Finding((*place, "scheduling"), text)
 
 
 def local_nodes(document: Document) -> Iterator[Finding]:
@@ -276,9 +256,7 @@ def local_nodes(document: Document) -> Iterator[Finding]:
     if os.environ.get("RAY_UP_enable_autoscaler_v2") != "0":  # noqa: SIM112, as Ray spells it
         for place, before, _ in starts(document, STARTS[0]):
             if OLD_AUTOSCALER not in before:
-                yield Finding(
-                    place, f"{OLD_AUTOSCALER} is missing before `ray start`: autoscaler v2 starts no worker here"
-                )
+                yield Finding(place, f"{OLD_AUTOSCALER} is missing before: autoscaler v2 starts no worker here")
     head, listed = at(document.data, "provider", "head_ip"), at(document.data, "provider", "worker_ips", default=[])
     for index, address in enumerate(listed):
         if PLACEHOLDER not in str(address) and address in [head, *listed[:index]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from tune_cd.results.location import parse as parse_location
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, space_of, study_name
-from tune_cd.run.preflight import setup_of
 from tune_cd.run.searches import searches_of, with_start_batch
 from tune_cd.search.protocol import check_workers
 
@@ -117,6 +116,8 @@ def _check_path(option: str, text: str) -> None:
 def _check_study(options: argparse.Namespace, explicit: dict) -> tuple[str, int | None]:
     """The study's name and its trainings, at most; None where that is not known. Raises ValueError as `tune_cd.run`
     does for what needs neither data nor cluster. Where the cluster decides the set-up, either may do."""
+    from tune_cd.run.preflight import setup_of  # needs torch
+
     options = with_start_batch(options, explicit)
     space, errors = space_of(options), []
     for form in [options.setup] if options.setup else ["small", "paper"]:

@@ -158,7 +158,7 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
 QUESTION = {"dataset": "glyphs", "task": None, "data_root": None, "download": False, "weights": "none"}
 
 
-def nodes_of(folder, gpus=0, answer=60.0):
+def nodes_of(folder, gpus=0, answer=300.0):
     return Nodes(folder / "results", QUESTION, 1, gpus, look=look_from_here, answer=answer)
 
 
@@ -210,7 +210,7 @@ def test_a_node_that_is_drained_counts_no_more(cluster, node):
 
 def test_one_that_joins_is_checked_then_and_one_that_does_not_answer_is_named(node, tmp_path):
     node(num_cpus=1)
-    watched = nodes_of(tmp_path, answer=120.0)
+    watched = nodes_of(tmp_path)
     ready, wrong = watched.check(alive_nodes())
     assert len(ready) == 1 and not wrong and watched.joined(alive_nodes()) == []
     node(num_cpus=1, env_vars={"DEAF": "1"})

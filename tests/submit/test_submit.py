@@ -313,15 +313,28 @@ def test_jobs_of_others_are_no_studies(server):
 def test_waiting_has_an_end(server):
     job = jobs.start(server, request("--study", "mine"))
     with pytest.raises(TimeoutError, match="'mine' has not ended within 0 s"):
-        jobs.wait(server, job, 0.0)
+        jobs.wait(server, [job], 0.0)
     slept = []
-    assert (
-        jobs.wait(
-            server, job, 1e6, sleep=lambda seconds: (slept.append(seconds), server.end(job.id, "SUCCEEDED", 0))
-        ).code
-        == 0
-    )
-    assert len(slept) == 1
+
+    def sleep(seconds):
+        slept.append(seconds)
+        server.end(job.id, "SUCCEEDED", 0)
+
+    assert jobs.wait(server, [job], 1e6, sleep)[job][0].code == 0 and len(slept) == 1
+
+
+def test_of_several_each_has_its_own_time(server, monkeypatch):
+    slow, quick = (jobs.start(server, request("--study", study)) for study in ("slow", "quick"))
+    server.end(quick.id, "STOPPED")
+    clock = [0.0]
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: clock[0])
+
+    def sleep(seconds):
+        clock[0] += 200.0
+        server.end(slow.id, "STOPPED")
+
+    ended = jobs.wait(server, [slow, quick], 1e6, sleep)
+    assert (ended[slow][1], ended[quick][1]) == (200.0, 0.0)
 
 
 # How far, and how it ended
@@ -452,7 +465,7 @@ def test_start_list_logs_and_stop(server, capsys, tmp_path):
 
 def test_a_study_that_had_to_be_killed_is_no_good_order(server, capsys, monkeypatch):
     clock = iter(range(0, 10**6, STOP_SECONDS))
-    monkeypatch.setattr(command.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: float(next(clock)))
     command.main(["start", "--study", "mine", *ENOUGH])
     assert command.main(["stop", "mine"]) == 1 and "killed, it did not end within 120 s" in capsys.readouterr().out
 

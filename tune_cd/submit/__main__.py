@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import sys
-import time
 
 from tune_cd.results.redaction import redact
 from tune_cd.submit import jobs as studies
@@ -110,7 +109,7 @@ def _start(options: argparse.Namespace, argv: list[str]) -> int:
         return 0
     if options.follow:
         _follow(client, job)
-    return _ended(studies.wait(client, job))
+    return _ended(studies.wait(client, [job])[job][0])
 
 
 def _ended(job: Job) -> int:
@@ -152,33 +151,29 @@ def _logs(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _stop(options: argparse.Namespace, _: list[str]) -> int:
-    client = connect(options.address)
-    found = [studies.attempts(client, study)[0] for study in dict.fromkeys(options.study)]
-    asked = {job: (len(_log(client, job)), time.monotonic()) for job in found if job.alive}
-    for job in asked:
-        client.stop_job(job.id)
-        print(f"study {job.study}: asked to end; running trainings are dropped, the last rows written", flush=True)
-    return max(_stopped(client, job, *asked.get(job, (None, 0.0))) for job in found)
-
-
-def _stopped(client, job: Job, printed: int | None, asked_at: float) -> int:
-    """Wait for a study; FAILED if it did not end in good order.
-
-    printed: characters of its log when it was asked to end, at `asked_at`; None for one that had ended before.
-    """
     from tune_cd.submit.request import STOP_SECONDS
 
-    before = job
-    job = studies.wait(client, job, STOP_SECONDS + 30.0)  # by then Ray has killed it
-    killed = printed is not None and time.monotonic() - asked_at >= STOP_SECONDS
-    if printed is not None:
-        print(_log(client, job)[printed:], end="")
-    status = _ended(job)
-    if killed:
-        print(f"study {job.study}: killed, it did not end within {STOP_SECONDS} s; finished trials are in the table")
-    if before.status != "PENDING":
-        _say_how_to_continue(job)
-    return FAILED if killed or (printed is not None and status not in (0, STOPPED_STATUS)) else 0
+    client = connect(options.address)
+    found = [studies.attempts(client, study)[0] for study in dict.fromkeys(options.study)]
+    printed = {job: len(_log(client, job)) for job in found if job.alive}
+    for job in printed:
+        client.stop_job(job.id)
+        print(f"study {job.study}: asked to end; running trainings are dropped, the last rows written", flush=True)
+    ended = studies.wait(client, found, STOP_SECONDS + 30.0)  # by then Ray has killed them
+    statuses = [0]
+    for before in found:
+        job, seconds = ended[before]
+        print(_log(client, job)[printed.get(before, 0) :] if before in printed else "", end="")
+        status = _ended(job)
+        killed = before in printed and seconds >= STOP_SECONDS
+        if killed:
+            print(
+                f"study {job.study}: killed, it did not end within {STOP_SECONDS} s; finished trials are in the table"
+            )
+        if before.status != "PENDING":
+            _say_how_to_continue(job)
+        statuses.append(FAILED if killed or (before in printed and status not in (0, STOPPED_STATUS)) else 0)
+    return max(statuses)
 
 
 def _say_how_to_continue(job: Job) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tune_cd.submit.request import Request
@@ -109,13 +109,18 @@ def _earlier(client, study: str) -> list[Job]:
     return found
 
 
-def wait(client, job: Job, seconds: float = float("inf"), sleep: Callable[[float], None] = time.sleep) -> Job:
-    """The job once it has ended. Raises TimeoutError if it runs for longer."""
-    deadline = time.monotonic() + seconds
+def wait(
+    client, jobs: Sequence[Job], seconds: float = float("inf"), sleep: Callable[[float], None] = time.sleep
+) -> dict[Job, tuple[Job, float]]:
+    """Each job once it has ended, and after how many seconds. Raises TimeoutError if one runs for longer."""
+    began, ended = time.monotonic(), {}
     while True:
-        now = job_of(client.get_job_info(job.id))
-        if not now.alive:
-            return now
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"study {job.study!r} has not ended within {seconds:.0f} s")
+        for job in jobs:
+            if job not in ended and not (now := job_of(client.get_job_info(job.id))).alive:
+                ended[job] = now, time.monotonic() - began
+        running = [job.study for job in jobs if job not in ended]
+        if not running:
+            return ended
+        if time.monotonic() - began >= seconds:
+            raise TimeoutError(f"study {running[0]!r} has not ended within {seconds:.0f} s")
         sleep(POLL_SECONDS)

@@ -1,5 +1,5 @@
 """The cluster files: what is this project's own in them. What holds for any such file, `tune_cd.cluster check` finds
-(`tests/test_cluster_check.py`). Nothing is started."""
+(`tests/cluster/test_cluster_check.py`). Nothing is started."""
 
 import fnmatch
 import re

@@ -7,9 +7,9 @@ import pytest
 
 WITHOUT_RAY_AND_TORCH = [
     "tune_cd", "tune_cd.search.golden_section", "tune_cd.search.space", "tune_cd.search.protocol", "tune_cd.search.coordinate_descent", "tune_cd.balance",
-    "tune_cd.results.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.formatting", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.analysis.tables", "tune_cd.analysis.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.results.provenance", "tune_cd.run.options", "tune_cd.cluster.growth", "tune_cd.cluster.demand", "tune_cd.cluster.status", "tune_cd.cluster.wishes", "tune_cd.cluster.capacity", "tune_cd.cluster.nodes",
+    "tune_cd.results.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.formatting", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.analysis.tables", "tune_cd.analysis.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.results.provenance", "tune_cd.run.options", "tune_cd.cluster.capacity", "tune_cd.cluster.spot", "tune_cd.cluster.autoscaler", "tune_cd.cluster.node_requests", "tune_cd.cluster.watch", "tune_cd.cluster.nodes", "tune_cd.cluster.ray_internals",
     "tune_cd.search.line_search", "tune_cd.search.speculative", "tune_cd.search.model_guided", "tune_cd.search.lines", "tune_cd.search.gaussian_process", "tune_cd.search.baselines", "tune_cd.landscapes.landscape", "tune_cd.landscapes.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark", "tune_cd.replay.fits", "tune_cd.replay.orientation", "tune_cd.replay.paper_tables", "tune_cd.replay.stored", "tune_cd.results.bulk",
-    "tune_cd.submit.__main__", "tune_cd.submit.connection", "tune_cd.submit.request", "tune_cd.submit.jobs", "tune_cd.submit.standing",
+    "tune_cd.submit.__main__", "tune_cd.submit.connection", "tune_cd.submit.request", "tune_cd.submit.jobs", "tune_cd.submit.status",
 ]  # fmt: skip
 WITHOUT_RAY = [
     "trainables", "trainables.losses.terms", "trainables.data.sampling", "trainables.data.augmentation", "trainables.models.networks", "trainables.datasets",

@@ -1,9 +1,8 @@
-"""`tune_cd.cluster check`: exit statuses, lines, what cannot be checked, and its schemas against those whose they are."""
+"""`tune_cd.cluster check`: exit statuses, lines, what cannot be checked, and what is told apart."""
 
 import copy
 import random
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,35 +11,19 @@ import pytest
 import yaml
 
 from tune_cd.cluster.__main__ import main
-from tune_cd.cluster.check import crd as crds
-from tune_cd.cluster.check import documents, every, fields, launcher
+from tune_cd.cluster.check import common, documents, kuberay, ray_up
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "clusters"
 RAY = re.search(r"'ray\[default,tune\]==(\d+\.\d+\.\d+)'", (CLUSTERS / "gcp.yaml").read_text()).group(1)
 JUNK = [None, [], {}, "x", "", 5, -1, True, 1.5, [None], {"x": None}, [[]], "a: b"]
-FIELDS = {
-    "type": "object",
-    "required": ["kind"],
-    "properties": {
-        "kind": {"type": "string", "enum": ["RayJob", "RayCluster"]},
-        "count": {"type": "integer", "minimum": 0, "maximum": 9},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-        "items": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
-        "memory": {"x-kubernetes-int-or-string": True},
-        "size": {"type": "string", "format": "int64"},
-        "anything": {"type": "object", "properties": {"known": {}}, "x-kubernetes-preserve-unknown-fields": True},
-        "needed": {"type": "object", "required": ["given"], "properties": {"given": {"default": 1}, "other": {}}},
-    },
-}
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
-    """In the root of the checkout, with the nodes' Ray and with a cache of one's own."""
+def elsewhere(monkeypatch):
+    """In the root of the checkout, with the nodes' Ray."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("tune_cd.cluster.check.versions.version", lambda name: RAY)
-    monkeypatch.setenv("TUNE_CD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("RAY_UP_enable_autoscaler_v2", raising=False)
 
 
@@ -82,7 +65,7 @@ def dumped(tmp_path: Path, data, name: str = "cluster.yaml") -> Path:
         ("- 1\n- 2\n", "no cluster file"),
         ("name: mine\non: push\n", "no cluster file"),
         ("apiVersion: v1\nkind: ConfigMap\n", "no cluster file"),
-        ("provider: &p\n  type: *p\n", "a value contains itself"),
+        ("provider: &p\n  type: *p\n", "no YAML: line 1"),
         ("", "no cluster file"),
     ],
 )
@@ -94,7 +77,7 @@ def test_what_is_no_cluster_file_is_said_to_be_none(check, tmp_path, text, says)
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_what_is_wrong_with_the_others(check, tmp_path):
-    broken = written(tmp_path, (CLUSTERS / "gcp.yaml").read_text().replace("us-central1-a", "us-west1-a"))
+    broken = written(tmp_path, (CLUSTERS / "gcp.yaml").read_text().replace("      autoDelete: true\n", ""))
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
     status, lines, errors = check(tmp_path / "absent.yaml", binary, broken, "--template")
@@ -103,15 +86,16 @@ def test_a_file_that_cannot_be_read_does_not_hide_what_is_wrong_with_the_others(
         f"{tmp_path}/absent.yaml: cannot be read: No such file or directory",
         f"{binary}: cannot be read: not UTF-8, byte 0",
     ]
-    assert len(lines) == 1 and "us-west1-a is no zone of us-central1" in lines[0]
+    assert len(lines) == 1 and "autoDelete: true is missing" in lines[0]
 
 
-def test_the_worst_status_counts(check, tmp_path):
-    good, job = CLUSTERS / "gcp.yaml", CLUSTERS / "kuberay.yaml"
-    assert check(good, "--template")[0] == 0
-    assert check(good, job, "--template")[0] == 3, "no CRD: not everything was checked"
-    assert check(good, job)[0] == 1, "to be edited"
-    assert check(good, job, tmp_path / "absent.yaml")[0] == 2
+def test_the_worst_status_counts(check, tmp_path, monkeypatch):
+    good, job, stack = CLUSTERS / "gcp.yaml", CLUSTERS / "kuberay.yaml", CLUSTERS / "aws.yaml"
+    assert check(good, job, "--template")[0] == 0
+    monkeypatch.setattr("tune_cd.cluster.check.command.find_spec", lambda name: None)
+    assert check(good, job, stack, "--template")[0] == 3, "no cfn-lint: not everything was checked"
+    assert check(good, job, stack)[0] == 1, "to be edited"
+    assert check(good, job, stack, tmp_path / "absent.yaml")[0] == 2
 
 
 def test_files_of_one_call_must_agree_on_ray(check, tmp_path):
@@ -121,8 +105,10 @@ def test_files_of_one_call_must_agree_on_ray(check, tmp_path):
     found = [line for line in lines if "Ray 2.41.0 here" in line]
     assert status == 1
     assert [line.partition(": ")[0] for line in found] == [
-        f"{other}:{number}" for number, line in enumerate(other.read_text().splitlines(), 1) if "==2.41.0" in line
-    ], "in commands and in comments"
+        f"{other}:{number}"
+        for number, line in enumerate(other.read_text().splitlines(), 1)
+        if "==2.41.0" in line.partition("#")[0]
+    ]
     assert all(f", {RAY} in {CLUSTERS / 'gcp.yaml'}:" in line for line in found)
     assert not any(line.startswith(f"{CLUSTERS / 'kuberay.yaml'}:") and re.search(r"Ray \d", line) for line in lines)
 
@@ -147,13 +133,12 @@ sys.meta_path.insert(0, Absent())
 from tune_cd.cluster.__main__ import main
 sys.exit(main(["check", {file!r}, "--template"]))
 """
-    for absent, name in (("googleapiclient", "gcp.yaml"), ("botocore", "gpu.yaml")):
+    for absent, name in (("jsonschema", "gcp.yaml"), ("botocore", "gpu.yaml")):
         command = [sys.executable, "-c", code.format(absent=absent, file=f"clusters/{name}")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2 and done.stdout == "", done.stderr
-        assert (
-            absent in done.stderr and "pip install 'tune_cd[cluster]'" in done.stderr and "Traceback" not in done.stderr
-        )
+        assert f"{absent} is not installed" in done.stderr and "Traceback" not in done.stderr
+        assert "pip install 'tune_cd[cluster]'" in done.stderr
 
 
 def test_help_needs_none_of_the_packages():
@@ -178,17 +163,7 @@ def test_a_provider_that_is_not_known_here_is_checked_by_rays_schema_and_that_is
         status == 3 and "note: not checked: provider 'azure'" in lines[0] and "ok as far as it was checked" in lines[1]
     )
     status, lines, _ = check(dumped(tmp_path, data | {"max_wokers": 3}), "--template")
-    assert status == 1 and "did you mean max_workers?" in lines[0]
-
-
-def test_tpu_nodes_are_passed_over_and_that_is_said(check, tmp_path):
-    data = shipped("gcp.yaml")
-    data["available_node_types"]["tpu"] = {
-        "resources": {"TPU": 1},
-        "node_config": {"acceleratorType": "v2-8", "runtimeVersion": "v2-alpha"},
-    }
-    status, lines, _ = check(dumped(tmp_path, data), "--template")
-    assert status == 3 and "note: not checked: node_config of TPU nodes" in lines[0]
+    assert status == 1 and "'max_wokers' was unexpected" in lines[0]
 
 
 def test_a_spot_type_alone_needs_a_twin_and_on_demand_types_alone_need_none(check, tmp_path):
@@ -207,28 +182,32 @@ def test_a_spot_type_alone_needs_a_twin_and_on_demand_types_alone_need_none(chec
     assert check(dumped(tmp_path, data), "--template")[0] == 0
 
 
-def test_a_list_for_scheduling_as_rays_old_example_has_it_is_found(check, tmp_path):
-    data = shipped("gcp.yaml")
-    data["available_node_types"]["gpu-ondemand"]["node_config"]["scheduling"] = [{"onHostMaintenance": "TERMINATE"}]
-    status, lines, _ = check(dumped(tmp_path, data), "--template")
-    assert status == 1 and len(lines) == 1
-    assert "gpu-ondemand.node_config.scheduling: Compute Engine wants a mapping here, not a list" in lines[0]
-
-
 def test_rays_default_commands_start_a_cluster_without_a_token(check, tmp_path):
     data = shipped("gcp.yaml")
     del data["worker_start_ray_commands"]
     status, lines, _ = check(dumped(tmp_path, data), "--template")
-    assert status == 1 and len(lines) == 1 and "no `ray start` here: Ray's default commands have no token" in lines[0]
+    assert (
+        status == 1
+        and len(lines) == 1
+        and "no `ray start` here: Ray's default commands start it without a token" in lines[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("image", "says"),
-    [("rayproject/ray", "another image"), ("rayproject/ray:latest", "another image"), ("rayproject/ray-ml:2.9.0", "has ended"),
-     ("registry:5000/mine", "another image"), ("registry:5000/mine:1.2", None), ("", None), ("mine@sha256:0123", None), ("nightly/mine:3", None)],
-)  # fmt: skip
+    [
+        ("rayproject/ray", "day to day"),
+        ("rayproject/ray:latest", "day to day"),
+        ("rayproject/ray:nightly-gpu", "day to day"),
+        ("registry:5000/mine", "day to day"),
+        ("registry:5000/mine:1.2", None),
+        ("", None),
+        ("mine@sha256:0123", None),
+        ("nightly/mine:3", None),
+    ],
+)
 def test_images_that_move_are_told_from_those_that_stay(image, says):
-    found = launcher.image_trouble(image)
+    found = common.image_error(image)
     assert found is None if says is None else says in found
 
 
@@ -265,7 +244,7 @@ def test_a_token_written_out_is_found_and_one_from_a_secret_is_as_good_as_kubera
     secret = {"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "auth_token"}}}
     for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
         group["template"]["spec"]["containers"][0]["env"] = [{"name": "RAY_AUTH_MODE", "value": "token"}, secret]
-    assert check(dumped(tmp_path, data), "--template")[0] == 3
+    assert check(dumped(tmp_path, data), "--template")[0] == 0
     spec["headGroupSpec"]["template"]["spec"]["containers"][0]["env"][1] = {
         "name": "RAY_AUTH_TOKEN",
         "value": "tea-for-two",
@@ -273,52 +252,28 @@ def test_a_token_written_out_is_found_and_one_from_a_secret_is_as_good_as_kubera
     status, lines, _ = check(dumped(tmp_path, data), "--template")
     assert (
         status == 1
-        and "the cluster's token, for all who read the file" in lines[0]
+        and "the cluster's token, readable by all who have the file" in lines[0]
         and "tea-for-two" not in "".join(lines)
     )
 
 
 @pytest.mark.parametrize(
     ("line", "name"),
-    [("key: AKIAABCDEFGHIJKLMNOP", "an AWS access key"), ("# token=0123456789abcdef0123456789abcdef", "a token"),
-     ("aws_secret_access_key: 0123456789abcdefghij0123456789abcdefghij", "an AWS secret key"),
-     ("x: -----BEGIN RSA PRIVATE KEY-----", "a private key"), ("url: https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com", "a GitHub token"),
-     ("commit: 0123456789abcdef0123456789abcdef01234567", None), ("cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]", None)],
-)  # fmt: skip
-def test_secrets_are_told_from_what_only_looks_long(tmp_path, line, name):
-    (document,) = documents.load(str(written(tmp_path, f"cluster_name: a\nmetadata:\n  {line}\n")))
-    found = list(every.secrets(document))
-    assert [finding.line for finding in found] == ([] if name is None else [3])
-    assert all(name in finding.message and line.split()[-1] not in finding.message for finding in found)
-
-
-@pytest.mark.parametrize(
-    ("value", "place", "says"),
     [
-        ({"kind": "RayJob", "count": 10}, ("count",), "does not take 10 here: 0..9"),
-        ({"kind": "RayJob", "count": True}, ("count",), "wants a whole number here, not True"),
-        ({"kind": "RayJob", "count": "EDIT-ME"}, None, ""),
-        ({"kind": "Rayjob"}, ("kind",), "does not know 'Rayjob' here; did you mean RayJob?"),
-        ({"count": 1}, (), "needs kind here"),
-        ({"kind": "RayJob", "labels": {"a": "b", "c": 1}}, ("labels", "c"), "wants a string here, not 1"),
-        (
-            {"kind": "RayJob", "items": [{"name": "a"}, {"nam": "b"}]},
-            ("items", 1, "nam"),
-            "does not know it; did you mean name?",
-        ),
-        ({"kind": "RayJob", "items": {"name": "a"}}, ("items",), "wants a list here, not a mapping"),
-        ({"kind": "RayJob", "memory": "8Gi"}, None, ""),
-        ({"kind": "RayJob", "memory": [8]}, ("memory",), "not a list"),
-        ({"kind": "RayJob", "size": 150}, None, ""),
-        ({"kind": "RayJob", "size": "150"}, None, ""),
-        ({"kind": "RayJob", "anything": {"new": 1}}, None, ""),
-        ({"kind": "RayJob", "needed": {"other": 1}}, None, ""),
+        ("key: AKIAABCDEFGHIJKLMNOP", "an AWS access key"),
+        ("# token=0123456789abcdef0123456789abcdef", "a token"),
+        ("aws_secret_access_key: 0123456789abcdefghij0123456789abcdefghij", "an AWS secret key"),
+        ("x: -----BEGIN RSA PRIVATE KEY-----", "a private key"),
+        ("url: https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com", "a GitHub token"),
+        ("commit: 0123456789abcdef0123456789abcdef01234567", None),
+        ("cluster_synced_files: [~/.ray/auth_token, ~/constraints.txt]", None),
     ],
 )
-def test_a_value_is_held_to_its_schema(value, place, says):
-    found = list(fields.compare(value, FIELDS, "It", ()))
-    assert [finding.place for finding in found] == ([] if place is None else [place])
-    assert all(says in finding.message for finding in found)
+def test_secrets_are_told_from_what_only_looks_long(tmp_path, line, name):
+    (document,) = documents.load(str(written(tmp_path, f"cluster_name: a\nmetadata:\n  {line}\n")))
+    found = list(common.secrets(document))
+    assert [finding.line for finding in found] == ([] if name is None else [3])
+    assert all(name in finding.message and line.split()[-1] not in finding.message for finding in found)
 
 
 def places(value, place=()):
@@ -344,36 +299,14 @@ def changed(data: dict, rng: random.Random) -> tuple[dict, tuple]:
     return data, place
 
 
-def test_ec2_s_fields_are_those_that_botocore_itself_would_refuse():
-    session, validate = pytest.importorskip("botocore.session"), pytest.importorskip("botocore.validate")
-    from tune_cd.cluster.check import aws
-
-    shape = session.get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
-    rng, node = random.Random(0), shipped("gpu.yaml")["available_node_types"]["gpu-spot"]["node_config"]
-    refused = 0
-    for _ in range(200):
-        config, place = changed(node, rng)
-        if not all(isinstance(key, str | int) for found in places(config) for key in found):
-            continue
-        foreign = validate.ParamValidator().validate(config | {"MinCount": 1, "MaxCount": 1}, shape).has_errors()
-        ours = [
-            found
-            for found in fields.compare(config, aws.run_instances(), "EC2", ())
-            if not re.search(r"does not know '", found.message)
-        ]
-        assert bool(ours) == foreign, (place, config)
-        refused += foreign
-    assert 50 < refused < 200
-
-
 def test_the_provider_keys_are_those_that_rays_providers_read():
     folder = Path(pytest.importorskip("ray.autoscaler._private").__path__[0])
     read = re.compile(r"""(?:provider_config|\["provider"\]|provider_cfg)(?:\.get\(|\[)\s*"([a-z]\w+)\"""")
-    for kind, known in launcher.PROVIDER_KEYS.items():
+    for kind, known in ray_up.PROVIDER_KEYS.items():
         sources = [*(folder / kind).rglob("*.py"), *folder.glob("*.py")]
         found = {key for path in sources for key in read.findall(path.read_text())}
-        assert {"type"} < found and found <= known, kind
-        assert set(launcher.NEEDED.get(kind, [])) <= found
+        assert {"type"} < found and found <= known | ray_up.ANY_PROVIDER, kind
+        assert set(ray_up.NEEDED.get(kind, [])) <= found
 
 
 @pytest.mark.parametrize("name", ["gpu.yaml", "gcp.yaml", "onprem.yaml", "kuberay.yaml"])
@@ -385,66 +318,44 @@ def test_no_file_however_wrong_makes_the_check_itself_fail(check, tmp_path, name
         assert status in (0, 1, 2, 3) and lines + errors, place
 
 
-def test_a_note_says_what_only_the_environment_can_cure(check, tmp_path, monkeypatch):
+def test_the_environment_may_choose_the_autoscaler(check, tmp_path, monkeypatch):
     text = (CLUSTERS / "onprem.yaml").read_text().replace("RAY_enable_autoscaler_v2=0 ", "")
-    path = written(tmp_path, text.replace("ray up clusters", "RAY_UP_enable_autoscaler_v2=0 ray up clusters"))
-    status, lines, _ = check(path, "--template")
-    assert status == 0 and "note: run `ray up` with RAY_UP_enable_autoscaler_v2=0" in lines[0]
+    path = written(tmp_path, text)
+    assert check(path, "--template")[0] == 1
     monkeypatch.setenv("RAY_UP_enable_autoscaler_v2", "0")
-    assert len(check(path, "--template")[1]) == 1
+    assert check(path, "--template")[0] == 0
 
 
-def test_a_crd_is_needed_only_for_what_it_describes(check, tmp_path):
-    text = "kind: CustomResourceDefinition\nspec: {group: ray.io, names: {kind: RayService}, versions: [{name: v1}]}\n"
-    other = written(tmp_path, text, "crd.yaml")
-    status, lines, _ = check(CLUSTERS / "kuberay.yaml", "--template", "--crd", other)
-    assert status == 3 and "note: not checked: the fields of RayJob" in lines[0], (
-        "nor is the cache asked when files are given"
+def test_the_same_mistake_in_several_node_types_is_said_once_with_all_their_names(check, tmp_path):
+    data = shipped("gcp.yaml")
+    for name in ("gpu-spot", "gpu-ondemand"):
+        del data["available_node_types"][name]["node_config"]["serviceAccounts"]
+        del data["available_node_types"][name]["resources"]["GPU"]
+    status, lines, _ = check(dumped(tmp_path, data), "--template")
+    (gpus,) = [line for line in lines if "no GPU" in line]
+    assert (
+        status == 1 and ": available_node_types.gpu-spot.resources: " in gpus and gpus.endswith("(also gpu-ondemand)")
     )
-    status, _, errors = check(CLUSTERS / "kuberay.yaml", "--template", "--crd", CLUSTERS / "gcp.yaml")
-    assert status == 2 and "no CRD" in errors[0]
-    assert check(CLUSTERS / "kuberay.yaml", "--template", "--crd", tmp_path / "absent")[0] == 2
 
 
-def test_a_crd_is_downloaded_once_and_only_what_kuberay_released_is_taken(check, tmp_path, monkeypatch):
-    served = tmp_path / "served"
-    served.mkdir()
-    monkeypatch.setattr(crds, "URL", f"file://{served}/{{name}}")
-    arguments = (CLUSTERS / "kuberay.yaml", "--template", "--download")
-    status, _, errors = check(*arguments)
-    assert status == 2 and "give the file with --crd FILE" in errors[0], "not there"
-    text = b"kind: CustomResourceDefinition\nspec: {}\n"
-    name, _ = crds.FILES["RayJob"]
-    (served / name).write_bytes(text)
-    status, _, errors = check(*arguments)
-    assert status == 2 and "not KubeRay" in errors[0] and not crds.cached("RayJob").exists(), "another file"
-    monkeypatch.setitem(crds.FILES, "RayJob", (name, crds.hashlib.sha256(text).hexdigest()))
-    assert check(*arguments)[0] == 3 and crds.cached("RayJob").read_bytes() == text
-    shutil.rmtree(served)
-    assert check(*arguments)[0] == 3, "from the cache"
-    crds._definitions.cache_clear()
-    crds.cached("RayJob").write_text("kind: CustomResourceDefinition\nspec: {a: b}\n")
-    status, _, errors = check(*arguments)
-    assert status == 2 and "not KubeRay" in errors[0], "damaged since"
-
-
-def test_the_shipped_job_by_kuberays_own_description(check, monkeypatch):
-    """The one that a run of `check --download` has left in the cache."""
-    monkeypatch.undo()
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("tune_cd.cluster.check.versions.version", lambda name: RAY)
-    if not crds.cached("RayJob").exists():
-        pytest.skip(
-            f"KubeRay {crds.VERSION}'s CRD is not in the cache: `check clusters/kuberay.yaml --download` fetches it"
-        )
-    status, lines, _ = check("clusters/kuberay.yaml", "--template")
-    assert status == 0, lines
+def test_results_in_a_volume_that_every_pod_mounts_stay(tmp_path):
+    data = shipped("kuberay.yaml")
+    data["spec"]["entrypoint"] = "python -m tune_cd.run --results /shared/results"
+    spec = data["spec"]["rayClusterSpec"]
+    pods = [group["template"]["spec"] for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"])]
+    for pod in pods:
+        (document,) = documents.load(str(dumped(tmp_path, data)))
+        assert len(list(kuberay.results_stay(document))) == 1
+        pod["containers"] = copy.deepcopy(pod["containers"])  # which the groups share
+        pod["containers"][0].setdefault("volumeMounts", []).append({"mountPath": "/shared", "name": "nfs"})
+    (document,) = documents.load(str(dumped(tmp_path, data)))
+    assert list(kuberay.results_stay(document)) == []
 
 
 def test_a_template_is_checked_by_cfn_lint_or_said_not_to_be(check, tmp_path, monkeypatch):
     text = 'AWSTemplateFormatVersion: "2010-09-09"\nResources:\n  Bucket:\n    Type: AWS::S3::Bucket\n    Properties:\n'
     path = written(tmp_path, text + '      BucketNam: !Sub "a-${AWS::Region}"\n')
-    monkeypatch.setattr("tune_cd.cluster.check.rules.find_spec", lambda name: None)
+    monkeypatch.setattr("tune_cd.cluster.check.command.find_spec", lambda name: None)
     status, lines, _ = check(path)
     assert status == 3 and "pip install cfn-lint" in lines[0]
     monkeypatch.undo()

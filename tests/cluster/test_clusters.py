@@ -1,5 +1,5 @@
 """The cluster files: what is this project's own in them. What holds for any such file, `tune_cd.cluster check` finds
-(`tests/test_cluster_check.py`). Nothing is started."""
+(`tests/cluster/test_cluster_check.py`). Nothing is started."""
 
 import fnmatch
 import re
@@ -211,9 +211,11 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
     with moto.mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
         client = {name: boto3.client(name, region_name="us-west-2") for name in ("cloudformation", "ec2", "iam")}
         client["cloudformation"].create_stack(
-            StackName="tune-cd", TemplateBody=(ROOT / "clusters/aws.yaml").read_text(), Capabilities=["CAPABILITY_NAMED_IAM"],
+            StackName="tune-cd",
+            TemplateBody=(ROOT / "clusters/aws.yaml").read_text(),
+            Capabilities=["CAPABILITY_NAMED_IAM"],
             Parameters=[{"ParameterKey": "SshFrom", "ParameterValue": "203.0.113.7/32"}],
-        )  # fmt: skip
+        )
         (group,) = client["ec2"].describe_security_groups(GroupNames=["tune-cd"])["SecurityGroups"]
         rules = {(rule["IpProtocol"], rule.get("FromPort")): rule for rule in group["IpPermissions"]}
         assert [net["CidrIp"] for net in rules.pop(("tcp", 22))["IpRanges"]] == ["203.0.113.7/32"]
@@ -237,9 +239,19 @@ def test_the_stack_opens_ssh_to_the_user_and_everything_between_nodes(monkeypatc
 
 
 ALIKE = [
-    "cluster_name", "max_workers", "idle_timeout_minutes", "auth", "head_node_type", "file_mounts", "rsync_exclude", "cluster_synced_files",
-    "setup_commands", "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands",
-]  # fmt: skip
+    "cluster_name",
+    "max_workers",
+    "idle_timeout_minutes",
+    "auth",
+    "head_node_type",
+    "file_mounts",
+    "rsync_exclude",
+    "cluster_synced_files",
+    "setup_commands",
+    "worker_setup_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+]
 
 
 @pytest.fixture(scope="module")
@@ -265,8 +277,11 @@ def test_google_s_cluster_is_amazon_s_but_for_the_cloud(cluster, gcp):
 def test_google_s_spot_machines_leave_nothing_behind(gcp):
     kinds = gcp["available_node_types"]
     assert kinds["gpu-spot"]["node_config"]["scheduling"] == {
-        "provisioningModel": "SPOT", "instanceTerminationAction": "DELETE", "onHostMaintenance": "TERMINATE", "automaticRestart": False,
-    }  # fmt: skip
+        "provisioningModel": "SPOT",
+        "instanceTerminationAction": "DELETE",
+        "onHostMaintenance": "TERMINATE",
+        "automaticRestart": False,
+    }
     assert kinds["gpu-ondemand"]["node_config"]["scheduling"] == {"onHostMaintenance": "TERMINATE"}
     for kind in kinds.values():
         assert all(disk["autoDelete"] for disk in kind["node_config"]["disks"])

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -160,11 +161,16 @@ def test_a_drain_that_is_refused_is_tried_again_and_told(monkeypatch, tmp_path):
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 3
     assert calls[0] == (
-        "1.2.3.4:6379 drain-node --address 1.2.3.4:6379 --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot --deadline-remaining-seconds 90"
+        "1.2.3.4:6379 drain-node --address 1.2.3.4:6379 --reason DRAIN_NODE_REASON_PREEMPTION "
+        "--reason-message spot --deadline-remaining-seconds 90"
     )
     ray.write_text("#!/bin/sh\necho no; exit 1\n")
     with pytest.raises(preemption.subprocess.CalledProcessError):
         preemption.drain("1.2.3.4:6379", preemption.Notice("spot", 90))
+
+
+def state(process: subprocess.Popen) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch, tmp_path):
@@ -180,10 +186,10 @@ def test_ray_s_agents_are_held_and_nothing_else_before_ray_is_ended(monkeypatch,
         ray.chmod(0o755)
         monkeypatch.setattr(preemption, "RAY", str(ray))
         preemption.end_ray(tmp_path)
-        states = [
-            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in (agent, other)
-        ]
-        assert states[0] == "T" and states[1] != "T" and asked.read_text() == "stop --force\n"
+        deadline = time.monotonic() + 60
+        while state(agent) != "T" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert (state(agent), state(other) == "T", asked.read_text()) == ("T", False, "stop --force\n")
     finally:
         agent.kill()
         other.kill()

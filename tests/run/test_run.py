@@ -18,7 +18,7 @@ from trainables.models.networks import build_network
 from trainables.training.paper import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
-from tune_cd.cluster.growth import Growth, NodeType, cluster_growth
+from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _on_cluster, main
 from tune_cd.run.config import Call, StudyConfig
@@ -333,7 +333,7 @@ def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_
     def gone(*arguments):
         raise FileNotFoundError("no weights here")
 
-    monkeypatch.setattr("tune_cd.cluster.growth.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
+    monkeypatch.setattr("tune_cd.cluster.capacity.alive_nodes", lambda: [{"NodeID": "a", "Resources": {"CPU": 4.0}}])
     monkeypatch.setattr("tune_cd.run.cluster.growth_of", lambda address: Growth())
     monkeypatch.setattr(preflight, "with_form", gone)
     made = study(tmp_path)

@@ -1,4 +1,4 @@
-"""`python -m tune_cd.submit` without a cluster: what is sent, what is refused, what is said. The job server is a double."""
+"""`python -m tune_cd.submit` without a cluster: requests, refusals, messages. The job server is a double."""
 
 import json
 import os
@@ -18,18 +18,17 @@ import pytest
 from studies import row
 
 from tune_cd import results
-from tune_cd.run.options import ORIGIN, parse
-from tune_cd.run.resources import Resources
+from tune_cd.run.options import parse
 from tune_cd.submit import __main__ as command
-from tune_cd.submit import connection, jobs, standing
-from tune_cd.submit.request import ENDED, STOP_SECONDS, check_request
+from tune_cd.submit import connection, jobs, status
+from tune_cd.submit.request import STOP_SECONDS, check_request
 
 ENOUGH = ["--results", "/shared/results", "--workers", "2"]
 
 
 @dataclass
 class Server:
-    """What Ray's job server does, at once and in memory. delay: how often a job is seen running after it was asked to stop."""
+    """What Ray's job server does, at once and in memory. delay: looks at which a job that was stopped still runs."""
 
     jobs: dict = field(default_factory=dict)
     logs: dict = field(default_factory=dict)
@@ -48,9 +47,17 @@ class Server:
             )
         self.clock += 1000
         self.jobs[submission_id] = SimpleNamespace(
-            submission_id=submission_id, status="PENDING", start_time=self.clock, end_time=None, driver_exit_code=None, message="",
-            metadata=metadata, entrypoint=entrypoint, runtime_env=runtime_env, num_cpus=entrypoint_num_cpus,
-        )  # fmt: skip
+            submission_id=submission_id,
+            status="PENDING",
+            start_time=self.clock,
+            end_time=None,
+            driver_exit_code=None,
+            message="",
+            metadata=metadata,
+            entrypoint=entrypoint,
+            runtime_env=runtime_env,
+            num_cpus=entrypoint_num_cpus,
+        )
         return submission_id
 
     def get_job_info(self, name: str):
@@ -58,7 +65,7 @@ class Server:
         if job.status == "STOPPING":
             self.delay -= 1
             if self.delay < 0:
-                self.end(name, "STOPPED", said=f"{ENDED} 143\n")
+                self.end(name, "STOPPED", said="last words\n")
         return SimpleNamespace(**{**vars(job), "status": "RUNNING" if job.status == "STOPPING" else job.status})
 
     def stop_job(self, name: str) -> bool:
@@ -97,18 +104,26 @@ def request(*argv: str, **others):
 
 def inner(entrypoint: str) -> list[str]:
     """The options of `tune_cd.run` in an entrypoint."""
-    words = shlex.split(entrypoint.split("; ")[1])
-    assert words[1:3] == ["-m", "tune_cd.run"]
-    return words[3:]
+    words = shlex.split(entrypoint)
+    assert words[0] == "exec" and words[2:4] == ["-m", "tune_cd.run"]
+    return words[4:]
 
 
 # What is sent
 
 
-@pytest.mark.parametrize("argv", [
-    [], ["--study", "mine"], ["--study", "mine", "--resume"], ["--set", "k=4", "margin=0.3", "--range", "0.001,1"],
-    ["--start", "lr=0.1,average=global,b=128"], ["--data-root", "/data/with space;rm -rf $HOME"], ["--weights", "imagenet", "--dry-run"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["--study", "mine"],
+        ["--study", "mine", "--resume"],
+        ["--set", "k=4", "margin=0.3", "--range", "0.001,1"],
+        ["--start", "lr=0.1,average=global,b=128"],
+        ["--data-root", "/data/with space;rm -rf $HOME"],
+        ["--weights", "imagenet", "--dry-run"],
+    ],
+)
 def test_the_cluster_reads_the_options_that_were_typed(argv):
     made = request(*argv)
     here, there = parse([*ENOUGH, *argv]), parse(inner(made.entrypoint))
@@ -202,7 +217,7 @@ def test_examples_of_the_help_are_understood():
             assert options.command is not command._start or check_request(argv).study == "mine"
 
 
-# The shell around the study
+# The study in Ray's shell
 
 
 def shell(tmp_path: Path, program: str) -> subprocess.Popen:
@@ -214,23 +229,19 @@ def shell(tmp_path: Path, program: str) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 130])
-def test_the_exit_status_of_a_study_is_its_jobs_and_in_its_log(tmp_path, code):
-    process = shell(tmp_path, f"raise SystemExit({code})")
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == code and said == f"{ENDED} {code}\n"
+def test_the_exit_status_of_a_study_is_its_jobs(tmp_path, code):
+    assert shell(tmp_path, f"raise SystemExit({code})").wait(60) == code
 
 
-def test_a_stopped_study_says_its_last_words_and_then_its_exit_status(tmp_path):
-    """Ray sends SIGTERM to the shell and to what runs in it."""
+def test_a_stopped_study_says_its_last_words_in_the_process_that_ray_watches(tmp_path):
+    """No shell is left between Ray and the study: it would end first, and Ray would kill what is left."""
     ends = "def end(*_):\n    time.sleep(1)\n    print('last words', flush=True)\n    sys.exit(143)\n"
-    process = shell(
-        tmp_path,
-        f"import signal, sys, time\n{ends}signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)",
-    )
-    assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGTERM)
+    ready = "print(os.getpid(), flush=True)\ntime.sleep(60)"
+    process = shell(tmp_path, f"import os, signal, sys, time\n{ends}signal.signal(signal.SIGTERM, end)\n{ready}")
+    assert int(process.stdout.readline()) == process.pid
+    os.kill(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
-    assert said == f"last words\n{ENDED} 143\n" and process.returncode == 143
+    assert said == "last words\n" and process.returncode == 143
 
 
 # Names, attempts, doubles
@@ -256,7 +267,7 @@ def test_names_of_attempts_are_never_those_of_other_studies():
 
 def test_a_study_under_way_is_refused_with_who_runs_it(server):
     jobs.start(server, request("--study", "mine"))
-    with pytest.raises(ValueError, match="'mine' is under way.*2 workers, PENDING"):
+    with pytest.raises(ValueError, match="'mine' is running.*2 workers, PENDING"):
         jobs.start(server, request("--study", "mine", "--resume"))
     jobs.start(server, request("--study", "other"))
     assert sorted(server.jobs) == ["tune_cd~mine~1", "tune_cd~other~1"]
@@ -265,7 +276,7 @@ def test_a_study_under_way_is_refused_with_who_runs_it(server):
 def test_of_two_that_start_a_study_at_the_same_moment_one_gets_it(server):
     jobs.start(server, request("--study", "mine"))
     server.hidden = 1
-    with pytest.raises(ValueError, match="'mine' is under way"):
+    with pytest.raises(ValueError, match="'mine' is running"):
         jobs.start(server, request("--study", "mine"))
     assert len(server.jobs) == 1
 
@@ -303,95 +314,74 @@ def test_jobs_of_others_are_no_studies(server):
 def test_waiting_has_an_end(server):
     job = jobs.start(server, request("--study", "mine"))
     with pytest.raises(TimeoutError, match="'mine' has not ended within 0 s"):
-        jobs.wait(server, job, 0.0)
+        jobs.wait(server, [job], 0.0)
     slept = []
-    assert (
-        jobs.wait(
-            server, job, 1e6, sleep=lambda seconds: (slept.append(seconds), server.end(job.id, "SUCCEEDED", 0))
-        ).code
-        == 0
-    )
-    assert len(slept) == 1
+
+    def sleep(seconds):
+        slept.append(seconds)
+        server.end(job.id, "SUCCEEDED", 0)
+
+    assert jobs.wait(server, [job], 1e6, sleep)[job][0].code == 0 and len(slept) == 1
+
+
+def test_of_several_each_has_its_own_time(server, monkeypatch):
+    slow, quick = (jobs.start(server, request("--study", study)) for study in ("slow", "quick"))
+    server.end(quick.id, "STOPPED")
+    clock = [0.0]
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: clock[0])
+
+    def sleep(seconds):
+        clock[0] += 200.0
+        server.end(slow.id, "STOPPED")
+
+    ended = jobs.wait(server, [slow, quick], 1e6, sleep)
+    assert (ended[slow][1], ended[quick][1]) == (200.0, 0.0)
 
 
 # How far, and how it ended
 
 
-class Announced:
-    """What `tune_cd.run` prints of a study, printed by its own code."""
-
-    def __init__(self, capsys, tmp_path, replicates=1):
-        from studies import empty
-
-        from tune_cd.run.__main__ import _announce
-        from tune_cd.run.preflight import check_study
-        from tune_cd.run.progress import Progress
-
-        request = parse(
-            ["--study", "s", "--results", str(tmp_path / "r"), "--replicates", str(replicates), "--setup", "small"]
-        )
-        study = check_study(request)
-        _announce(study, Resources(1, 0, 2, 1, replicates))
-        self.progress = Progress({"cd": 20, "separate": 12, "global": 11}, empty(), "r_map", replicates)
-        self.capsys, self.log, self.trials = capsys, "2026 INFO worker.py\n" + capsys.readouterr().out, 0
-
-    def trial(self, search: str, **result) -> None:
-        self.trials += 1
-        origin = {"search": search, "direction": "start", "trial_index": self.trials, "line_position": 0.0}
-        config = {ORIGIN: origin, "Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64, "seed": 0}
-        self.progress.on_trial_result(
-            0, [], SimpleNamespace(config=config, trial_id=str(self.trials)), {"done": True, **result}
-        )
-        self.log += self.capsys.readouterr().out
+def trials_of(*argv: str, earlier=()) -> str:
+    return request("--study", "s", *argv).metadata(1, earlier)["trials"]
 
 
-def test_a_log_tells_how_far_a_study_is(capsys, tmp_path):
-    said = Announced(capsys, tmp_path)
-    assert standing.from_log(said.log) == standing.Standing(0, 43, None, None)
-    for search, score in [("cd", 0.5), ("separate", 0.75), ("cd", 0.25)]:
-        said.trial(search, val_score=score)
-    said.trial("global", status="diverged")
-    assert standing.from_log(said.log) == standing.Standing(4, 43, "r_map", 0.75)
-    assert (standing.from_log(said.log).trials, standing.from_log(said.log).score) == ("4/43", "r_map 0.7500")
+def test_the_job_knows_how_many_trainings_the_study_has_at_most():
+    assert trials_of("--no-baseline") == "20" and trials_of("--no-baseline", "--num-samples", "7") == "7"
+    assert trials_of("--baseline-trials", "5") == "30", "two averages beside the search"
+    assert trials_of("--no-baseline", "--replicates", "3") == "60"
+    searches = ["--search", "grid", "--range", "0.01,1", "--grid-step", "100", "--no-baseline"]
+    assert trials_of(*searches) == "4"
 
 
-def test_every_seed_counts(capsys, tmp_path):
-    assert standing.from_log(Announced(capsys, tmp_path, replicates=3).log).total == 129
-
-
-def test_of_a_log_without_a_study_nothing_is_claimed():
-    assert standing.from_log("error: no such dataset\n20 trials of patience\n") == standing.Standing()
-    assert (standing.Standing().trials, standing.Standing().score) == ("-", "-")
+def test_a_continued_study_has_the_trainings_of_its_first_attempt_unless_told_otherwise():
+    first = [*ENOUGH, "--study", "s", "--no-baseline", "--num-samples", "6"]
+    assert trials_of("--resume") == "", "started otherwise: not known here"
+    assert trials_of("--resume", earlier=first) == "6"
+    assert trials_of("--resume", "--num-samples", "9", earlier=first) == "9"
+    assert trials_of("--resume", earlier=["--no-such-option"]) == ""
 
 
 def job_at(place="", status="RUNNING", code=None, message="", **metadata) -> jobs.Job:
-    return jobs.Job(
-        "tune_cd~s~1",
-        "s",
-        1,
-        status,
-        0.0,
-        None if status in jobs.ALIVE else 60.0,
-        code,
-        message,
-        {"results": str(place), **metadata},
-    )
+    ended = None if status in jobs.ALIVE else 60.0
+    return jobs.Job("tune_cd~s~1", "s", 1, status, 0.0, ended, code, message, {"results": str(place), **metadata})
 
 
-def test_the_table_is_believed_where_it_can_be_reached(capsys, tmp_path):
-    said = Announced(capsys, tmp_path)
-    said.trial("cd", val_score=0.5)
-    log = said.log
+def shown(job) -> tuple[str, str]:
+    progress = status.progress_of(job, set())
+    return status.trials_text(job, progress), progress.best
+
+
+def test_the_table_tells_how_far_a_study_is(tmp_path):
     place = tmp_path / "results"
-    assert standing.standing_of(job_at(place), log, set()) == standing.from_log(log), "there is none yet"
+    assert shown(job_at(place, trials="43")) == ("?/43", "-"), "there is no table yet, or not on this machine"
+    results.write_trial(place, row(0, "completed", 0.25) | {"study": "another"})
+    assert shown(job_at(place, trials="43")) == ("0/43", "-")
     for index, score in enumerate([0.25, 0.875, None]):
         results.write_trial(place, row(index, "completed" if score else "failed", score))
-    assert standing.standing_of(job_at(place), log, set()) == standing.Standing(3, 43, "r_map", 0.875)
-    assert standing.standing_of(job_at(place), "", set()).trials == "3/?"
-    assert standing.standing_of(job_at(place, dry_run="True"), log, set()) == standing.from_log(log), (
-        "a dry run trains nothing"
-    )
-    assert standing.standing_of(job_at("ftp://no/where"), log, set()) == standing.from_log(log)
+    assert shown(job_at(place, trials="43")) == ("3/43", "r_map 0.8750")
+    assert shown(job_at(place)) == ("3/?", "r_map 0.8750")
+    assert shown(job_at(place, dry_run="True", trials="43"))[0] == "-", "a dry run trains nothing"
+    assert shown(job_at("ftp://no/where")) == ("?/?", "-")
 
 
 def test_a_store_that_does_not_answer_is_asked_once(monkeypatch):
@@ -402,79 +392,104 @@ def test_a_store_that_does_not_answer_is_asked_once(monkeypatch):
         raise OSError("timed out")
 
     monkeypatch.setattr(results, "read", away)
-    lines = standing.rows_of([(job_at("s3://one/x"), ""), (job_at("s3://one/x"), ""), (job_at("s3://two/x"), "")])
-    assert asked == ["s3://one/x", "s3://two/x"] and [line[4] for line in lines[1:]] == ["-"] * 3
+    lines = status.overview([job_at("s3://one/x"), job_at("s3://one/x"), job_at("s3://two/x")])
+    assert asked == ["s3://one/x", "s3://two/x"] and [line[4] for line in lines] == ["?/?"] * 3
 
 
-@pytest.mark.parametrize("job, log, said", [
-    (job_at(), "", ""),
-    (job_at(status="SUCCEEDED", code=0), "", "0: finished"),
-    (job_at(status="SUCCEEDED", code=0, dry_run="True"), "", "0: dry run"),
-    (job_at(status="FAILED", code=2), "error: no such data\n", "2: refused before the first trial: no such data"),
-    (job_at(status="FAILED", code=2), "python -m tune_cd.run: error: unrecognized arguments: --x\n", "2: .*: unrecognized arguments: --x"),
-    (job_at(status="FAILED", code=1), "5 cd trials of 512 images\nno trial has completed\n", "1: broke off, or no trial completed$"),
-    (job_at(status="FAILED", code=1), f"python: No module named tune_cd\n{ENDED} 1\n", "1: .*: python: No module named tune_cd$"),
-    (job_at(status="FAILED", code=127), "sh: 1: python: not found\n", "127: no such Python"),
-    (job_at(status="FAILED", code=126), "", "126: no exit status of tune_cd.run"),
-    (job_at(status="FAILED", code=130), "", "130: interrupted"),
-    (job_at(status="FAILED", code=137), "", "137: ended by signal 9"),
-    (job_at(status="STOPPED"), f"{ENDED} 143\n", "143: stopped in good order"),
-    (job_at(status="STOPPED"), "5 cd trials of 512 images, one at a time\n", "killed, it did not end in time"),
-    (job_at(status="STOPPED"), "trap : TERM; python\n", "stopped before its first trial"),
-    (job_at(status="FAILED", message="\nruntime_env setup failed: x\nmore"), "", "runtime_env setup failed: x$"),
-    (job_at(status="FAILED"), "", "lost: "),
-])  # fmt: skip
-def test_how_a_study_ended_is_explained(job, log, said):
-    assert re.match(said or "$", standing.ending(job, log))
+FAILURE = "Job entrypoint command failed with exit code {}, last available logs (truncated to 20,000 chars):\n"
 
 
-def test_a_status_in_the_middle_of_a_line_is_none():
-    assert jobs.exit_status(job_at(status="STOPPED"), f"the command: echo {ENDED} 0\n") is None
-    assert jobs.exit_status(job_at(status="STOPPED"), f"{ENDED} 1\n{ENDED} 143\n") == 143
+@pytest.mark.parametrize(
+    "job, said",
+    [
+        (job_at(), ""),
+        (job_at(status="SUCCEEDED", code=0), "0: finished"),
+        (job_at(status="SUCCEEDED", code=0, dry_run="True"), "0: dry run"),
+        (
+            job_at(status="FAILED", code=2, message=FAILURE + "error: no such data\n"),
+            "2: refused .*: error: no such data$",
+        ),
+        (
+            job_at(status="FAILED", code=1, message=FAILURE + "error: disk full\ncontinue with: x\n"),
+            "1: .*: error: disk full$",
+        ),
+        (
+            job_at(status="FAILED", code=1, message=FAILURE + "python: No module named tune_cd\n"),
+            "1: .*: python: No module",
+        ),
+        (job_at(status="FAILED", code=127), "127: no such Python"),
+        (job_at(status="FAILED", code=126), "126: no exit status of tune_cd.run"),
+        (job_at(status="FAILED", code=130), "130: interrupted"),
+        (job_at(status="FAILED", code=137), "137: ended by signal 9"),
+        (job_at(status="STOPPED", message="Job was intentionally stopped."), "143: stopped$"),
+        (job_at(status="FAILED", message="\nruntime_env setup failed: x\nmore"), "more$"),
+        (job_at(status="FAILED"), "lost: "),
+    ],
+)
+def test_how_a_study_ended_is_explained(job, said):
+    assert re.match(said or "$", status.ending(job))
 
 
 def test_columns_are_as_wide_as_their_widest_text():
-    assert standing.aligned([("a", "b"), ("long", "c")]).splitlines() == ["a     b", "long  c"]
+    assert status.aligned([("a", "b"), ("long", "c")]).splitlines() == ["a     b", "long  c"]
 
 
 # The commands
 
 
 def test_start_list_logs_and_stop(server, capsys, tmp_path):
-    assert command.main(["start", "--study", "mine", *ENOUGH]) == 0
-    assert "queued as tune_cd~mine~1, 2 settings at a time" in capsys.readouterr().out
-    assert command.main(["start", "--study", "other", *ENOUGH]) == 0
-    assert "beside it: mine (" in capsys.readouterr().out
-    server.logs["tune_cd~mine~1"] = (
-        "5 cd trials of 512 images, one at a time\n[cd  1/5]  start  x  r_map 0.5000  best 0.5000 *\n"
-    )
+    place = tmp_path / "results"
+    enough = ["--results", str(place), "--workers", "2", "--num-samples", "5", "--no-baseline"]
+    assert command.main(["start", "--study", "mine", *enough]) == 0
+    assert "submitted as tune_cd~mine~1, 2 settings at a time" in capsys.readouterr().out
+    assert command.main(["start", "--study", "other", *enough]) == 0
+    assert "running as well: mine (" in capsys.readouterr().out
+    results.write_trial(place, row(0, "completed", 0.5) | {"study": "mine"})
+    server.logs["tune_cd~mine~1"] = "first line\nsecond line\n"
     assert command.main(["list"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["other", "mine"] and "1/5" in lines[1] and "r_map 0.5000" in lines[1]
-    assert command.main(["status", "mine"]) == 0 and "attempts   1 PENDING" in capsys.readouterr().out
-    assert command.main(["logs", "mine", "--tail", "1"]) == 0 and capsys.readouterr().out.startswith("[cd  1/5]")
+    assert heading.split()[:2] == ["study", "status"] and [line.split()[0] for line in lines] == ["other", "mine"]
+    assert "0/5" in lines[0] and "1/5" in lines[1] and "r_map 0.5000" in lines[1]
+    assert command.main(["status", "mine"]) == 0
+    card = capsys.readouterr().out
+    assert re.search("^trials +1/5$", card, re.MULTILINE) and re.search("^attempts +1 PENDING$", card, re.MULTILINE)
+    assert command.main(["logs", "mine", "--tail", "1"]) == 0 and capsys.readouterr().out == "second line\n"
+    server.jobs["tune_cd~mine~1"].status = "RUNNING"
     server.delay = 3
     assert command.main(["stop", "mine"]) == 0
     said = capsys.readouterr().out
-    assert (
-        said.index(f"{ENDED} 143") < said.index("STOPPED, 143: stopped in good order") < said.index("continue with: ")
-    )
+    assert "first line" not in said
+    assert said.index("last words") < said.index("STOPPED, 143: stopped") < said.index("continue with: ")
     assert command.main(["stop", "mine"]) == 0, "it has ended already"
     assert server.jobs["tune_cd~other~1"].status == "PENDING"
 
 
-def test_a_study_that_had_to_be_killed_is_no_good_order(server, capsys):
+def test_a_study_that_had_to_be_killed_is_no_good_order(server, capsys, monkeypatch):
+    clock = iter(range(0, 10**6, STOP_SECONDS))
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: float(next(clock)))
     command.main(["start", "--study", "mine", *ENOUGH])
-    server.stop_job = lambda name: server.end(name, "STOPPED", said="5 cd trials of 512 images\n")
-    assert command.main(["stop", "mine"]) == 1 and "killed" in capsys.readouterr().out
+    assert command.main(["stop", "mine"]) == 1 and "killed, it did not end within 120 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", [0, 1, 143])
+def test_a_study_that_ends_by_itself_while_it_is_stopped(server, capsys, code):
+    command.main(["start", "--study", "mine", *ENOUGH])
+    server.stop_job = lambda name: server.end(name, "FAILED" if code else "SUCCEEDED", code)
+    assert command.main(["stop", "mine"]) == (1 if code == 1 else 0)
 
 
 def test_a_study_that_had_not_begun_is_stopped_without_loss(server, capsys):
     command.main(["start", "--study", "mine", *ENOUGH])
-    server.stop_job = lambda name: server.end(name, "STOPPED")
     assert command.main(["stop", "mine"]) == 0
     said = capsys.readouterr().out
-    assert "STOPPED, stopped before its first trial" in said and "continue with" not in said
+    assert "STOPPED, 143: stopped" in said and "continue with" not in said
+
+
+def test_nothing_is_continued_where_the_table_is_empty(server, capsys, tmp_path):
+    (tmp_path / "results").mkdir()
+    command.main(["start", "--study", "mine", "--results", str(tmp_path / "results"), "--workers", "1"])
+    server.jobs["tune_cd~mine~1"].status = "RUNNING"
+    assert command.main(["stop", "mine"]) == 0 and "continue with" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
@@ -563,17 +578,19 @@ def web():
 RAY = json.dumps({"version": "4", "ray_version": "2.60.0"})
 
 
-@pytest.mark.parametrize("answer", [(200, RAY), (401, "Unauthorized"), (403, "Forbidden")])
-def test_a_ray_is_one_with_or_without_a_token(web, answer):
+@pytest.mark.parametrize("answer", [(200, RAY), (401, "Unauthorized"), (403, "Forbidden"), (404, RAY)])
+def test_any_answer_is_left_to_rays_client(web, answer):
     web.answer = answer
-    connection.probe(web.url)
+    connection._probe(web.url)
 
 
 @pytest.mark.parametrize("answer", [(200, "hello"), (404, RAY), (502, "")])
-def test_what_is_no_ray_is_said(web, answer):
+def test_a_server_that_is_no_ray_cannot_be_used(web, answer, monkeypatch):
+    pytest.importorskip("aiohttp", reason="ray[default] is not installed")
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
     web.answer = answer
-    with pytest.raises(ConnectionError, match=f"{web.url} is no Ray: .ray dashboard"):
-        connection.probe(web.url)
+    with pytest.raises(ConnectionError, match=f"{web.url} cannot be used: "):
+        connection.connect(web.url)
 
 
 def test_where_nothing_answers_it_is_said_what_opens_the_way(web):
@@ -581,7 +598,7 @@ def test_where_nothing_answers_it_is_said_what_opens_the_way(web):
     web.server_close()
     began = time.monotonic()
     with pytest.raises(ConnectionError, match="nothing answers.*ray dashboard clusters/gpu.yaml"):
-        connection.probe(web.url)
+        connection._probe(web.url)
     assert time.monotonic() - began < connection.PROBE_SECONDS
 
 
@@ -589,21 +606,17 @@ def test_a_missing_token_is_fetched_by_a_command_that_is_named(web, monkeypatch)
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://another:1")
     web.answer = (401, "Unauthorized: Missing authentication token")
-    with pytest.raises(ConnectionError, match=f"{web.url} wants its token: .ray rsync-down"):
+    with pytest.raises(ConnectionError, match=f"{web.url} needs its token: .ray rsync-down"):
         connection.connect(web.url)
 
 
-def test_a_ray_too_old_for_jobs_and_one_of_another_version(web, monkeypatch):
-    ray = pytest.importorskip("ray")
+def test_a_ray_too_old_for_jobs(web, monkeypatch):
+    pytest.importorskip("ray")
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
     web.answer = (200, json.dumps({"version": "4", "ray_version": "1.8.0"}))
     with pytest.raises(ConnectionError, match="Ray version 1.8.0 is running on the cluster"):
         connection.connect(web.url)
-    web.answer = (200, json.dumps({"version": "4", "ray_version": "2.41.0"}))
-    assert "runs Ray 2.41.0" in connection.version_note(connection.connect(web.url))
-    web.answer = (200, json.dumps({"version": "4", "ray_version": ray.__version__}))
-    assert connection.version_note(connection.connect(web.url)) is None
 
 
 def test_without_rays_job_client_it_is_said_what_to_install(monkeypatch):

@@ -1,1 +1,1 @@
-"""Clusters: what is done with them from the command line, `python -m tune_cd.cluster COMMAND`."""
+"""Clusters: their files, capacity, nodes and preemption. Commands: `python -m tune_cd.cluster --help`."""

@@ -1,8 +1,7 @@
 """`python -m tune_cd.cluster COMMAND ...`.
 
-A command is a module with `HELP` (a line), `add_arguments(parser)` and `run(args) -> exit status`; to add one is one entry
-of `COMMANDS`. What a command imports beyond the standard library it imports inside its functions: each starts on a
-machine that has only what that command needs.
+A command is a module with `HELP` (a line), `add_arguments(parser)` and `run(args) -> exit status`, and an entry of
+COMMANDS. It imports other packages inside its functions, so that it starts on a machine that has only what it needs.
 """
 
 import argparse

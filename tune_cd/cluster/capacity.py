@@ -1,161 +1,129 @@
-"""Watches the cluster while a study runs: says what is waited for, asks for on-demand nodes where spot is short, looks at
-nodes that join. Whatever goes wrong with it is said once, and the study goes on.
+"""What the connected cluster has, and what it may grow to.
+
+Node types are looked for in three places, of which a cluster has at most one: Ray's own record
+(`ray_internals.cluster_config`), the file that `ray up` leaves on its head, for drivers there, and the RayCluster
+resource of Kubernetes, for drivers in a pod that may read it, as the head's. A driver elsewhere, or a cluster without
+an autoscaler, has none: what is alive is all there is.
 """
 
 import math
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from secrets import token_hex
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from tune_cd.cluster import demand
-from tune_cd.cluster.growth import HEAD, ONDEMAND, Growth, alive_nodes, processes_on
-from tune_cd.cluster.status import Scaling, autoscaler_status
-from tune_cd.cluster.wishes import desk
-from tune_cd.results.redaction import redact
+import yaml
 
-PACE = 5.0  # seconds between two looks
-ANSWER = 10.0  # seconds that the actor may take to answer
+from tune_cd.cluster import ray_internals
 
+RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
+"""Where `ray up` leaves the cluster's description on its head node."""
 
-@dataclass
-class Load:
-    """What a study has to do, told by its driver's loop: trials that run, and that wait or run. What its searches may ask for
-    later is none of it: a line search waits for its own trials, and a node for those to come would be idle, and paid for."""
+ONDEMAND = "ondemand"
+"""The custom resource of on-demand twins of spot types: a node with it is started only for work that asks for it."""
 
-    running: int = 0
-    live: float = float("inf")  # until the loop has turned once
+HEAD = "node:__internal_head__"
+NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+Nodes = list[dict[str, float]]
 
 
-class Capacity:
-    """A context manager around a study's trials.
+@dataclass(frozen=True)
+class NodeType:
+    """A kind of node that the autoscaler starts, at most so many at a time."""
 
-    cpus, gpus: of one process; processes: wanted at a time. after: seconds of shortage before on-demand nodes are asked for,
-    None: never. joined: called with Ray's entries of the nodes alive at every look. say: prints a line.
+    name: str
+    resources: Mapping[str, float]
+    most: float  # math.inf: no limit
+
+    @property
+    def on_demand(self) -> bool:
+        return self.resources.get(ONDEMAND, 0) > 0
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The node types of a cluster, and how many nodes it may have in all, without the head."""
+
+    types: tuple[NodeType, ...] = ()
+    most: float = math.inf
+
+
+def processes_on(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: float) -> int:
+    """How many processes of so many CPUs and GPUs fit the nodes at a time."""
+    return sum(
+        int(min(node.get("CPU", 0) // cpus, (node.get("GPU", 0) + 1e-9) // gpus if gpus else math.inf))
+        for node in nodes
+    )
+
+
+def processes_in_all(alive: Nodes, growth: Growth, cpus: int, gpus: float) -> float:
+    """As `processes_on`, on nodes that are alive and nodes that may come; math.inf where nothing limits it."""
+    head, workers = [node for node in alive if HEAD in node], [node for node in alive if HEAD not in node]
+    to_come, left = 0.0, growth.most
+    for processes, most in sorted(_kinds(growth, cpus, gpus), reverse=True):
+        if processes:
+            to_come, left = to_come + processes * min(most, left), left - min(most, left)
+    return processes_on(head, cpus, gpus) + max(processes_on(workers, cpus, gpus), to_come)
+
+
+def nodes_in_all(alive: Nodes, growth: Growth) -> float:
+    """How many nodes with a CPU there are or may be."""
+    able = [node for node in alive if node.get("CPU", 0) >= 1]
+    head = sum(HEAD in node for node in able)
+    return head + max(len(able) - head, min(growth.most, sum(most for one, most in _kinds(growth, 1, 0) if one)))
+
+
+def _kinds(growth: Growth, cpus: int, gpus: float) -> list[tuple[int, float]]:
+    """(processes on one, how many) of each kind of node. A spot type and its on-demand twin are one kind: either
+    replaces the other, so they do not add up."""
+    counts: dict[tuple, dict[bool, float]] = defaultdict(lambda: {False: 0.0, True: 0.0})
+    for kind in growth.types:
+        plain = tuple(sorted((name, amount) for name, amount in kind.resources.items() if name != ONDEMAND))
+        counts[plain][kind.on_demand] += kind.most
+    return [(processes_on([dict(plain)], cpus, gpus), max(count.values())) for plain, count in counts.items()]
+
+
+def alive_nodes() -> list[dict]:
+    """Ray's entries of the nodes that are alive and not drained."""
+    import ray
+
+    draining = ray_internals.draining_nodes()
+    return [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in draining]
+
+
+def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
+    """What the connected cluster may grow to, from the first of the three places that has it.
+
+    Raises ValueError for a description that cannot be read, OSError for Kubernetes where it does not answer.
     """
-
-    def __init__(
-        self, growth: Growth, cpus: int, gpus: float, processes: int, after: float | None, *,
-        joined: Callable[[list[dict]], None] = lambda nodes: None, say: Callable[[str], None] | None = None, pace: float = PACE,
-    ):  # fmt: skip
-        self.load = Load()
-        self._growth, self._cpus, self._gpus, self._processes, self._after = growth, cpus, gpus, processes, after
-        self._joined, self._say, self._pace = joined, say or _print, pace
-        self._unit, self._amount = ("GPU", gpus) if gpus else ("CPU", float(cpus))
-        self._kind = demand.on_demand_of(growth, cpus, gpus) if after is not None else None
-        self._asked, self._shortage = demand.Asked(), demand.Shortage()
-        self._most = math.inf  # on-demand nodes that the cluster may have beside those of other types
-        self._seen = 1  # the most processes there was room for at a time
-        self._study, self._desk = token_hex(8), None
-        self._complaints: set[str] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="capacity", daemon=True)
-
-    def __enter__(self) -> "Capacity":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error) -> None:
-        """Give back what was asked for. A driver that dies before it comes here is forgotten by the actor."""
-        self._stop.set()
-        self._thread.join(2 * ANSWER)
-        if self._desk is not None:
-            self._try("on-demand nodes could not be given back, which happens by itself in a minute", self._withdraw)
-
-    def wanted(self) -> int:
-        """Processes that the study can use now; where the cluster cannot grow, no more than it has ever had."""
-        most = self._processes if self._growth.types else min(self._processes, self._seen)
-        return int(min(most, self.load.live))
-
-    def _watch(self) -> None:
-        while not self._stop.is_set():
-            self._try("the cluster cannot be watched", self._look)
-            self._stop.wait(self._pace)
-
-    def _look(self) -> None:
-        nodes = alive_nodes()
-        resources = [node["Resources"] for node in nodes]
-        room = processes_on(resources, self._cpus, self._gpus)
-        self._seen = max(self._seen, room)
-        others_there = sum(HEAD not in node and not node.get(ONDEMAND) for node in resources)
-        self._most = max(0.0, self._growth.most - others_there)
-        others = self._others() if self._growth.types or len(nodes) > 1 else 0.0
-        here = max(min(self.load.running, room), room - int(others / self._amount))
-        on_demand = processes_on([node for node in resources if node.get(ONDEMAND)], self._cpus, self._gpus)
-        wanted, scaling = self.wanted(), Scaling()
-        if here < wanted:
-            scaling = self._try("what the autoscaler does is not known", autoscaler_status) or scaling
-        seen = demand.Seen(time.monotonic(), wanted, here, on_demand, self._most, self._coming(scaling))
-        if (
-            self._kind is not None
-        ):  # for trials that wait: those on a node that goes will, and the cloud is asked for spot first
-            waiting = self.load.live - self.load.running
-            self._ask(replace(seen, wanted=int(min(seen.wanted, seen.here + seen.coming + waiting))))
-        self._shortage, line = demand.say(
-            self._shortage, seen, self.load.running, scaling, self._unit, self._amount, others
-        )
-        if line:
-            self._say(redact(line))
-        self._try("nodes that join cannot be looked at", lambda: self._joined(nodes))
-
-    def _coming(self, scaling: Scaling) -> int:
-        """Processes that fit the spot nodes which are being set up."""
-        types = [kind for kind in self._growth.types if not kind.on_demand]
-        return sum(
-            scaling.granted.get(kind.name, 0) * processes_on([kind.resources], self._cpus, self._gpus) for kind in types
-        )
-
-    def _ask(self, seen: demand.Seen) -> None:
-        """Change what is asked for; it is sent with the next renewal."""
-        before, self._asked = self._asked, demand.decide(self._asked, seen, self._kind, self._after)
-        if self._asked.nodes > before.nodes:
-            self._say(f"on-demand nodes asked for: {self._asked.nodes}; spot has been short for {self._after:g} s")
-        if self._asked.nodes < before.nodes:
-            self._say(
-                f"on-demand nodes asked for: {self._asked.nodes}, no longer {before.nodes}; the others are given back"
-            )
-        if self._asked.nodes != before.nodes:
-            self._others()
-
-    def _others(self) -> float:
-        """Renew what is asked for; GPUs, or CPUs, that other studies want."""
-        answer = self._try("on-demand nodes cannot be asked for", self._renew)
-        if answer is None:
-            self._desk = None
-            return 0.0
-        if answer["error"]:
-            self._complain("on-demand nodes cannot be asked for", answer["error"])
-        return answer["others"].get(self._unit, 0.0)
-
-    def _renew(self) -> dict:
-        import ray
-
-        self._desk = self._desk or desk()
-        bundles = self._kind.bundles(self._asked.nodes) if self._kind is not None else []
-        return ray.get(
-            self._desk.renew.remote(self._study, {self._unit: self.wanted() * self._amount}, bundles, self._most),
-            timeout=3 * ANSWER,
-        )
-
-    def _withdraw(self) -> None:
-        import ray
-
-        ray.get(self._desk.withdraw.remote(self._study), timeout=ANSWER)
-
-    def _try(self, what: str, call: Callable):
-        """What the call returns; None where it raised, which is said the first time."""
+    reported = ray_internals.cluster_config()
+    if reported is not None and reported.node_group_configs:
+        groups = [
+            (group, math.inf if group.max_count == -1 else group.max_count) for group in reported.node_group_configs
+        ]
+        return Growth(tuple(NodeType(group.name, dict(group.resources), float(most)) for group, most in groups if most))
+    if bootstrap.expanduser().exists():
         try:
-            return call()
-        except Exception as error:  # nothing here is worth a study
-            self._complain(what, f"{type(error).__name__}: {error}")
-            return None
+            return from_description(yaml.safe_load(bootstrap.expanduser().read_text("utf-8")), str(bootstrap))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{bootstrap} cannot be read: {error}") from error
+    name = os.environ.get("RAY_CLUSTER_NAME")
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and name and NAMESPACE.exists():
+        resource = ray_internals.kubernetes_raycluster(name, NAMESPACE.read_text().strip())
+        return from_description(ray_internals.kuberay_config(resource), "the RayCluster")
+    return Growth()
 
-    def _complain(self, what: str, error: str) -> None:
-        if what not in self._complaints:
-            self._complaints.add(what)
-            self._say(redact(f"{what}: {error.strip().splitlines()[0]}; the study goes on"))
 
-
-def _print(line: str) -> None:
-    print(line, flush=True)
+def from_description(config: dict, where: str) -> Growth:
+    """The growth that a file for `ray up` allows. Raises ValueError, naming `where`, for anything else."""
+    try:
+        most, head = float(config.get("max_workers", math.inf)), config.get("head_node_type")
+        types = [
+            NodeType(name, dict(kind.get("resources", {})), float(kind.get("max_workers", 0 if name == head else most)))
+            for name, kind in config.get("available_node_types", {}).items()
+        ]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{where} does not describe a cluster: {error}") from error
+    return Growth(tuple(kind for kind in types if kind.most > 0), most)

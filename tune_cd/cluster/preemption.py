@@ -1,9 +1,9 @@
-"""A cloud's notice that this machine will be taken away, told to the cluster and to the trainings on it.
+"""A cloud's notice that this machine will be taken away, passed on to the cluster and to the trainings on it.
 
-Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); nothing in Ray itself asks for it. The node is drained:
-no new trial comes to it, and the trials that end with it are begun again without counting as failures (`--max-failures`).
-The trainings on it save their states at their next look (`trainables.training.preemption_notice`). Some seconds before the machine goes, Ray on
-it is ended: the cluster would find out by silence only, a minute later, and would not look for another machine until then.
+Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); open-source Ray does not ask for notices. The node
+is drained: it gets no new trial, and the loss of its trials does not count as a failure (`--max-failures`). The
+trainings on it save their states at their next evaluation (`trainables.training.preemption_notice`). Some seconds before the
+machine goes, Ray on it is ended: otherwise the cluster waits a minute for the silent node before it replaces it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from trainables.training.preemption_notice import notice_file
 METADATA = "http://169.254.169.254"
 TIMEOUT = 2.0  # seconds; the service is on the machine itself
 EVERY = 5.0  # seconds between two looks, as EC2 recommends
-PATIENCE = 60.0  # seconds until a machine counts as none of a cloud's
+PATIENCE = 60.0  # seconds without an answer until a machine counts as one of no cloud
 MARGIN = 10  # seconds before the machine goes at which Ray on it is ended
 GCE_SECONDS = 30  # of notice; EC2 says itself how long, two minutes
 TOKEN_SECONDS = 21600  # that a token of EC2's service may be used: as long as it allows
@@ -46,7 +46,7 @@ class Notice:
 
 
 def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
-    """EC2's notice of two minutes (`spot/instance-action`), through version 2 of its service. Raises OSError without it."""
+    """EC2's notice of two minutes (`spot/instance-action`), by version 2 of its service. Raises OSError without it."""
     token = ask("/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)})
     if token is None:
         raise ConnectionError("no token: not a machine of EC2's")
@@ -113,7 +113,8 @@ def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, e
 
 
 def drain(address: str, notice: Notice, node: str | None = None) -> None:
-    """Tell Ray at the address (HOST:PORT) that a node goes, by its id; None: this one. Raises CalledProcessError when it will not hear."""
+    """Tell Ray at the address (HOST:PORT) that a node goes, by its id; None: this one. Raises CalledProcessError where
+    Ray refuses."""
     command = [
         RAY, "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
         "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
@@ -130,8 +131,8 @@ def drain(address: str, notice: Notice, node: str | None = None) -> None:
 
 
 def end_ray(processes: Path = Path("/proc")) -> None:
-    """End Ray on this machine at once. After the drain's deadline, and by force: only then does a trial's end count as the
-    machine's. Ray's agents are held before: they would report the end as a failure, with pages of logs, to every driver."""
+    """End Ray on this machine by force, after the drain's deadline: only then does the end of a trial count as the
+    machine's. Ray's agents are paused before: they would report a failure, with pages of logs, to every driver."""
     for command in processes.glob("[0-9]*/cmdline"):
         try:
             if any(agent in command.read_bytes() for agent in AGENTS):
@@ -141,26 +142,20 @@ def end_ray(processes: Path = Path("/proc")) -> None:
     subprocess.run([RAY, "stop", "--force"], check=False, capture_output=True)
 
 
-HELP = "beside Ray on a cloud's worker: waits for the notice that the machine will be taken away, and drains the node"
+HELP = "on a cloud's worker, beside Ray: wait for the notice that the machine is taken away, and drain the node"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--address", required=True, metavar="HOST:PORT", help="of the cluster that this machine is a node of"
-    )
-    parser.add_argument(
-        "--cloud",
-        choices=sorted(CLOUDS),
-        help="default: the one whose metadata service answers; where none does it ends",
-    )
+    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of the cluster of this machine")
+    parser.add_argument("--cloud", choices=sorted(CLOUDS), help="default: the one whose metadata service answers")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Wait for the notice and tell of it; returns the exit status. Ends at once where there is nobody to give one."""
+    """Wait for the notice and pass it on; returns the exit status. Ends at once on a machine that gets none."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     cloud = arguments.cloud or cloud_of()
     if cloud is None:
-        log.info("no metadata service answers at %s: nobody gives notice on this machine", METADATA)
+        log.info("no metadata service answers at %s: no notice is given on this machine", METADATA)
         return 0
     log.info("watching for a notice of %s", cloud)
     notice = wait_for_notice(cloud)

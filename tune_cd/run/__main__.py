@@ -98,7 +98,7 @@ def _terminate(number, frame) -> None:
 
 
 def _on_cluster(study, lock) -> int:
-    from tune_cd.cluster.growth import alive_nodes
+    from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import preflight
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
     from tune_cd.run.estimate import estimate

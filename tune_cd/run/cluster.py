@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ray.tune import Callback
 
-from tune_cd.cluster.capacity import Capacity, Load
-from tune_cd.cluster.growth import Growth, cluster_growth
+from tune_cd.cluster.capacity import Growth, cluster_growth
 from tune_cd.cluster.nodes import Nodes, own_disk
+from tune_cd.cluster.watch import ClusterWatch, Load
 from tune_cd.results.redaction import redact
 from tune_cd.run.lock import interrupt
 from tune_cd.run.resources import Resources
@@ -74,8 +74,8 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
         os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
     after = study.call.ondemand_after
     try:
-        with Capacity(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as capacity:
-            yield capacity.load
+        with ClusterWatch(growth, resources.cpus, resources.gpus, resources.processes, after, joined=joined) as watch:
+            yield watch.load
     except KeyboardInterrupt:
         if nodes.apart:
             raise OSError(nodes.apart[0]) from None

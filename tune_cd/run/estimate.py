@@ -9,6 +9,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.run.resources import Resources
+from tune_cd.run.searches import trainings_of
 from tune_cd.run.study import Study
 
 KIND = ("network", "image_size", "images_seen", "precision", "memory", "evaluations")
@@ -28,18 +29,13 @@ def estimate(study: Study, resources: Resources) -> str | None:
     seconds = (rows["ended_at"] - rows["started_at"]).dt.total_seconds().dropna()
     if seconds.empty:
         return None
-    trainings = sum(search.num_samples * _seeds(study, search.seeds) for search in study.searches)
-    left = max(0, trainings - int((table["study"] == study.name).sum()))
+    left = max(0, trainings_of(study.config, study.searches) - int((table["study"] == study.name).sum()))
     whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
     gpus = whole * resources.processes * resources.gpus / 3600
     return (
         f"{left} trainings are left at most: about {_short(whole)} and {gpus:.2g} GPU-hours, "
         f"as {len(seconds)} trainings of this kind took {seconds.median():.0f} s each"
     )
-
-
-def _seeds(study: Study, own: tuple[int, ...] | None) -> int:
-    return study.config.replicates if own is None else len(own)
 
 
 def _alike(text: str, setup: Mapping) -> bool:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from trainables.training.parallel import MOST
-from tune_cd.cluster.growth import Growth, Nodes, nodes_in_all, processes_in_all
+from tune_cd.cluster.capacity import Growth, Nodes, nodes_in_all, processes_in_all
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.search.protocol import check_workers
 

@@ -59,6 +59,12 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     return searches
 
 
+def trainings_of(config: StudyConfig, searches: list[Search]) -> int:
+    """The trainings of a study at most: a search may end before its number of settings."""
+    seeds = (config.replicates if search.seeds is None else len(search.seeds) for search in searches)
+    return sum(search.num_samples * number for search, number in zip(searches, seeds, strict=True))
+
+
 def groups_of(searches: list[Search]) -> list[list[Search]]:
     """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's
     end."""

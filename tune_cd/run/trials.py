@@ -15,7 +15,7 @@ from trainables.trial import TrainTrial
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.scores import searching
-from tune_cd.cluster.capacity import Load
+from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user

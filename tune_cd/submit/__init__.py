@@ -1,1 +1,1 @@
-"""Studies on a standing cluster: queued, watched and stopped from a laptop, by name. See `python -m tune_cd.submit --help`."""
+"""Submits studies to a standing Ray cluster and looks after them by name: `python -m tune_cd.submit --help`."""

@@ -7,8 +7,8 @@ import sys
 
 from tune_cd.results.redaction import redact
 from tune_cd.submit import jobs as studies
-from tune_cd.submit.connection import ADDRESS, connect, version_note
-from tune_cd.submit.jobs import Job
+from tune_cd.submit.connection import ADDRESS, VARIABLES, connect
+from tune_cd.submit.jobs import STOPPED_STATUS, Job
 
 FAILED = 1
 BAD_INPUT = 2
@@ -20,77 +20,68 @@ examples:
   python -m tune_cd.submit list
   python -m tune_cd.submit logs mine -f
   python -m tune_cd.submit stop mine
-The driver runs on the cluster's head, with what is installed there and takes no trial's place; nothing of this machine is
-needed once it is queued. Paths are the cluster's. A cluster with a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH here.
+The driver runs on the cluster's head, with the software installed there, and takes no trial's place; this machine is
+not needed once the study is submitted. Paths are the cluster's. A cluster with a token needs RAY_AUTH_MODE=token and
+RAY_AUTH_TOKEN_PATH here.
 """
+START = "submit a study: all options of `python -m tune_cd.run`, of which --results and --workers are required"
+HELP = {
+    "start": START,
+    "list": "every study that was submitted, the latest first: status, trials, best score, how it ended",
+    "status": "the same of one study, in full",
+    "logs": "the output of a study's last attempt",
+    "stop": "end studies in good order, wait for it, and say how each is continued; also those of other users",
+}
+START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no cluster;
-    `start --wait` and `--follow` the study's own."""
+    """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
+    cluster; `start --wait` and `--follow` the study's own."""
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not _start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return options.command(options, unknown)
+    except BrokenPipeError:  # the reader has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, ImportError, RuntimeError) as error:
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone, as `| head` does
-            return 0
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("\nno longer watching; what was submitted goes on")
+        print("\nno longer watching; submitted studies go on")
         return INTERRUPTED
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands. Those of `start` that it does not know are `tune_cd.run`'s."""
+    """The commands. Options that `start` does not know are `tune_cd.run`'s."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.submit", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Run studies on a standing Ray cluster, several at once, and look after them by name.",
     )  # fmt: skip
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    described = {
-        "start": (
-            _start,
-            "queue a study: all options of `python -m tune_cd.run`, of which --results and --workers are required",
-        ),
-        "list": (_status, "every study that was submitted, the latest first: status, trials, best score, how it ended"),
-        "status": (_status, "the same of one study, in full"),
-        "logs": (_logs, "what a study's last attempt has printed"),
-        "stop": (
-            _stop,
-            "end studies in good order, wait for it, and say how each goes on; other people's are not spared",
-        ),
-    }
+    functions = {"start": _start, "list": _list, "status": _status, "logs": _logs, "stop": _stop}
     made = {}
-    for name, (command, text) in described.items():
+    for name, text in HELP.items():
         made[name] = commands.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
-        )
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False,
+            usage=START_USAGE if name == "start" else None,
+        )  # fmt: skip
         made[name].add_argument(
-            "--address",
-            metavar="URL",
-            help=f"of the job server; default: $RAY_API_SERVER_ADDRESS, $RAY_ADDRESS, {ADDRESS}",
-        )
-        made[name].set_defaults(command=command, study=None)
-    made[
-        "start"
-    ].usage = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
-    waiting = made["start"].add_mutually_exclusive_group()
+            "--address", metavar="URL", help=f"of the job server; default: ${', $'.join(VARIABLES)}, {ADDRESS}"
+        )  # fmt: skip
+        made[name].set_defaults(command=functions[name])
+    start, logs = made["start"], made["logs"]
+    waiting = start.add_mutually_exclusive_group()
     waiting.add_argument("--wait", action="store_true", help="until the study has ended; the exit status is its own")
     waiting.add_argument("--follow", action="store_true", help="the same, and print its log meanwhile")
-    made["start"].add_argument(
-        "--working-dir", metavar="DIR", help="of this machine, sent along, for --set network=module:function; default: none",
-    )  # fmt: skip
-    made["start"].add_argument(
-        "--python", metavar="P", default="python", help="of the cluster's head; default: the first on the PATH that Ray was started with",
-    )  # fmt: skip
+    start.add_argument("--working-dir", metavar="DIR", help="code of this machine to send along; default: none")
+    start.add_argument("--python", metavar="P", default="python", help="of the head; default: that of Ray's PATH")
     made["status"].add_argument("study", metavar="STUDY", nargs="?", help="default: all, as list")
-    made["logs"].add_argument("study", metavar="STUDY")
-    made["logs"].add_argument("-f", "--follow", action="store_true", help="and what it prints until it ends")
-    made["logs"].add_argument("--tail", metavar="N", type=_lines, help="the last N lines alone")
+    logs.add_argument("study", metavar="STUDY")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on printing until it ends")
+    logs.add_argument("--tail", metavar="N", type=_lines, help="only the last N lines")
     made["stop"].add_argument("study", metavar="STUDY", nargs="+")
     return top
 
@@ -106,54 +97,45 @@ def _start(options: argparse.Namespace, argv: list[str]) -> int:
 
     request = check_request(argv, options.python, options.working_dir)
     client = connect(options.address)
-    note = version_note(client)
-    if note is not None:
-        print(f"note: {note}", file=sys.stderr)
-    others = [
-        job for job in studies.latest_of_each(studies.all_jobs(client)) if job.alive and job.study != request.study
-    ]
+    latest = studies.latest_of_each(studies.all_jobs(client))
     job = studies.start(client, request)
-    print(
-        f"study {job.study} is queued as {job.id}, {_settings(request.workers)} at a time; results in {request.results}"
-    )
-    for other in others:
-        print(
-            f"beside it: {other.study} ({other.who}); where there are not places for all, who comes later waits until an earlier one ends"
-        )
-    if options.follow:
-        _follow(client, job)
-    elif not options.wait:
+    settings = f"{request.workers} setting{'s' * (request.workers != 1)} at a time"
+    print(f"study {job.study} is submitted as {job.id}, {settings}; results in {request.results}")
+    for other in latest:
+        if other.alive and other.study != job.study:
+            print(f"running as well: {other.study} ({other.owner}); trials without a free place wait for theirs")
+    if not (options.wait or options.follow):
         print(f"follow it with: python -m tune_cd.submit logs {job.study} -f", flush=True)
         return 0
-    return _ended(client, studies.wait(client, job))
+    if options.follow:
+        _follow(client, job)
+    return _ended(studies.wait(client, [job])[job][0])
 
 
-def _ended(client, job: Job) -> int:
-    """Say how a study ended; its exit status, and FAILED where it has none."""
-    from tune_cd.submit.standing import ending
+def _ended(job: Job) -> int:
+    """Say how a study ended; returns its exit status, FAILED where it has none."""
+    from tune_cd.submit.status import ending
 
-    log = _log(client, job)
-    print(f"study {job.study}: {job.status}, {ending(job, log)}", flush=True)
-    code = studies.exit_status(job, log)
-    return FAILED if code is None else code
+    print(f"study {job.study}: {job.status}, {ending(job)}", flush=True)
+    return FAILED if job.exit_status is None else job.exit_status
+
+
+def _list(options: argparse.Namespace, _: list[str]) -> int:
+    from tune_cd.submit.status import HEADING, aligned, overview
+
+    latest = studies.latest_of_each(studies.all_jobs(connect(options.address)))
+    print(aligned([HEADING, *overview(latest)]) if latest else "no study was submitted to this cluster")
+    return 0
 
 
 def _status(options: argparse.Namespace, _: list[str]) -> int:
-    from tune_cd.submit.standing import aligned, card, rows_of
+    from tune_cd.submit.status import aligned, details
 
-    client = connect(options.address)
-    if options.study is not None:
-        found = studies.attempts(client, options.study)
-        log = _log(client, found[0])
-        print(card(found, log))
-        _say_how_it_goes_on(found[0], log)
-        return 0
-    latest = studies.latest_of_each(studies.all_jobs(client))
-    print(
-        aligned(rows_of([(job, _log(client, job)) for job in latest]))
-        if latest
-        else "no study was submitted to this cluster"
-    )
+    if options.study is None:
+        return _list(options, _)
+    found = studies.attempts(connect(options.address), options.study)
+    print(aligned(details(found)))
+    _say_how_to_continue(found[0])
     return 0
 
 
@@ -169,44 +151,42 @@ def _logs(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _stop(options: argparse.Namespace, _: list[str]) -> int:
+    from tune_cd.submit.request import STOP_SECONDS
+
     client = connect(options.address)
     found = [studies.attempts(client, study)[0] for study in dict.fromkeys(options.study)]
-    said = {job: len(_log(client, job)) for job in found if job.alive}
-    for job in said:
-        studies.stop(client, job)
-        print(f"study {job.study}: asked to end; its running trainings are dropped, its last rows written", flush=True)
-    return max(_stopped(client, job, said.get(job)) for job in found)
+    printed = {job: len(_log(client, job)) for job in found if job.alive}
+    for job in printed:
+        client.stop_job(job.id)
+        print(f"study {job.study}: asked to end; running trainings are dropped, the last rows written", flush=True)
+    ended = studies.wait(client, found, STOP_SECONDS + 30.0)  # by then Ray has killed them
+    statuses = [0]
+    for before in found:
+        job, seconds = ended[before]
+        print(_log(client, job)[printed.get(before, 0) :] if before in printed else "", end="")
+        status = _ended(job)
+        killed = before in printed and seconds >= STOP_SECONDS
+        if killed:
+            print(
+                f"study {job.study}: killed, it did not end within {STOP_SECONDS} s; finished trials are in the table"
+            )
+        if before.status != "PENDING":
+            _say_how_to_continue(job)
+        statuses.append(FAILED if killed or (before in printed and status not in (0, STOPPED_STATUS)) else 0)
+    return max(statuses)
 
 
-def _stopped(client, job: Job, said: int | None) -> int:
-    """Wait for a study; FAILED if it did not end in good order.
+def _say_how_to_continue(job: Job) -> None:
+    """The command that continues a study which was cut short, unless its table shows that there is nothing yet."""
+    from tune_cd.submit.status import progress_of
 
-    said: characters of its log when it was asked to end, None for one that had ended before.
-    """
-    from tune_cd.submit.standing import ending, has_begun
-
-    job = studies.wait(client, job, studies.STOP_PATIENCE)
-    log = _log(client, job)
-    if said is not None:
-        print(log[said:], end="")
-    print(f"study {job.study}: {job.status}, {ending(job, log)}")
-    _say_how_it_goes_on(job, log)
-    return 0 if said is None or not has_begun(log) or studies.exit_status(job, log) in (0, 143) else FAILED
-
-
-def _say_how_it_goes_on(job: Job, log: str) -> None:
-    from tune_cd.submit.standing import has_begun
-
-    if job.status in ("STOPPED", "FAILED") and has_begun(log) and "again" in job.metadata:
+    cut_short = job.status in ("STOPPED", "FAILED") and job.code != BAD_INPUT and "again" in job.metadata
+    if cut_short and progress_of(job, set()).done != 0:
         print(f"continue with: {job.metadata['again']}")
 
 
-def _settings(number: int) -> str:
-    return "1 setting" if number == 1 else f"{number} settings"
-
-
 def _log(client, job: Job) -> str:
-    """What a job has printed; nothing where that is gone with its machine, or has not begun."""
+    """The job's output; nothing where it has not begun, or its log is gone with its machine."""
     try:
         return client.get_job_logs(job.id)
     except RuntimeError:
@@ -214,9 +194,8 @@ def _log(client, job: Job) -> str:
 
 
 def _follow(client, job: Job, skip: int = 0) -> None:
-    """Print what a job prints, until it ends; not the first characters, which have been seen.
-
-    Raises ConnectionError where the cluster no longer answers."""
+    """Print the job's output but for its first `skip` characters, until it ends. Raises ConnectionError where the
+    cluster no longer answers."""
     from aiohttp import ClientError
 
     async def copy() -> None:

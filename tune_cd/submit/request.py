@@ -1,8 +1,9 @@
-"""What is asked of a cluster: one study, with options of `tune_cd.run` that were checked as far as they can be from afar."""
+"""A study as it is submitted: options of `tune_cd.run`, checked as far as they can be without the cluster."""
 
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,18 +12,17 @@ from tune_cd.results.location import parse as parse_location
 from tune_cd.run.config import Request as StudyRequest
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, study_name
-from tune_cd.run.searches import searches_of
+from tune_cd.run.searches import searches_of, trainings_of
 
 STOP_SECONDS = 120
-"""That a study gets to end in good order; Ray's own 3 s are too few for its last rows and its report."""
+"""Time a study has to end in good order; Ray's default of 3 s is too short for its last rows and its report."""
 
-ENDED = "tune_cd.run ended with exit status"
-"""In the log, since Ray forgets the exit status of a job that was stopped."""
+PATH_OPTIONS = ("--results", "--data-root", "--weights", "--tune-dir")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A study to be run on a cluster. argv: options of `tune_cd.run` as they were typed, the study's name among them."""
+    """A study to be run on a cluster. argv: options of `tune_cd.run` as they were typed, with the study's name."""
 
     study: str
     argv: tuple[str, ...]
@@ -34,74 +34,73 @@ class Request:
 
     @property
     def entrypoint(self) -> str:
-        """A shell's line. Ray sends SIGTERM to the shell as well, which has to outlive what it has started to say how that ended."""
-        command = shlex.join([self.python, "-m", "tune_cd.run", "--address", "auto", *self.argv])
-        return f'trap : TERM; {command}; status=$?; echo "{ENDED} $status"; exit $status'
+        """The command that Ray runs in a shell. `exec`: the study itself gets Ray's signals, and its exit status is the
+        job's."""
+        return shlex.join(["exec", self.python, "-m", "tune_cd.run", "--address", "auto", *self.argv])
 
     @property
     def runtime_env(self) -> dict:
-        own = {
-            "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}
-        }  # read by the process that starts and stops the job
+        own = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}}
         return own if self.working_dir is None else own | {"working_dir": self.working_dir}
 
-    def metadata(self, attempt: int) -> dict[str, str]:
-        """What `list` and `stop` know of the study, kept by the cluster."""
+    def metadata(self, attempt: int, earlier: Sequence[str] = ()) -> dict[str, str]:
+        """What the cluster keeps for `list` and `stop`. earlier: options of the study's last attempt."""
+        trials = _trials([*earlier, *self.argv]) if earlier or "--resume" not in self.argv else None
         return {
             "study": self.study, "attempt": str(attempt), "results": self.results, "workers": str(self.workers),
-            "options": json.dumps(self.argv), "again": self._again(), "dry_run": str(self.dry_run), "user": user(),
+            "trials": "" if trials is None else str(trials), "options": json.dumps(self.argv),
+            "again": self._again(), "dry_run": str(self.dry_run), "user": user(),
             "submitted_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         }  # fmt: skip
 
     def _again(self) -> str:
-        """The command that goes on where this one stops."""
+        """The command that continues the study."""
         where = [] if self.working_dir is None else ["--working-dir", self.working_dir]
         where += [] if self.python == "python" else ["--python", self.python]
         argv = [text for text in self.argv if text != "--dry-run"]
-        return shlex.join(
-            ["python", "-m", "tune_cd.submit", "start", *where, *argv, *([] if "--resume" in argv else ["--resume"])]
-        )
+        argv += [] if "--resume" in argv else ["--resume"]
+        return shlex.join(["python", "-m", "tune_cd.submit", "start", *where, *argv])
 
 
 def check_request(argv: list[str], python: str = "python", working_dir: str | None = None) -> Request:
-    """The request that options of `tune_cd.run` make. Raises ValueError naming what is wrong or missing; a line that cannot
-    be read ends the process with 2, as it does there."""
+    """The request that options of `tune_cd.run` make. Raises ValueError naming what is wrong or missing; options that
+    cannot be read end the process with status 2."""
     made = parse(argv)
     if made.call.address is not None:
         raise ValueError(
-            f"--address {made.call.address}: written in full it is the job server's; the study itself runs inside the cluster"
+            f"--address {made.call.address}: written in full it is the job server's; the study joins the cluster it is on"
         )
-    raw = _paths(argv)
-    for option, text in raw:
+    paths = _paths(argv)
+    for option, text in paths:
         _check_path(option, text)
-    if not any(option == "--results" for option, _ in raw):
+    if not any(option == "--results" for option, _ in paths):
         raise ValueError(
-            "--results is missing: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all nodes mount"
+            "--results is missing: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or the absolute path of a folder that all "
+            "nodes mount"
         )
     if made.call.workers is None:
         raise ValueError(
-            "--workers is missing: settings this study may train at a time. The cluster is shared: the first study would take "
-            "whatever becomes free and keep it to its end. Give each study its part of the places"
+            "--workers is missing: settings trained at a time. The cluster is shared: without a limit the first study "
+            "takes whatever becomes free and keeps it to its end"
         )
     if working_dir is not None and not Path(working_dir).is_dir():
         raise ValueError(f"--working-dir {working_dir}: no folder of this machine")
-    study = _check_study(made)
+    study, _ = _check_study(made)
     named = argv if made.call.study else [*argv, "--study", study]
-    results = [text for option, text in raw if option == "--results"][-1]
+    results = [text for option, text in paths if option == "--results"][-1]
     folder = None if working_dir is None else str(Path(working_dir).resolve())
     return Request(study, tuple(named), results, made.call.workers, made.call.dry_run, python, folder)
 
 
 def _paths(argv: list[str]) -> list[tuple[str, str]]:
-    """(option, text) of all that names a file or folder, as it was typed: `tune_cd.run` makes it absolute, with this machine's folders."""
+    """(option, text) of every file or folder as it was typed: `tune_cd.run` makes paths absolute on this machine."""
     reader = argparse.ArgumentParser(add_help=False)
-    plain = ("--results", "--data-root", "--weights", "--tune-dir")
-    for option in plain:
-        reader.add_argument(option, action="append", default=[])
+    for option in PATH_OPTIONS:
+        reader.add_argument(option, action="append", default=[], dest=option)
     reader.add_argument("--set", nargs="+", action="extend", default=[])
-    found, _ = reader.parse_known_args(argv)
-    named = [(option, text) for option in plain for text in getattr(found, option[2:].replace("-", "_"))]
-    return named + [("--set weights=", text.partition("=")[2]) for text in found.set if text.startswith("weights=")]
+    found = vars(reader.parse_known_args(argv)[0])
+    weights = [("--set weights=", text.partition("=")[2]) for text in found["set"] if text.startswith("weights=")]
+    return [(option, text) for option in PATH_OPTIONS for text in found[option]] + weights
 
 
 def _check_path(option: str, text: str) -> None:
@@ -110,23 +109,31 @@ def _check_path(option: str, text: str) -> None:
     if option == "--results":
         parse_location(text)
     if not (text.startswith(("/", "~")) or "://" in text):
-        raise ValueError(
-            f"{option} {text!r}: paths are those of the cluster's nodes, so an absolute one or a URI is required"
-        )
+        raise ValueError(f"{option} {text!r}: paths are those of the cluster's nodes; give an absolute path or a URI")
 
 
-def _check_study(made: StudyRequest) -> str:
-    """The study's name, after the checks of `tune_cd.run` that need neither data nor cluster. Raises ValueError likewise."""
+def _check_study(made: StudyRequest) -> tuple[str, int | None]:
+    """The study's name and its trainings, at most; None where that is not known. Raises ValueError as `tune_cd.run`
+    does for what needs neither data nor cluster. Where the cluster decides the set-up, either may do."""
     config, errors = made.config, []
     _ = config.space  # refuses an impossible box
-    for form in config.forms:  # which it is follows from the cluster; either may do
+    for form in config.forms:
         try:
             setup = config.setup_for(form)
-            if not made.call.resume:
-                searches_of(config, setup)
-            return study_name(made.call, setup)
-        except ImportError:  # what is installed there is not known here
-            return study_name(made.call, setup)
+            name = study_name(made.call, setup)
+            if made.call.resume:
+                return name, None
+            return name, trainings_of(config, searches_of(config, setup))
+        except ImportError:  # the method may be installed on the cluster
+            return name, None
         except ValueError as error:
             errors.append(error)
     raise errors[0]
+
+
+def _trials(argv: list[str]) -> int | None:
+    """Trainings of the study, at most; None where the options do not say."""
+    try:
+        return _check_study(parse([text for text in argv if text != "--resume"]))[1]
+    except (ValueError, SystemExit):
+        return None

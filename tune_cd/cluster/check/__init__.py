@@ -1,6 +1,7 @@
-"""What is wrong with a cluster file, before anything is started or billed: `python -m tune_cd.cluster check FILE...`.
+"""Checks a cluster file before anything is started or billed: `python -m tune_cd.cluster check FILE...`.
 
-`documents` reads files, `findings` is what a rule yields, `fields` compares values with a foreign schema. The rules are
-in `every` (for all kinds), `launcher`, `starting`, `spot`, `aws`, `gcp` and `local` (`ray up`), `kuberay`, `versions` and
-`cloudformation`; `rules` says which apply to which document, `command` prints. A rule is a function from a document to findings.
+`documents` reads files. Rules are functions from a document to findings: `common` has those for several kinds of file,
+`ray_up` and `kuberay` those for one, `versions` compares files. `command` applies them and prints. There are rules for
+mistakes that fail silently or cost money; fields are left to validators that exist: Ray's, botocore's, cfn-lint's, and
+`kubectl create --dry-run=server`.
 """

@@ -1,0 +1,113 @@
+"""The on-demand nodes that all studies of a cluster request from its autoscaler, as one request.
+
+`ray.autoscaler.sdk.request_resources` is one request for the whole cluster: the last call replaces it, and it stays,
+and costs money, after its driver has died. So a small detached actor on the head makes it for all studies. A study
+renews its part while it lives, and is forgotten when it no longer does. The actor ends itself some time after the last
+study. A request that others made is replaced, but only once studies of ours request something.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tune_cd.cluster.capacity import HEAD
+
+NAME, NAMESPACE = "node-requests-1", "tune_cd"  # the number goes up with the actor's methods
+EXPIRY = 60.0  # seconds without renewal after which a driver counts as dead
+LINGER = 60.0  # seconds without any study after which the actor ends
+INTERVAL = 5.0  # seconds between two checks
+
+Bundles = list[dict[str, float]]
+
+
+class NodeRequests:
+    """The parts of all studies and their sum. send: makes the cluster's request; fresh: none was ever sent, so none has
+    to be taken back. expiry, linger: as the constants. now: seconds of any clock that goes forward."""
+
+    def __init__(
+        self, send: Callable[[Bundles], None], fresh: bool = True, expiry: float = EXPIRY, linger: float = LINGER
+    ):
+        self._send, self._sent = send, [] if fresh else None
+        self._expiry, self._linger = expiry, linger
+        self._studies: dict[str, tuple[float, Mapping[str, float], Bundles]] = {}  # (renewed at, wanted, requested)
+        self._most = math.inf
+        self._used_at: float | None = None  # when there was a study
+        self._lock = threading.Lock()
+        self.error: str | None = None
+
+    def renew(
+        self, study: str, wants: Mapping[str, float], bundles: Bundles, now: float, most: float = math.inf
+    ) -> dict[str, Any]:
+        """The study lives, wants so much in all ({"GPU": 8}) and requests these bundles. most: bundles that the cluster
+        may have now; autoscaler v2 ignores a larger request as a whole. Returns what the other studies want, and the
+        last error of the request: {"others", "error"}."""
+        with self._lock:
+            self._most = most
+            self._studies[study] = (now, dict(wants), list(bundles))
+            others = [want for name, (_, want, _) in self._studies.items() if name != study]
+            self._update()
+            return {"others": {unit: sum(want.get(unit, 0) for want in others) for unit in wants}, "error": self.error}
+
+    def withdraw(self, study: str) -> None:
+        """The study has ended."""
+        with self._lock:
+            self._studies.pop(study, None)
+            self._update()
+
+    def expire(self, now: float) -> bool:
+        """Forget dead studies; whether the actor is still needed."""
+        with self._lock:
+            self._studies = {name: study for name, study in self._studies.items() if now - study[0] <= self._expiry}
+            self._update()
+            if self._studies or self._sent != [] or self._used_at is None:
+                self._used_at = now
+            return now - self._used_at < self._linger
+
+    def _update(self) -> None:
+        """Send the sum of all parts where it changed. After a failure the next call tries again."""
+        parts = (bundle for _, _, bundles in self._studies.values() for bundle in bundles)
+        total = sorted(parts, key=lambda bundle: sorted(bundle.items()))
+        total = total[: int(min(self._most, len(total)))]
+        if total == self._sent:
+            return
+        try:
+            self._send(total)
+            self._sent, self.error = total, None
+        except Exception as error:  # whatever Ray raises is told to the studies, which go on
+            self.error = f"{type(error).__name__}: {error}"
+
+
+class RequestActor:
+    """`NodeRequests` as the cluster's actor."""
+
+    def __init__(self, expiry: float = EXPIRY, linger: float = LINGER, interval: float = INTERVAL):
+        import ray
+        from ray.autoscaler.sdk import request_resources
+
+        fresh = not ray.get_runtime_context().was_current_actor_reconstructed
+        self._requests = NodeRequests(lambda bundles: request_resources(bundles=bundles), fresh, expiry, linger)
+        self._interval = interval
+        threading.Thread(target=self._check, name="node-requests", daemon=True).start()
+
+    def renew(self, study: str, wants: dict, bundles: Bundles, most: float = math.inf) -> dict:
+        return self._requests.renew(study, wants, bundles, time.monotonic(), most)
+
+    def withdraw(self, study: str) -> None:
+        self._requests.withdraw(study)
+
+    def _check(self) -> None:
+        import ray
+
+        while self._requests.expire(time.monotonic()):
+            time.sleep(self._interval)
+        ray.kill(ray.get_actor(NAME, namespace=NAMESPACE), no_restart=True)
+
+
+def request_actor(*times: float):
+    """The cluster's RequestActor, started on the head, with these times, where there is none. Needs a connected Ray."""
+    import ray
+
+    lasting = {"name": NAME, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True, "max_restarts": -1}
+    return ray.remote(RequestActor).options(num_cpus=0, resources={HEAD: 0.001}, **lasting).remote(*times)

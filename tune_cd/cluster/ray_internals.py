@@ -1,0 +1,67 @@
+"""All private API of Ray that clusters need, in one place; each function says why no public one will do.
+
+Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function); the same names are in the source of
+2.40.0, except the one that is said below. Whatever a function raises comes from Ray.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+
+def draining_nodes() -> set[str]:
+    """Ids of nodes that take no new work. `ray.nodes()` shows them as alive."""
+    import ray
+
+    return set(ray._private.state.state.get_draining_nodes())
+
+
+def cluster_config():
+    """The ClusterConfig in the head's store, or None: managed Ray's autoscalers write it, those of open-source Ray and
+    KubeRay do not. The only record of node types that a driver can read on any node. 2.40.0 has no such method."""
+    import ray
+
+    method = getattr(ray._private.state.state, "get_cluster_config", None)
+    return None if method is None else method()
+
+
+def kuberay_config(raycluster: dict) -> dict:
+    """A RayCluster resource as the cluster file that KubeRay's autoscaler makes of it, resources of pods included."""
+    from ray.autoscaler._private.kuberay import autoscaling_config
+
+    return autoscaling_config._derive_autoscaling_config_from_ray_cr(raycluster)
+
+
+def kubernetes_raycluster(name: str, namespace: str) -> dict:
+    """The RayCluster resource, by the pod's service account. Raises OSError where it cannot be had."""
+    from ray.autoscaler._private.kuberay import node_provider
+
+    return node_provider.KubernetesHttpApiClient(namespace).get(f"rayclusters/{name}")  # requests' errors are OSErrors
+
+
+def autoscaler_report() -> tuple[SimpleNamespace | None, bytes | None]:
+    """(version 2's ClusterStatus, None) or (None, version 1's JSON): what `ray status` prints, as data."""
+    import ray
+    from ray.autoscaler.v2.utils import is_autoscaler_v2
+
+    if is_autoscaler_v2():
+        from ray.autoscaler.v2.sdk import get_cluster_status
+
+        return get_cluster_status(ray.get_runtime_context().gcs_address), None
+    from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    return None, _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
+
+
+def autoscaler_log() -> Path:
+    """The autoscaler's log, if this machine is the head. Version 2 says nowhere else why a cloud refused a node."""
+    import ray
+
+    return Path(ray._private.worker._global_node.get_session_dir_path(), "logs", "monitor.log")
+
+
+def prepare_and_validate(config: dict) -> None:
+    """What `ray up` does with a file before it contacts anything. Raises whatever Ray raises."""
+    from ray.autoscaler._private import util
+
+    util.validate_config(util.prepare_config(config))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tune_cd.cluster import capacity
 from tune_cd.cluster.capacity import Growth, NodeType, from_description, nodes_in_all, processes_in_all, processes_on
-from tune_cd.run.options import parse
+from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.resources import check_resources
 
 HEAD = {"CPU": 0.0, "node:__internal_head__": 1.0}
@@ -156,4 +156,4 @@ def test_a_share_of_a_gpu_fits_as_often_as_it_should():
 def test_a_cluster_where_nothing_fits_and_nothing_may_come_is_refused():
     """As on a head that never trains, whose description cannot be read: trials would wait for ever."""
     with pytest.raises(ValueError, match="no node of the cluster can take a trial"):
-        check_resources(parse([])[0], [HEAD], Growth(), 20)
+        check_resources(StudyConfig(), Call(), [HEAD], Growth(), 20)

@@ -372,10 +372,8 @@ def test_the_search_of_the_cluster_files_is_one_that_tune_cd_run_takes(name, gcp
     )
     words = shlex.split(line)
     assert words[:3] == ["python", "-m", "tune_cd.run"]
-    args, _ = options.parse(words[3:])
-    assert (
-        args.address == "auto" and re.match(r"(gs|s3)://", str(args.results)) and args.study == "mine" and args.download
-    )
+    call = options.parse(words[3:]).call
+    assert call.address == "auto" and re.match(r"(gs|s3)://", call.results) and call.study == "mine" and call.download
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,8 @@ def test_laws_of_asking(steps, after, per_node):
 
 
 def test_after_how_long_is_an_option_of_the_call():
-    assert parse([])[0].ondemand_after == 60.0 and parse(["--ondemand-after", "5"])[0].ondemand_after == 5.0
-    assert parse(["--ondemand-after", "never"])[0].ondemand_after is None
+    assert parse([]).call.ondemand_after == 60.0 and parse(["--ondemand-after", "5"]).call.ondemand_after == 5.0
+    assert parse(["--ondemand-after", "never"]).call.ondemand_after is None
     for wrong in ("-1", "inf", "soon"):
         with pytest.raises(SystemExit):
             parse([f"--ondemand-after={wrong}"])

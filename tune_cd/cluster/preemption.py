@@ -2,7 +2,8 @@
 
 Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); open-source Ray does not ask for notices. The node
 is drained: it gets no new trial, and the loss of its trials does not count as a failure (`--max-failures`). The
-trainings on it save their states at their next evaluation (`trainables.training.preemption_notice`). Some seconds before the
+trainings on it save their states at their next evaluation (`trainables.training.preemption_notice`). Some seconds
+before the
 machine goes, Ray on it is ended: otherwise the cluster waits a minute for the silent node before it replaces it.
 """
 

@@ -68,7 +68,8 @@ def check_request(argv: list[str], python: str = "python", working_dir: str | No
     made = parse(argv)
     if made.call.address is not None:
         raise ValueError(
-            f"--address {made.call.address}: written in full it is the job server's; the study joins the cluster it is on"
+            f"--address {made.call.address}: written in full it is the job server's; the study joins the cluster "
+            "it is on"
         )
     paths = _paths(argv)
     for option, text in paths:

@@ -93,9 +93,8 @@ def test_translation_in_log_space_changes_nothing(seed, octaves):
     here = run(CoordinateDescent(PLANE, start=start), ridge, 15)
     there = run(
         CoordinateDescent(moved, start={name: value * factor for name, value in start.items()}),
-        lambda h: ridge({name: value / factor for name, value in h.items()}),
-        15,
-    )
+        lambda h: ridge({name: value / factor for name, value in h.items()}), 15,
+    )  # fmt: skip
     for (h, value), (h_moved, value_moved) in zip(here, there, strict=True):
         assert value == pytest.approx(value_moved, abs=1e-6)
         assert np.allclose(PLANE.to_log(h) + octaves, moved.to_log(h_moved), atol=1e-6)
@@ -265,18 +264,11 @@ def test_mixed_axes():
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ({"directions": [[1, 0, 0]]}, "2"),
-        ({"directions": [[0, 0]]}, "zeros"),
-        ({"directions": []}, "required"),
-        ({"directions": [[1, math.nan]]}, "finite"),
-        ({"budgets": 0}, "0"),
-        ({"budgets": (3, 3, 3)}, "one per direction"),
-        ({"budgets": 2.5}, "2.5"),
-        ({"settings": "best"}, "best"),
-        ({"start": {"Lambda_p": 99.0, "Lambda_e": 1.0}}, "99"),
-        ({"start": {"Lambda_p": 0.1}}, "Lambda_e"),
+        ({"directions": [[1, 0, 0]]}, "2"), ({"directions": [[0, 0]]}, "zeros"), ({"directions": []}, "required"), ({"directions": [[1, math.nan]]}, "finite"),
+        ({"budgets": 0}, "0"), ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"settings": "best"}, "best"),
+        ({"start": {"Lambda_p": 99.0, "Lambda_e": 1.0}}, "99"), ({"start": {"Lambda_p": 0.1}}, "Lambda_e"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused_by_value(arguments, said):
     with pytest.raises((ValueError, TypeError), match=said):
         CoordinateDescent(PLANE, **arguments)

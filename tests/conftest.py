@@ -1,41 +1,76 @@
-"""Shared by all tests: no usage reports, one Ray a module, real data where TUNE_CD_TEST_DATA names it."""
+"""Shared by all tests: no usage reports, one Ray a worker, real data where TUNE_CD_TEST_DATA names it."""
 
 import os
+import sys
 from pathlib import Path
+
+import pytest
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
-)  # threads that wait for each other on a busy machine cost twenty times what they save
+)  # threads that wait for each other on a busy machine cost more than they save
+os.environ.setdefault(
+    "RAY_AUTH_MODE", "disabled"
+)  # a Ray on tokens, begun after one without, would lock out its drivers
 TESTS = Path(__file__).parent
 FOLDERS = [str(folder) for folder in TESTS.iterdir() if folder.is_dir() and not folder.name.startswith(("_", "."))]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*FOLDERS, os.environ.get("PYTHONPATH"))))
 """Ray's workers import the test modules whose functions they are sent."""
 
-import pytest
-
 
 def pytest_configure(config):
-    """xdist puts files of many tests first: the long ones have few, and would all come at the end, some of them alone."""
+    """xdist puts files of many tests first: the long ones have few, and would all come at the end."""
     config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items):
-    """Files that start Ray, which are the long ones, come first: what is left at the end is short, and all workers end together."""
+    """Files that start Ray, which are the long ones, come first, and those that share one together."""
+    used: dict[Path, set[str]] = {}
+    for item in items:
+        used.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))
     long = {item.path for item in items if item.get_closest_marker("ray")}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: (item.path not in long, *(name not in used[item.path] for name in SHARED)))
 
 
-@pytest.fixture(scope="module")
-def ray_session(tmp_path_factory):
-    """A Ray of two CPUs for one module's tests, shut down after them."""
+SHARED = ("cluster", "ray_session")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_ray(request):
+    """A module that does not use the shared Ray finds none connected."""
+    ray = sys.modules.get("ray")
+    if ray and "ray_session" not in _fixtures_of(request) and ray.is_initialized():
+        ray.shutdown()
+
+
+def _fixtures_of(request) -> set[str]:
+    """Of all tests of a module."""
+    items = [item for item in request.session.items if item.path == request.path]
+    return {name for item in items for name in getattr(item, "fixturenames", ())}
+
+
+@pytest.fixture
+def ray_session():
+    """A Ray of two CPUs, which the modules of a worker share: its processes are used again."""
     import ray
 
-    context = ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False
-    )
-    yield context
-    ray.shutdown()
+    if not ray.is_initialized():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """For drivers: a head without trials and two nodes of one trial each, which may use the tests' S3."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
+    for _ in range(2):
+        made.add_node(num_cpus=1, env_vars=keys)
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
 
 
 @pytest.fixture(scope="session")

@@ -45,11 +45,13 @@ def test_impossible_recipes(arguments):
 
 @pytest.mark.parametrize(
     "text, expected",
-    [("lr=0.1,average=global,b=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
-     ("lr=0.1, average=separate", {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}),
-     ("average=global,lr=2,b=32,k=4", balance.from_recipe(2.0, "global", 32, 4) | {"batch_size": 32}),
-     ("lr=0.01,lambda_p=3,lambda_e=60", {"Lambda_p": 0.03, "Lambda_e": 0.6, "batch_size": 64})],
-)  # fmt: skip
+    [
+        ("lr=0.1,average=global,b=128", balance.from_recipe(0.1, "global", 128) | {"batch_size": 128}),
+        ("lr=0.1, average=separate", {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}),
+        ("average=global,lr=2,b=32,k=4", balance.from_recipe(2.0, "global", 32, 4) | {"batch_size": 32}),
+        ("lr=0.01,lambda_p=3,lambda_e=60", {"Lambda_p": 0.03, "Lambda_e": 0.6, "batch_size": 64}),
+    ],
+)
 def test_recipes_in_words(text, expected):
     assert balance.parse_recipe(text) == pytest.approx(expected)
 

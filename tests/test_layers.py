@@ -1,22 +1,69 @@
-"""Who may import whom, proved in fresh interpreters."""
+"""Which room may import which, one line a room; that Ray and torch stay where they belong; that tests stand alone."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+
+ARROWS = {  # room: the rooms it may import, of its own package where none is named; a function's imports count
+    "tune_cd": "",
+    "tune_cd.balance": "",
+    "tune_cd.search": "balance",
+    "tune_cd.results": "search",
+    "tune_cd.analysis": "balance search results",
+    "tune_cd.landscapes": "search results analysis",
+    "tune_cd.plots": "balance analysis",
+    "tune_cd.replay": "balance search results landscapes analysis plots",
+    "tune_cd.report": "balance results analysis plots",
+    "tune_cd.tune": "search results",
+    "tune_cd.cluster": "results trainables.datasets trainables.training.preemption_notice",
+    "tune_cd.run": "balance search results tune cluster analysis plots report "
+    "trainables.datasets trainables.training trainables.training.setups trainables.trial",
+    "tune_cd.submit": "search results analysis run",
+    "trainables": "",
+    "trainables.training.setups": "",
+    "trainables.training.preemption_notice": "",
+    "trainables.losses": "",
+    "trainables.datasets": "training.setups",
+    "trainables.models": "datasets",
+    "trainables.data": "datasets training.setups",
+    "trainables.metrics": "datasets data",
+    "trainables.training": "losses datasets models data metrics training.setups training.preemption_notice",
+    "trainables.train": "datasets data training training.setups",
+    "trainables.trial": "data training training.setups training.preemption_notice",
+    "trainables.probe": "metrics",
+    "trainables.retrieval": "metrics",
+}
+BACKWARD = {("trainables.metrics", "trainables.training")}  # the revisited benchmark raises an evaluation's Diverged
+
+OUTSIDE = {  # library: the rooms that may import it, with all that is in them
+    "ray": "tune_cd.tune tune_cd.run tune_cd.cluster tune_cd.submit trainables.trial",
+    "torch": "trainables",
+    "torchvision": "trainables.models",
+    "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.replay tune_cd.report "
+    "tune_cd.tune tune_cd.run",
+    "pyarrow": "tune_cd.results trainables.datasets",
+    "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",
+    "plotly": "tune_cd.report",
+}
+
+
+def rooms_of(line: str, package: str) -> set[str]:
+    """The rooms that a line of a table names."""
+    whole = ("tune_cd", "trainables")
+    return {name if name.partition(".")[0] in whole else f"{package}.{name}" for name in line.split()}
+
+
+ALLOWED = {room: rooms_of(line, room.partition(".")[0]) for room, line in ARROWS.items()}
+USERS = {library: rooms_of(line, "") for library, line in OUTSIDE.items()}
 WITHOUT_RAY_AND_TORCH = [
-    "tune_cd", "tune_cd.search.golden_section", "tune_cd.search.space", "tune_cd.search.protocol", "tune_cd.search.coordinate_descent", "tune_cd.balance",
-    "tune_cd.results.schema", "tune_cd.results", "tune_cd.results.__main__", "tune_cd.results.formatting", "tune_cd.results.verification", "tune_cd.analysis", "tune_cd.analysis.tables", "tune_cd.analysis.memory_table", "tune_cd.report.__main__", "tune_cd.report.figures", "tune_cd.plots", "tune_cd.results.provenance", "tune_cd.run.options", "tune_cd.cluster.capacity", "tune_cd.cluster.spot", "tune_cd.cluster.autoscaler", "tune_cd.cluster.node_requests", "tune_cd.cluster.watch", "tune_cd.cluster.nodes", "tune_cd.cluster.ray_internals",
-    "tune_cd.search.line_search", "tune_cd.search.speculative", "tune_cd.search.model_guided", "tune_cd.search.lines", "tune_cd.search.gaussian_process", "tune_cd.search.baselines", "tune_cd.landscapes.landscape", "tune_cd.landscapes.formulas", "tune_cd.replay", "tune_cd.replay.__main__", "tune_cd.replay.ablation", "tune_cd.replay.benchmark", "tune_cd.replay.fits", "tune_cd.replay.orientation", "tune_cd.replay.paper_tables", "tune_cd.replay.stored", "tune_cd.results.bulk",
-    "tune_cd.submit.__main__", "tune_cd.submit.connection", "tune_cd.submit.request", "tune_cd.submit.jobs", "tune_cd.submit.status",
-]  # fmt: skip
-WITHOUT_RAY = [
-    "trainables", "trainables.losses.terms", "trainables.data.sampling", "trainables.data.augmentation", "trainables.models.networks", "trainables.datasets",
-    "trainables.metrics.retrieval", "trainables.metrics.linear_probe", "trainables.training.evaluation", "trainables.training.setups", "trainables.training.loop", "trainables.train",
-    "trainables.losses.memory", "trainables.models.weights", "trainables.data.resident", "trainables.training.assembly", "trainables.training.cuda_graphs", "trainables.training.outcome", "trainables.training.errors", "trainables.training.watchdog", "trainables.training.parallel", "trainables.training.checks", "trainables.training.checkpoint", "trainables.metrics.revisited", "trainables.datasets.download",
-    "trainables.training.paper",
-]  # fmt: skip
+    room for room in ARROWS if room.startswith("tune_cd.") and room not in ("tune_cd.tune", "tune_cd.run")
+]
 BLOCKED = """
 import sys
 blocked = {blocked!r}
@@ -26,34 +73,128 @@ class Absent:
             raise ModuleNotFoundError(f"{{name}} is not installed")
 sys.meta_path.insert(0, Absent())
 """
+HELP = """
+import runpy
+def help_of(module):
+    sys.argv = [module, "--help"]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        print(f"help of {module} ends with {end.code}", flush=True)
+"""
 
 
-def run(code: str) -> None:
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert finished.returncode == 0, finished.stderr
+def name_of(file: Path, root: Path = ROOT) -> str:
+    """The module that a file is."""
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(modules: list[str], blocked: list[str]) -> None:
-    """Import the modules in an interpreter where importing a blocked one is an error."""
-    run(BLOCKED.format(blocked=blocked) + "".join(f"import {module}\n" for module in modules))
+def room_of(module: str) -> str:
+    """The room that a module lies in: the longest name of the table that begins its own."""
+    fitting = (room for room in ARROWS if f"{module}.".startswith(f"{room}."))
+    return max(fitting, key=len)
+
+
+def files() -> list[Path]:
+    return sorted(file for package in ("tune_cd", "trainables") for file in (ROOT / package).rglob("*.py"))
+
+
+def imported(file: Path) -> Iterator[tuple[int, str]]:
+    """(line, module or name in a module) of every import of a file, wherever it stands."""
+    package = name_of(file).split(".") if file.name == "__init__.py" else name_of(file).split(".")[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def complaints(file: Path) -> list[str]:
+    """The imports of a file that the tables do not allow, as one reads them in an editor."""
+    room, wrong = room_of(name_of(file)), []
+    for line, name in imported(file):
+        top = name.partition(".")[0]
+        if top in ("tune_cd", "trainables"):
+            other = room_of(name)
+            allowed = other in {room, *ALLOWED[room]} or (room, other) in BACKWARD
+        else:
+            allowed = top not in USERS or any(f"{room}.".startswith(f"{one}.") for one in USERS[top])
+        if not allowed:
+            wrong.append(f"{file.relative_to(ROOT)}:{line}: {room} may not import {name}")
+    return wrong
+
+
+def run(code: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
+
+
+def modules(rooms: list[str], *left_out: str) -> list[str]:
+    """All modules of the rooms, but commands."""
+    names = [name_of(file) for file in files() if file.stem != "__main__"]
+    return [name for name in names if room_of(name) in rooms and name not in left_out]
+
+
+def imports(names: list[str], blocked: list[str]) -> str:
+    """Code that imports modules where importing a blocked one is an error."""
+    return BLOCKED.format(blocked=blocked) + "".join(f"import {name}\n" for name in names)
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_a_room_imports_what_its_line_allows(room):
+    assert [wrong for file in files() if room_of(name_of(file)) == room for wrong in complaints(file)] == []
+
+
+def test_the_table_has_every_room_and_nothing_else():
+    names = [name_of(file) for file in files()]
+    rooms = {".".join(name.split(".")[:2]) for name in names}
+    assert rooms - set(ARROWS) == set() and set(ARROWS) - set(names) == set()
+    assert {room for allowed in [*ALLOWED.values(), *USERS.values()] for room in allowed} - set(ARROWS) == set()
+
+
+def test_no_arrow_points_back():
+    """Rooms that import nothing are taken away, again and again, until none is left."""
+    left = dict(ALLOWED)
+    while lowest := {room for room, allowed in left.items() if not allowed}:
+        left = {room: allowed - lowest for room, allowed in left.items() if room not in lowest}
+    assert left == {}, "these import one another in a circle"
+
+
+def test_an_import_that_is_not_allowed_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(name_of, "__defaults__", (tmp_path,))
+    file = tmp_path / "tune_cd/search/space.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "import numpy\nfrom ..balance import A_O\ndef f():\n    from tune_cd import results\n    import ray.tune\n"
+    )
+    assert complaints(file) == [
+        "tune_cd/search/space.py:4: tune_cd.search may not import tune_cd.results",
+        "tune_cd/search/space.py:5: tune_cd.search may not import ray.tune",
+    ]
 
 
 def test_the_core_needs_neither_ray_nor_torch():
-    imports(WITHOUT_RAY_AND_TORCH, ["ray", "torch", "torchvision"])
+    """In a fresh interpreter that has neither: all rooms but `tune` and `run`, and every command's help."""
+    names = [*modules(WITHOUT_RAY_AND_TORCH), "tune_cd.run.options"]
+    commands = [name_of(file).removesuffix(".__main__") for file in files() if file.stem == "__main__"]
+    code = imports(names, ["ray", "torch", "torchvision"]) + HELP
+    finished = run(code + "".join(f"help_of({command!r})\n" for command in commands))
+    assert finished.returncode == 0, finished.stderr
+    assert len(names) > 80 and len(commands) >= 6
+    assert [command for command in commands if f"help of {command} ends with 0" not in finished.stdout] == []
 
 
 @pytest.fixture(scope="module")
 def without_tune_cd():
-    """What one interpreter without tune_cd, and for its first two thirds without ray, has printed: importing torch takes long."""
-    code = (
-        BLOCKED.format(blocked=["ray", "tune_cd"])
-        + "import runpy\n"
-        + "".join(f"import {module}\n" for module in WITHOUT_RAY)
-    )
-    code += "print('trainables are imported', flush=True)\nsys.argv = ['trainables.train', '--help']\n"
-    code += "try:\n    runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\nexcept SystemExit as end:\n    print(f'help ends with {end.code}', flush=True)\n"
-    code += "assert not {'ray', 'tune_cd'} & set(sys.modules)\nblocked.remove('ray')\nimport trainables.trial\nprint('trainables.trial is imported')\n"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    """What one interpreter without tune_cd, and for its first two thirds without ray, has printed."""
+    rooms = [room for room in ARROWS if room.startswith("trainables") and room != "trainables.trial"]
+    code = imports(modules(rooms), ["ray", "tune_cd"]) + HELP
+    code += "print('trainables are imported', flush=True)\nhelp_of('trainables.train')\n"
+    code += "assert not {'ray', 'tune_cd'} & set(sys.modules)\nblocked.remove('ray')\n"
+    return run(code + "import trainables.trial\nprint('trainables.trial is imported')\n")
 
 
 def test_trainables_need_no_ray_and_know_nothing_of_tune_cd(without_tune_cd):
@@ -61,29 +202,37 @@ def test_trainables_need_no_ray_and_know_nothing_of_tune_cd(without_tune_cd):
 
 
 def test_training_works_where_ray_is_not_installed(without_tune_cd):
-    assert "--Lambda_p" in without_tune_cd.stdout and "help ends with 0" in without_tune_cd.stdout, (
-        without_tune_cd.stderr
-    )
+    said = without_tune_cd.stdout
+    assert "--Lambda_p" in said and "help of trainables.train ends with 0" in said, without_tune_cd.stderr
 
 
 def test_trainables_trial_knows_nothing_of_tune_cd(without_tune_cd):
-    assert "trainables.trial is imported" in without_tune_cd.stdout and without_tune_cd.returncode == 0, (
-        without_tune_cd.stderr
-    )
+    assert without_tune_cd.returncode == 0, without_tune_cd.stderr
+    assert "trainables.trial is imported" in without_tune_cd.stdout
 
 
 def test_the_searcher_needs_no_torch():
-    imports(
-        ["tune_cd.tune.searcher", "tune_cd.tune.optimiser_search", "tune_cd.tune.callback", "tune_cd.tune.packed"],
-        ["torch", "trainables"],
-    )
+    finished = run(imports(modules(["tune_cd.tune"]), ["torch", "trainables"]))
+    assert finished.returncode == 0, finished.stderr
 
 
-def test_importing_tune_cd_loads_neither_ray_nor_torch_nor_pandas():
-    run("import sys, tune_cd\nassert not {'ray', 'torch', 'pandas', 'numpy'} & set(sys.modules), sorted(sys.modules)")
+def test_what_is_light_stays_light():
+    """`import tune_cd` loads no library, and the golden section only Python's own."""
+    code = "import sys, tune_cd\nheavy = {'ray', 'torch', 'pandas', 'numpy'}\nassert not heavy & set(sys.modules)\n"
+    finished = run(code + "import tune_cd.search.golden_section\nassert not heavy & set(sys.modules), heavy\n")
+    assert finished.returncode == 0, finished.stderr
 
 
-def test_golden_is_standard_library_only():
-    run(
-        "import sys\nbefore = set(sys.modules)\nimport tune_cd.search.golden_section\nassert not {'numpy'} & set(sys.modules)"
-    )
+def test_test_modules_do_not_import_one_another():
+    """What several need lies in tests/helpers; a name in two folders would be one module to Python."""
+    sources = [file for file in (ROOT / "tests").rglob("*.py") if "__pycache__" not in file.parts]
+    tests = {file.stem for file in sources if file.stem.startswith("test_")} | {"conftest"}
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: imports {name}"
+        for file in sources
+        for line, name in imported(file)
+        if any(part in tests for part in name.split("."))
+    ]
+    assert found == []
+    names = [file.stem for file in sources if file.name != "__init__.py"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -16,6 +16,7 @@ import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
+# ruff: noqa: E402, the environment is read when these are imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 warnings.simplefilter("ignore")
@@ -119,7 +120,8 @@ def main() -> None:
             for name, (trainable, reuse, arguments) in cases.items():
                 measured[name] += gaps(trainable, reuse, Path(folder) / "notes", **arguments)
     print(
-        f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or {TRIALS[False]} (new) trials"
+        f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or "
+        f"{TRIALS[False]} (new) trials"
     )
     for name, values in measured.items():
         print(f"{name:<34} median {statistics.median(values):6.3f}   {min(values):6.3f} .. {max(values):6.3f}")

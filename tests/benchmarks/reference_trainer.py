@@ -2,16 +2,17 @@
 
 - Images are decoded and in memory, as on the other side; an item is a PIL image made of an array and transformed one by
   one in the `Dataset`, as in torchvision's CIFAR10. So neither side is measured reading or decoding files.
-- torchvision's transforms: ToTensor and Normalize to [-1, 1], and for self-supervision SimCLR's RandomResizedCrop, flip,
-  ColorJitter and RandomGrayscale before them, on PIL images. No Resize: the images have their size already.
-- A `DataLoader` with one worker a CPU core, 8 at most, kept from epoch to epoch, and pinned memory where there is a GPU.
+- torchvision's transforms: ToTensor and Normalize to [-1, 1], and for self-supervision SimCLR's RandomResizedCrop,
+  flip, ColorJitter and RandomGrayscale before them, on PIL images. No Resize: the images have their size already.
+- A `DataLoader` with one worker a CPU core, 8 at most, kept from epoch to epoch, and pinned memory where there is a
+  GPU.
 - Metric learning draws k per class by pytorch-metric-learning's `MPerClassSampler`, an epoch being as many images as
   there are; self-supervision shuffles, each item being k views of an image.
 - Losses of pytorch-metric-learning, their terms averaged over all pairs (its default, `AvgNonZeroReducer`, is another
   loss) and weighted: margin by `MultipleReducers`; InfoNCE as Lambda_e * NTXentLoss + (Lambda_p - Lambda_e) * positive
   part. They normalise the embeddings, so the network does not.
-- The network is the same, in float32 and torch's own memory format, GeM written the short way. On a GPU convolutions are
-  in TF32 (torch's default) and cuDNN searches for the fastest (`benchmark`), since all batches have one shape.
+- The network is the same, in float32 and torch's own memory format, GeM written the short way. On a GPU convolutions
+  are in TF32 (torch's default) and cuDNN searches for the fastest (`benchmark`), since all batches have one shape.
 - `torch.optim.SGD(lr=1)` with its defaults; transfers do not block; the loss is read every 50 iterations, to be logged.
 """
 
@@ -49,7 +50,8 @@ class ReferenceTrainer:
         device: torch.device,
         workers: int | None = None,
     ):
-        """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a core."""
+        """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a
+        core."""
         torch.manual_seed(seed)
         self.device = device
         workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS) if workers is None else workers
@@ -194,7 +196,8 @@ def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
         return WeightedInfoNCE(Lambda_p, Lambda_e, setup.temperature)
     if kind[:3] != ("margin", "euclidean", 1):
         raise ValueError(
-            f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 and 2"
+            f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 "
+            f"and 2"
         )
     reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
     euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)

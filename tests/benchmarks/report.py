@@ -1,9 +1,9 @@
 """How fast a whole landscape is looked at: `python tests/benchmarks/report.py [--steps 25] [--turns 3] [--browser]`.
 
-A study of steps x steps x 6 trials (25: the paper's 3,750) with 20 scores each, read from one compacted file. Printed, as medians
-of the turns: the grid and the best-so-far curves beside pandas' pivot_table and a loop; the report, from reading the table to the
-file on disk, and its size, beside what Optuna makes of the same trials (three of its plots: contour, history, timeline) in the
-same run; with --browser also the time from opening the page to the last chart drawn.
+A study of steps x steps x 6 trials (25: the paper's 3,750) with 20 scores each, read from one compacted file. Printed,
+as medians of the turns: the grid and the best-so-far curves beside pandas' pivot_table and a loop; the report, from
+reading the table to the file on disk, and its size, beside what Optuna makes of the same trials (three of its plots:
+contour, history, timeline) in the same run; with --browser also the time from opening the page to the last chart drawn.
 """
 
 import argparse
@@ -43,15 +43,42 @@ def rows(steps: int) -> list[dict]:
     for index, (positive, entropy, size) in enumerate((p, e, b) for p in weights for e in weights for b in SIZES):
         h = {"Lambda_p": float(positive), "Lambda_e": float(entropy), "batch_size": size}
         score, failed = landscape.score(h), rng.random() < 0.02
-        made.append(results.check_trial({
-            "study": "big", "dataset": "omniglot", "task": "dml", "loss": "margin", "search": "grid", "search_seed": 0, "seed": 0, "trial_id": f"grid-{index:05d}",
-            "trial_index": index, "attempt": 0, "direction": "sampled", "params": h, **h, "status": "failed" if failed else "completed", "metric_name": "r_map",
-            "val_score": None if failed else score + 0.01 * rng.standard_normal(), "test_score": None if failed else score,
-            "scores": {} if failed else {f"test_recall_at_{2**n}": float(rng.random()) for n in range(20)}, "positive_term": float(rng.random()),
-            "entropy_term": float(rng.random()), "images_seen": 64_000, "train_seconds": 10.0, "gpus": 1.0, "started_at": START + timedelta(seconds=10 * index),
-            "ended_at": START + timedelta(seconds=10 * index + 10), "hostname": "n", "device": "NVIDIA H200", "error": "out of memory" if failed else None,
-            "config": json.dumps({"k": 2, **h}), "software": "{}",
-        }))  # fmt: skip
+        made.append(
+            results.check_trial(
+                {
+                    "study": "big",
+                    "dataset": "omniglot",
+                    "task": "dml",
+                    "loss": "margin",
+                    "search": "grid",
+                    "search_seed": 0,
+                    "seed": 0,
+                    "trial_id": f"grid-{index:05d}",
+                    "trial_index": index,
+                    "attempt": 0,
+                    "direction": "sampled",
+                    "params": h,
+                    **h,
+                    "status": "failed" if failed else "completed",
+                    "metric_name": "r_map",
+                    "val_score": None if failed else score + 0.01 * rng.standard_normal(),
+                    "test_score": None if failed else score,
+                    "scores": {} if failed else {f"test_recall_at_{2**n}": float(rng.random()) for n in range(20)},
+                    "positive_term": float(rng.random()),
+                    "entropy_term": float(rng.random()),
+                    "images_seen": 64_000,
+                    "train_seconds": 10.0,
+                    "gpus": 1.0,
+                    "started_at": START + timedelta(seconds=10 * index),
+                    "ended_at": START + timedelta(seconds=10 * index + 10),
+                    "hostname": "n",
+                    "device": "NVIDIA H200",
+                    "error": "out of memory" if failed else None,
+                    "config": json.dumps({"k": 2, **h}),
+                    "software": "{}",
+                }
+            )
+        )
     return made
 
 
@@ -82,15 +109,28 @@ def pivoted(trials: pd.DataFrame) -> None:
 def optunas(trials: pd.DataFrame) -> str:
     """Three of Optuna's figures in one page with plotly's library."""
     study = optuna.create_study(direction="maximize")
-    spans = {"Lambda_p": optuna.distributions.FloatDistribution(1e-6, 17.0, log=True), "Lambda_e": optuna.distributions.FloatDistribution(1e-6, 17.0, log=True),
-             "batch_size": optuna.distributions.CategoricalDistribution(SIZES)}  # fmt: skip
+    spans = {
+        "Lambda_p": optuna.distributions.FloatDistribution(1e-6, 17.0, log=True),
+        "Lambda_e": optuna.distributions.FloatDistribution(1e-6, 17.0, log=True),
+        "batch_size": optuna.distributions.CategoricalDistribution(SIZES),
+    }
     for row in trials.itertuples(index=False):
         done = row.status == "completed"
-        study.add_trial(optuna.trial.FrozenTrial(
-            number=row.trial_index, trial_id=row.trial_index, state=optuna.trial.TrialState.COMPLETE if done else optuna.trial.TrialState.FAIL,
-            value=row.val_score if done else None, params={"Lambda_p": row.Lambda_p, "Lambda_e": row.Lambda_e, "batch_size": int(row.batch_size)}, distributions=spans,
-            user_attrs={}, system_attrs={}, intermediate_values={}, datetime_start=row.started_at.to_pydatetime(), datetime_complete=row.ended_at.to_pydatetime(),
-        ))  # fmt: skip
+        study.add_trial(
+            optuna.trial.FrozenTrial(
+                number=row.trial_index,
+                trial_id=row.trial_index,
+                state=optuna.trial.TrialState.COMPLETE if done else optuna.trial.TrialState.FAIL,
+                value=row.val_score if done else None,
+                params={"Lambda_p": row.Lambda_p, "Lambda_e": row.Lambda_e, "batch_size": int(row.batch_size)},
+                distributions=spans,
+                user_attrs={},
+                system_attrs={},
+                intermediate_values={},
+                datetime_start=row.started_at.to_pydatetime(),
+                datetime_complete=row.ended_at.to_pydatetime(),
+            )
+        )
     drawn = [
         optuna.visualization.plot_contour(study, params=["Lambda_p", "Lambda_e"]),
         optuna.visualization.plot_optimization_history(study),
@@ -142,7 +182,8 @@ def main(argv: list[str] | None = None) -> None:
         ours = seconds(lambda: (grid(trials, "test_score"), best_so_far(trials)), options.turns)
         theirs = seconds(lambda: pivoted(trials), options.turns)
         print(
-            f"{len(trials)} trials\ngrid and curve: {ours:.3f} s; pivot_table and a loop {theirs:.3f} s, ratio {theirs / ours:.2f}"
+            f"{len(trials)} trials\ngrid and curve: {ours:.3f} s; pivot_table and a loop {theirs:.3f} s, ratio "
+            f"{theirs / ours:.2f}"
         )
         ours = seconds(lambda: page.write_text(render(content(folder)), encoding="utf-8"), options.turns)
         sizes = [page.stat().st_size / 1e6]
@@ -150,7 +191,8 @@ def main(argv: list[str] | None = None) -> None:
         theirs = seconds(lambda: other.write_text(optunas(trials), encoding="utf-8"), options.turns)
         sizes.append(other.stat().st_size / 1e6)
         print(
-            f"report: {ours:.2f} s, {sizes[0]:.1f} MB; Optuna's three plots {theirs:.2f} s, {sizes[1]:.1f} MB, ratio {theirs / ours:.2f}"
+            f"report: {ours:.2f} s, {sizes[0]:.1f} MB; Optuna's three plots {theirs:.2f} s, {sizes[1]:.1f} MB, ratio "
+            f"{theirs / ours:.2f}"
         )
         if options.browser:
             print(f"opened and drawn: {seconds(lambda: opened(page), options.turns):.2f} s")

@@ -1,9 +1,9 @@
 """How fast the results are: `python tests/benchmarks/results.py [--trials 100000] [--keep DIR]`.
 
-Prints the median of one `write_trial` into an empty study, beside 1,000 files and beside 10,000 compacted rows; the time
-to compact 1,000 files and to read them before and after; and of `--trials` compacted rows the time to read them and pivot
-them to a Lambda_p x Lambda_e grid, with the peak memory of the process that does, beside plain `pandas.read_parquet`.
-Configurations have 30 options of random digits, about 1 kB a row, which do not compress.
+Prints the median of one `write_trial` into an empty study, beside 1,000 files and beside 10,000 compacted rows; the
+time to compact 1,000 files and to read them before and after; and of `--trials` compacted rows the time to read them
+and pivot them to a Lambda_p x Lambda_e grid, with the peak memory of the process that does, beside plain
+`pandas.read_parquet`. Configurations have 30 options of random digits, about 1 kB a row, which do not compress.
 """
 
 import argparse
@@ -33,14 +33,39 @@ def trial(index: int, pick: random.Random, study: str = "big") -> dict:
     h = {"Lambda_p": 2.0 ** pick.randrange(-10, 5), "Lambda_e": 2.0 ** pick.randrange(-10, 5)}
     scores = {f"score_{n}": pick.random() for n in range(8)}
     return {
-        "study": study, "dataset": "glyphs", "task": "dml", "loss": "margin", "search": "cd", "search_seed": 0, "seed": 0,
-        "trial_id": f"cd-{index:06d}", "trial_index": index, "attempt": 0, "direction": "balance", "line_position": pick.random(),
-        "params": h, **h, "batch_size": 64, "status": "completed", "metric_name": "r_map", "val_score": pick.random(),
-        "test_score": pick.random(), "scores": scores, "positive_term": pick.random(), "entropy_term": pick.random(), "images_seen": 64_000,
-        "best_at": 32_000, "train_seconds": pick.random(), "gpus": 1.0, "started_at": START, "ended_at": START + timedelta(seconds=index),
-        "hostname": f"node-{index % 7}", "device": "NVIDIA H200", "config": json.dumps({f"option_{n}": pick.random() for n in range(30)}),
+        "study": study,
+        "dataset": "glyphs",
+        "task": "dml",
+        "loss": "margin",
+        "search": "cd",
+        "search_seed": 0,
+        "seed": 0,
+        "trial_id": f"cd-{index:06d}",
+        "trial_index": index,
+        "attempt": 0,
+        "direction": "balance",
+        "line_position": pick.random(),
+        "params": h,
+        **h,
+        "batch_size": 64,
+        "status": "completed",
+        "metric_name": "r_map",
+        "val_score": pick.random(),
+        "test_score": pick.random(),
+        "scores": scores,
+        "positive_term": pick.random(),
+        "entropy_term": pick.random(),
+        "images_seen": 64_000,
+        "best_at": 32_000,
+        "train_seconds": pick.random(),
+        "gpus": 1.0,
+        "started_at": START,
+        "ended_at": START + timedelta(seconds=index),
+        "hostname": f"node-{index % 7}",
+        "device": "NVIDIA H200",
+        "config": json.dumps({f"option_{n}": pick.random() for n in range(30)}),
         "software": json.dumps({"python": "3.11.7", "torch": "2.15.0", "ray": "2.60.0"}),
-    }  # fmt: skip
+    }
 
 
 def fill(folder: Path, number: int) -> None:
@@ -86,8 +111,11 @@ def read_and_pivot(how: str, folder: Path) -> None:
     done = time.perf_counter()
     peak = peak_memory()
     shape = " x ".join(map(str, grid.shape))
-    print(f"{how:<20} {len(table):>7} rows read in {read - started:.2f} s, grid {shape} in {done - read:.2f} s, {done - started:.2f} s together; "
-          f"peak memory {peak:.0f} MB, of which {before:.0f} MB before reading", flush=True)  # fmt: skip
+    print(
+        f"{how:<20} {len(table):>7} rows read in {read - started:.2f} s, grid {shape} in {done - read:.2f} s, "
+        f"{done - started:.2f} s together; peak memory {peak:.0f} MB, of which {before:.0f} MB before reading",
+        flush=True,
+    )
 
 
 def measure(folder: Path, trials: int) -> None:

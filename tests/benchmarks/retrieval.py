@@ -41,10 +41,11 @@ def measure(side: str, images: int, dimensions: int) -> None:
             device=torch.device("cpu"),
             knn_func=CustomKNN(CosineSimilarity(), batch_size=256),
         )
-        score = lambda: {
-            "map_at_r" if name.startswith("mean") else name: value
-            for name, value in calculator.get_accuracy(embeddings, labels).items()
-        }
+
+        def score():
+            accuracies = calculator.get_accuracy(embeddings, labels)
+            return {"map_at_r" if name.startswith("mean") else name: value for name, value in accuracies.items()}
+
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before, begun = _megabytes("VmRSS"), time.perf_counter()
     scores = score()

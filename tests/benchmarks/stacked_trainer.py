@@ -1,4 +1,5 @@
-"""T trainings of equal batch size as one network of stacked weights: the alternative to `trainables.training.parallel`, measured by `training.py`.
+"""T trainings of equal batch size as one network of stacked weights: the alternative to `trainables.training.parallel`,
+measured by `training.py`.
 
 One `torch.func.vmap` trains all members, so that a layer of T networks is one call (a convolution becomes one of T
 groups), and a diverged member costs as much as the others until all have ended.
@@ -16,7 +17,8 @@ from trainables.training.setups import Setup
 
 
 class StackedTrainer:
-    """T trainings of equal b as one: weights, buffers and batches are stacked, [T, ...], and `vmap` trains each on its own.
+    """T trainings of equal b as one: weights, buffers and batches are stacked, [T, ...], and `vmap` trains each on its
+    own.
 
     Batches and views are drawn for all members at once, from one generator, different for each. dtype is the weights'.
     """
@@ -30,7 +32,8 @@ class StackedTrainer:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
-        """hs: {"Lambda_p", "Lambda_e", "batch_size"} of each member, the batch size being one. Member i starts from seed i."""
+        """hs: {"Lambda_p", "Lambda_e", "batch_size"} of each member, the batch size being one. Member i starts from
+        seed i."""
         self.setup, self.data, self.device, self.dtype = setup, data, device, dtype
         self.generator = torch.Generator(device).manual_seed(0)
         self.sampler = build_sampler(setup, data, hs[0]["batch_size"], device)

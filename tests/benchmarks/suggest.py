@@ -13,6 +13,7 @@ import statistics
 import time
 import warnings
 
+# ruff: noqa: E402, the environment is read when these are imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 warnings.simplefilter("ignore")
 

@@ -1,4 +1,5 @@
-"""How fast trainings are, beside the trainer that the usual libraries add up to (`reference_trainer`): one table a case.
+"""How fast trainings are, beside the trainer that the usual libraries add up to (`reference_trainer`): one table a
+case.
 
     python tests/benchmarks/training.py [--cases small_conv resnet18 resnet32]
         [--variants reference eager graph packed-4 packed-16 packed-64 vmap-4 vmap-16 vmap-64]
@@ -10,15 +11,16 @@ Runs on a CPU and on a GPU, without Ray. Variants:
     reference  DataLoader workers, PIL, torchvision's transforms, pytorch-metric-learning's losses, call by call
     eager      `Training`, its step call by call
     graph      `Training`, its step recorded as a CUDA graph; needs a GPU
-    packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.training.parallel`), graphs on a GPU
+    packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.training.parallel`),
+               graphs on a GPU
     vmap-T     T networks of stacked weights under `torch.func.vmap`, one graph on a GPU (`stacked_trainer`): only here
 
-Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's, or
-with --data-root the dataset of the case itself. The repeats of the variants take turns, so that a busy machine slows all
-alike. Columns:
+Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's,
+or with --data-root the dataset of the case itself. The repeats of the variants take turns, so that a busy machine slows
+all alike. Columns:
 
-    start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5 iterations,
-                 recording included; imports, data, and the device's own first use are not
+    start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5
+                 iterations, recording included; imports, data, and the device's own first use are not
     images/s     afterwards, of all T trainings together, no evaluations: median of the repeats, and least..most
     trials/hour  of the case's length at that rate: T trainings begin together, with a start-up of their own, and end
                  together (in a study they are used again, and start once)
@@ -33,6 +35,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from stacked_trainer import StackedTrainer
@@ -66,7 +69,8 @@ CASES = {
 
 @dataclass
 class Variant:
-    """members trainings that `run` takes so many iterations further each; `queue`: batches prepared before a turn begins."""
+    """members trainings that `run` takes so many iterations further each; `queue`: batches prepared before a turn
+    begins."""
 
     members: int
     run: Callable[[int], None]
@@ -95,7 +99,8 @@ def reference(case: Case, data: DeviceData, batch_size: int, device: torch.devic
 
 
 def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int, step: str) -> Variant:
-    """step: "graph", or "eager". In turn as `trainables.training.loop.advance` runs them, looks at the loss included."""
+    """step: "graph", or "eager". In turn as `trainables.training.loop.advance` runs them, looks at the loss
+    included."""
     setup = replace(case.setup, step=step)
     trainings = [
         Training(setup, data, balance(member, batch_size), seed=member, device=device) for member in range(members)
@@ -174,7 +179,7 @@ def start(
         begun = time.perf_counter()
         try:
             variant = build(name, case, data, options, device)
-            seconds(lambda: variant.run(FIRST_ITERATIONS), device)
+            seconds(partial(variant.run, FIRST_ITERATIONS), device)
         except (LookupError, torch.OutOfMemoryError) as error:
             print(f"{name}: {'out of memory' if isinstance(error, torch.OutOfMemoryError) else error}", flush=True)
         else:
@@ -188,11 +193,9 @@ def measure(variants: dict[str, Variant], options: argparse.Namespace, device: t
     iterations = {}
     for turn in range(options.repeats + 1):
         for name, variant in variants.items():
-            seconds(
-                lambda: variant.run(variant.queue), device
-            )  # what was prepared while others were measured does not count
+            seconds(partial(variant.run, variant.queue), device)  # what was prepared meanwhile does not count
             count = options.iterations or iterations.get(name, FIRST_ITERATIONS)
-            took = seconds(lambda: variant.run(count), device)
+            took = seconds(partial(variant.run, count), device)
             if turn == 0:  # not counted: it tells how many iterations a turn is, and everything is warm after it
                 iterations[name] = max(1, round(options.seconds * count / took))
             else:
@@ -207,18 +210,21 @@ def table(
 ) -> list[str]:
     """The lines of a case's table."""
     lines = [
-        f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} {'of roof':>8}"
+        f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} "
+        f"{'of roof':>8}"
     ]
     for name, (variant, start_up) in started.items():
         rate = statistics.median(rates[name])
         trials = 3600 * variant.members / (start_up + variant.members * case.setup.images_seen / rate)
         ratio = "-"
         if "reference" in rates:
-            ratio = f"{statistics.median(one / other for one, other in zip(rates[name], rates['reference'], strict=True)):.2f}"
+            pairs = zip(rates[name], rates["reference"], strict=True)
+            ratio = f"{statistics.median(one / other for one, other in pairs):.2f}"
         spread = f"{min(rates[name]):,.0f}..{max(rates[name]):,.0f}"
         fraction = f"{rate / roof:.1%}" if roof else "-"
         lines.append(
-            f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}"
+            f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} "
+            f"{ratio:>7} {fraction:>8}"
         )
     return lines
 
@@ -227,7 +233,8 @@ def compare(name: str, case: Case, options: argparse.Namespace, device: torch.de
     """A case's table. All that was built is gone when this returns, workers and recordings included."""
     data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
     print(
-        f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, {case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
+        f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, "
+        f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
     )
     started = start(case, data, options, device)
     rates = measure({variant: one for variant, (one, _) in started.items()}, options, device)

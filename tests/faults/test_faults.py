@@ -1,4 +1,5 @@
-"""Nothing is lost, whatever dies: real studies on a Ray of several nodes, in which processes, nodes, disks and stores are taken away.
+"""Nothing is lost, whatever dies: real studies on a Ray of several nodes, in which processes, nodes, disks and stores
+are taken away.
 
 Afterwards the table is that of the study nobody disturbed, and by the trainings' own diary none was trained again whose
 row was there. `pytest -m faults` runs all of it; without `-m`, a short form.
@@ -17,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from drivers import Driver, cluster  # noqa: F401
+from drivers import Driver, whole
 from s3 import place, proxy, server  # noqa: F401
 
 from tune_cd import results
@@ -40,17 +41,15 @@ TOLD = [
 ]
 
 
-def whole(folder, address, *argv, **parameters) -> Driver:
-    """A driver that came to its end."""
-    driver = Driver(folder, address, *argv, **parameters)
-    assert driver.wait() == 0, driver.said
-    return driver
-
-
 def diary(folder: Path, study="s") -> list[tuple[str, str, int, int]]:
     """(begin | end, trial_id, images seen, pid) in order."""
     lines = (folder / f"{study}.diary").read_text().splitlines()
     return [(word, trial, int(seen), int(pid)) for word, trial, seen, pid in map(str.split, lines)]
+
+
+def written(folder: Path, word: str) -> list[str]:
+    """The trials that began, or ended, so far."""
+    return [trial for said, trial, *_ in diary(folder) if said == word]
 
 
 def table(where, study="s"):
@@ -116,9 +115,7 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     pick = random.Random(kills)
     driver = Driver(tmp_path, cluster.address, *SIX, "--max-failures", "20")
     for kill in range(kills):
-        driver.until(
-            lambda: (tmp_path / "s.diary").exists() and sum(word == "begin" for word, *_ in diary(tmp_path)) > kill
-        )
+        driver.until(lambda kill=kill: driver.begun() and len(written(tmp_path, "begin")) > kill)
         time.sleep(pick.uniform(0, 1.5))
         os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL if kill % 2 else signal.SIGTERM)
     assert driver.wait() == 0, driver.said
@@ -152,8 +149,11 @@ def test_a_node_is_lost_and_another_comes(cluster, undisturbed, tmp_path):
     driver = Driver(tmp_path, cluster.address, "--num-samples", "6", "--workers", "3", "--search", "random")
     driver.until(lambda: driver.rows() >= 2)
     cluster.remove_node(node, allow_graceful=False)  # its raylet gets SIGKILL, and takes its trial along
-    cluster.add_node(num_cpus=1)
-    assert driver.wait() == 0, driver.said
+    other = cluster.add_node(num_cpus=1)
+    try:
+        assert driver.wait() == 0, driver.said
+    finally:
+        cluster.remove_node(other)
     rows = results.read(tmp_path)
     assert len(rows) == 6 and set(rows["status"]) == {"completed"} and rows["trial_index"].is_unique
     assert_none_twice(tmp_path)
@@ -204,26 +204,18 @@ KINDS = {
     "inf": "diverged",
 }
 SAID = {
-    "exception": "RuntimeError: too hot", "exit": "SystemExit: 1", "_exit": "lost: ", "hang": "timeout: not done after 20 s",
+    "exception": "RuntimeError: too hot", "exit": "SystemExit: 1", "_exit": "lost: ",
+    "hang": "timeout: not done after 20 s",
     "memory": "out of memory: batch_size=64 on cpu", "disk": "lost: ",
 }  # fmt: skip
 
 
 def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path):
-    """Every fault is a row that says what it was; what is the machine's fault is tried again, also by the next driver."""
+    """Every fault is a row that says what it was; what is the machine's fault is tried again, also by the next
+    driver."""
     faults = json.dumps(dict(zip(range(1, 9), KINDS)))
-    argv = [
-        "--search",
-        "random",
-        "--num-samples",
-        "10",
-        "--workers",
-        "2",
-        "--max-failures",
-        "1",
-        "--trial-timeout",
-        "20",
-    ]
+    argv = ["--search", "random", "--num-samples", "10", "--workers", "2", "--max-failures", "1"]
+    argv += ["--trial-timeout", "20"]
     driver = whole(tmp_path, cluster.address, *argv, faults=faults)
     rows = (
         results.read(tmp_path).set_index("trial_index").astype({"error": object}).replace({"error": {math.nan: None}})
@@ -300,7 +292,7 @@ def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
     else:
         subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     ended = len(diary(tmp_path))
-    driver.until(lambda: len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 5)
+    driver.until(lambda: len(written(tmp_path, "end")) >= 5)
     assert driver.rows() < 5 and len(diary(tmp_path)) > ended
     driver.until(lambda: "wait" in driver.said)
     ballast.unlink() if how == "full" else subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
@@ -315,13 +307,11 @@ def test_an_object_store_with_errors_and_a_killed_driver(cluster, undisturbed, t
     calls = itertools.count()
     proxy.fault = lambda *_: 500 if next(calls) % 7 == 6 else None
     driver = Driver(tmp_path, cluster.address, *SIX, where=place, **environ)
-    driver.until(
-        lambda: (tmp_path / "s.diary").exists() and len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 2
-    )
+    driver.until(lambda: driver.begun() and len(written(tmp_path, "end")) >= 2)
     driver.kill()
     proxy.fault = lambda *_: None
     again = Driver(tmp_path, cluster.address, "--resume", where=place, **environ)
-    again.until(lambda: len([1 for word, *_ in diary(tmp_path) if word == "end"]) >= 4)
+    again.until(lambda: len(written(tmp_path, "end")) >= 4)
     proxy.fault = lambda *_: 503
     again.until(lambda: "wait" in again.said)
     proxy.fault = lambda *_: None

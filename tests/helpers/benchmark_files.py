@@ -23,7 +23,8 @@ def jpeg(pixels: np.ndarray) -> bytes:
 
 
 def image_files() -> dict[str, bytes]:
-    """Twelve images of three colours; queries show their scene left of x = 32 px and the next scene to the right of it."""
+    """Twelve images of three colours; queries show their scene left of x = 32 px and the next scene to the right of
+    it."""
     files = {}
     for index, name in enumerate(NAMES):
         width, height = SIZES[index % 3]

@@ -33,7 +33,8 @@ def browser():
 
 @contextmanager
 def opened(running, path: Path, width: int = 1280, height: int = 900, **context):
-    """The page of a file, drawn to its end; afterwards it is an error that it logged an error or a warning, raised, or asked a network for anything."""
+    """The page of a file, drawn to its end; afterwards it is an error that it logged an error or a warning, raised, or
+    asked a network for anything."""
     with running.new_context(viewport={"width": width, "height": height}, **context) as window:
         page = window.new_page()
         complaints, asked = [], []

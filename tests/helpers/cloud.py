@@ -1,7 +1,8 @@
-"""A cloud within this machine: EC2, IAM, CloudFormation and S3 by moto, and a machine (machines.py) for every running instance.
+"""A cloud within this machine: EC2, IAM, CloudFormation and S3 by moto, and a machine (machines.py) for every running
+instance.
 
-Between its users and moto sits a server of its own that can refuse spot instances as EC2 does where it has none left, and that
-is the instances' metadata service, with the notice that a spot instance gets before it is taken away.
+Between its users and moto sits a server of its own that can refuse spot instances as EC2 does where it has none left,
+and that is the instances' metadata service, with the notice that a spot instance gets before it is taken away.
 """
 
 import http.server
@@ -27,7 +28,8 @@ SEEN = {"AWS_ENDPOINT_URL": API, "AWS_ENDPOINT_URL_S3": MOTO, **ACCESS}
 """How the cloud is reached, by the laptop and by the instances."""
 
 NO_CAPACITY = (
-    b'<?xml version="1.0"?><Response><Errors><Error><Code>InsufficientInstanceCapacity</Code><Message>There is no Spot capacity '
+    b'<?xml version="1.0"?><Response><Errors><Error><Code>InsufficientInstanceCapacity</Code><Message>There is no Spot '
+    b"capacity "
     b"available that matches your request.</Message></Error></Errors><RequestID>none</RequestID></Response>"
 )
 NVIDIA_SMI = "#!/bin/sh\necho 'GPU 0: simulated'\n"
@@ -51,11 +53,10 @@ class Cloud:
 
     def start(self) -> None:
         self.network.create()
-        self._moto = subprocess.Popen(
-            [str(Path(sys.executable).with_name("moto_server")), "-H", GATEWAY, "-p", "5555"],
-            env={"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "PATH": "/usr/bin:/bin"},
-            stdout=open(self.folder / "moto.log", "wb"), stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        command = [str(Path(sys.executable).with_name("moto_server")), "-H", GATEWAY, "-p", "5555"]
+        environ = {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "PATH": "/usr/bin:/bin"}
+        with open(self.folder / "moto.log", "wb") as log:
+            self._moto = subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT)
         until(_answers, 60)
         self._servers = [_serve(self, GATEWAY, 5556, Proxy), _serve(self, METADATA, 80, Metadata)]
         self.ec2 = boto3.client(

@@ -81,7 +81,7 @@ def is_its_own_copy(make: Make, restore: Restore) -> None:
 def failures_never_stall(make: Make, restore: Restore) -> None:
     for failure in (None, math.nan, math.inf, -math.inf):
         search = make(PLANE, seed=5)
-        assert len(advance(search, TRIALS, value=lambda h: failure)) == TRIALS
+        assert len(advance(search, TRIALS, value=lambda h, failure=failure: failure)) == TRIALS
         assert search.best is None and search.live == []
         h = search.ask()
         search.tell(h, 0.1)

@@ -1,60 +1,42 @@
-"""`tune_cd.run` as processes of their own on one Ray of several nodes, which a module's tests share: starting one takes long."""
+"""Studies as processes of their own, on one Ray of several nodes that the tests of a worker share: starting one takes
+long."""
 
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from forked import Forked
 
-TINY = ["--setup", "small", "--set", "images_seen=1280", "evaluations=2"]
-SMALL = [
-    "--setup",
-    "small",
-    "--set",
-    "images_seen=512",
-    "evaluations=4",
-    "--no-baseline",
-    "--cpus-per-trial",
-    "1",
-    "--checkpoint-seconds",
-    "0",
-]
+TINY = ["--setup", "small", "--set", "images_seen=640", "evaluations=2"]
 COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
+SMALL = ["--setup", "small", "--set", "images_seen=512", "evaluations=4", "--no-baseline"]
+SMALL += ["--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A head without trials and two nodes of one trial each, which may use the object store of the tests."""
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(
-            num_cpus=1,
-            env_vars={
-                "AWS_ACCESS_KEY_ID": "key",
-                "AWS_SECRET_ACCESS_KEY": "SECRET",
-                "AWS_EC2_METADATA_DISABLED": "true",
-            },
-        )
-    made.wait_for_nodes()
-    yield made
-    made.shutdown()
+def finished(folder: Path, *argv: str, timeout=400) -> tuple[int, str, str]:
+    """A study of tiny trainings to its end: (exit status, what it printed, its errors)."""
+    with TemporaryDirectory(dir=folder.parent) as said:
+        out, err = Path(said, "out"), Path(said, "err")
+        process = Forked("faulty:main", [*TINY, "--results", str(folder), *argv], out, err)
+        try:
+            return process.wait(timeout), out.read_text(), err.read_text()
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
 def run(cluster):
-    """Runs a study of tiny trainings on the cluster to its end: (results folder, *arguments) -> what was printed."""
+    """Runs a study on the cluster to its end: (results folder, *arguments) -> what was printed."""
 
-    def whole(folder: Path, *argv: str, address=None, timeout=400) -> str:
-        command = [*COMMAND, "--results", str(folder), "--address", address or cluster.address, *argv]
-        finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-        assert finished.returncode == 0, finished.stdout + finished.stderr
-        return finished.stdout
+    def whole(folder: Path, *argv: str) -> str:
+        status, said, wrong = finished(folder, "--address", cluster.address, *argv)
+        assert status == 0, said + wrong
+        return said
 
     return whole
 
@@ -64,34 +46,17 @@ class Driver:
 
     def __init__(self, folder: Path, address: str, *argv: str, study="s", where=None, faults="{}", **environ):
         self.folder, self.study, self.where = folder, study, str(where or folder)
-        command = [
-            sys.executable,
-            "-m",
-            "faulty",
-            *SMALL,
-            "--results",
-            self.where,
-            "--study",
-            study,
-            "--address",
-            address,
-            *argv,
-        ]
-        self._diary = folder / f"{study}.diary"
+        self._diary, self._log = folder / f"{study}.diary", folder / f"{study}.log"
         self._written = self._diary.stat().st_size if self._diary.exists() else 0
-        self._said = open(folder / f"{study}.log", "ab")
+        options = [*SMALL, "--results", self.where, "--study", study, "--address", address, *argv]
         environ = {**os.environ, "DIARY": str(self._diary), "FAULTS": faults, **environ}
-        self.process = subprocess.Popen(
-            command, stdout=self._said, stderr=subprocess.STDOUT, env=environ, start_new_session=True
-        )
+        self.process = Forked("faulty:main", options, self._log, env=environ)
 
     def wait(self, seconds=400) -> int:
         try:
             return self.process.wait(seconds)
         finally:
-            if self.process.poll() is None:
-                self.process.kill()
-            self._said.close()
+            self.process.kill()
 
     def kill(self, how=signal.SIGKILL) -> int:
         self.process.send_signal(how)
@@ -99,7 +64,7 @@ class Driver:
 
     @property
     def said(self) -> str:
-        return (self.folder / f"{self.study}.log").read_text()
+        return self._log.read_text() if self._log.exists() else ""
 
     def until(self, condition, seconds=240, or_ended=False) -> None:
         deadline = time.monotonic() + seconds
@@ -122,3 +87,10 @@ class Driver:
 
     def rows(self) -> int:
         return len(list(Path(self.where).glob(f"trials/{self.study}/*.parquet")))
+
+
+def whole(folder: Path, address: str, *argv: str, **parameters) -> Driver:
+    """A driver that came to its end."""
+    driver = Driver(folder, address, *argv, **parameters)
+    assert driver.wait() == 0, driver.said
+    return driver

@@ -1,7 +1,8 @@
-"""Machines within this one, for tests of real clusters: network, mount, process, name and IPC namespaces, with an sshd in each.
+"""Machines within this one, for tests of real clusters: network, mount, process, name and IPC namespaces, with an sshd
+in each.
 
-They share this machine's files, but have a home, a /tmp, a /dev/shm and installed packages of their own (a layer on top of
-the environment that runs the tests, so that nothing is downloaded and nothing that they install stays). Needs root,
+They share this machine's files, but have a home, a /tmp, a /dev/shm and installed packages of their own (a layer on top
+of the environment that runs the tests, so that nothing is downloaded and nothing that they install stays). Needs root,
 iproute2, openssh-server and rsync.
 """
 
@@ -19,7 +20,8 @@ ENVIRONMENT = Path(sys.prefix)
 TOOLS = ("ip", "/usr/sbin/sshd", "ssh-keygen", "rsync", "unshare", "tmux")
 
 MAC = "02:74:63:64:00:01"
-"""A bridge without one of its own takes one from a machine on it, and is out of reach for a while when that is switched off."""
+"""A bridge without one of its own takes one from a machine on it, and is out of reach for a while when that is switched
+off."""
 
 INIT = """set -e
 hostname {name}
@@ -31,7 +33,8 @@ mount -t tmpfs -o size=2g tmpfs /dev/shm
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd
 mount --rbind {root}/tmp /tmp
-exec /usr/sbin/sshd -D -e -o HostKey={root}/hostkey -o PermitRootLogin=prohibit-password -o UsePAM=no -o PidFile=none -o StrictModes=no
+exec /usr/sbin/sshd -D -e -o HostKey={root}/hostkey -o PermitRootLogin=prohibit-password -o UsePAM=no -o PidFile=none \\
+  -o StrictModes=no
 """
 
 

@@ -32,7 +32,8 @@ UNESCAPED = {
 
 
 def read_latex(text):
-    """The rows of a LaTeX table, unescaped; that environments nest and every row has as many cells as there are columns."""
+    """The rows of a LaTeX table, unescaped; that environments nest and every row has as many cells as there are
+    columns."""
     stack = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if kind == "begin":

@@ -4,7 +4,8 @@ KEYS = ("Lambda_p", "Lambda_e", "batch_size", "seed")
 
 
 class InMemory:
-    """What `trainables.trial.Recorder` asks for. `ended`: (config, outcome, where) in order; `states`: by training, latest first."""
+    """What `trainables.trial.Recorder` asks for. `ended`: (config, outcome, where) in order; `states`: by training,
+    latest first."""
 
     def __init__(self, ended=(), unstored=None):
         self.ended, self.states, self.unstored, self.known = list(ended), {}, unstored, {}

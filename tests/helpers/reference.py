@@ -77,7 +77,8 @@ def retrieval_scores(embeddings, labels):
 
 
 def revisited_ap(ranking, positives, junk):
-    """AP of one query by the protocol of revisited Oxford and Paris; ranking: positions, best first; None without positives."""
+    """AP of one query by the protocol of revisited Oxford and Paris; ranking: positions, best first; None without
+    positives."""
     if not positives:
         return None
     kept = [position for position in ranking if position not in junk]
@@ -118,7 +119,8 @@ def recall_at(embeddings, labels, k):
 
 
 def memory_pairs(labels, slots, memory_labels):
-    """(P, E) between a batch and the filled memory: (i, j) of equal labels but for i's own slot; of different labels."""
+    """(P, E) between a batch and the filled memory: (i, j) of equal labels but for i's own slot; of different
+    labels."""
     pairs = [(i, j) for i in range(len(labels)) for j in range(len(memory_labels))]
     positives = [(i, j) for i, j in pairs if labels[i] == memory_labels[j] and slots[i] != j]
     return positives, [(i, j) for i, j in pairs if labels[i] != memory_labels[j]]

@@ -1,7 +1,8 @@
-"""Trainings that only sleep, on Ray nodes of which a test has several. `python -m sleepers ADDRESS FOLDER WORKERS TRIALS` is a driver.
+"""Trainings that only sleep, on Ray nodes of which a test has several. `python -m sleepers ADDRESS FOLDER WORKERS
+TRIALS` is a driver.
 
-A study's diary gets a line of JSON for every one that begins, {"node", "gpus", "began"}, and for every one that has slept, with
-"ended" as well, in seconds since 1970. While there is a file `hold` beside it, none wakes up.
+A study's diary gets a line of JSON for every one that begins, {"node", "gpus", "began"}, and for every one that has
+slept, with "ended" as well, in seconds since 1970. While there is a file `hold` beside it, none wakes up.
 """
 
 import json
@@ -57,14 +58,22 @@ def sleep(folder: Path, study: str, *, workers: int, trials: int, seconds: float
         tune.with_resources(trainable, resources),
         param_space=SPACE,
         tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=trials, max_concurrent_trials=workers, reuse_actors=True,
+            metric="acc",
+            mode="max",
+            num_samples=trials,
+            max_concurrent_trials=workers,
+            reuse_actors=True,
             search_alg=CoordinateDescentSearch(start={"lr": 0.1, "wd": 0.1}, workers=workers),
         ),
         run_config=tune.RunConfig(
-            name=study, storage_path=str(folder / "tune"), verbose=0, failure_config=tune.FailureConfig(max_failures=3),
-            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False), callbacks=[ResultsCallback(folder / "results", study, metric="acc")],
+            name=study,
+            storage_path=str(folder / "tune"),
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=3),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            callbacks=[ResultsCallback(folder / "results", study, metric="acc")],
         ),
-    )  # fmt: skip
+    )
     tuner.fit()
 
 
@@ -80,7 +89,8 @@ def diary(folder: Path, study: str) -> list[dict]:
 
 
 def look_from_here(question: dict, name: str, gpus: bool) -> dict:
-    """`nodes.look` on a node whose $RESULTS_HERE, if it is set, is what the results' folder is there; with $DEAF it hangs."""
+    """`nodes.look` on a node whose $RESULTS_HERE, if it is set, is what the results' folder is there; with $DEAF it
+    hangs."""
     from tune_cd.results.store import Folder
 
     if os.environ.get("DEAF"):

@@ -1,4 +1,5 @@
-"""Results tables made by hand or from formulas, with the columns and types of `results.read`, and nothing written to disk."""
+"""Results tables made by hand or from formulas, with the columns and types of `results.read`, and nothing written to
+disk."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +79,8 @@ def measured(
     seeds: Sequence[int] = (0,),
     **fields,
 ) -> pd.DataFrame:
-    """A study of a setting a place x [n, d] in octaves and a seed; val_score and test_score are score(x), terms follow from x."""
+    """A study of a setting a place x [n, d] in octaves and a seed; val_score and test_score are score(x), terms follow
+    from x."""
     rows = []
     for index, place in enumerate(places):
         params = dict(zip(names, (2.0 ** np.asarray(place, dtype=float)).tolist()))
@@ -96,8 +98,8 @@ def lattice(*axes: Sequence[float]) -> np.ndarray:
 def full_grid(
     steps: int = 25, batch_sizes: Sequence[int] = BATCH_SIZES, seeds: Sequence[int] = (0,), seed: int = 0
 ) -> pd.DataFrame:
-    """A study like `fig:hp_omniglot`'s: steps x steps x batch sizes on octaves from -18, a noisy ridge; 3 % diverged, 1 % failed, 2 %
-    not run; validation and test noise differ, the test score is NaN now and then."""
+    """A study like `fig:hp_omniglot`'s: steps x steps x batch sizes on octaves from -18, a noisy ridge; 3 % diverged, 1
+    % failed, 2 % not run; validation and test noise differ, the test score is NaN now and then."""
     rng, rows = np.random.default_rng(seed), []
     for index, (p, e, b) in enumerate(lattice(-18 + np.arange(steps), -18 + np.arange(steps), np.log2(batch_sizes))):
         if rng.random() < 0.02:
@@ -125,15 +127,29 @@ def search_study(
     gpus: float | None = 1.0,
     **fields,
 ) -> pd.DataFrame:
-    """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 - score."""
+    """A search's trials, each `seconds` long, on so many workers; None: failed. test: reported scores, by default 1 -
+    score."""
     rows = []
     for index, value in enumerate(scores):
         began = index // workers * seconds
         reported = None if value is None else (1.0 - value if test is None else test[index])
         params = {"Lambda_p": 2.0 ** (index % 5), "Lambda_e": 2.0 ** (index // 5)}
         status = "failed" if value is None else "completed"
-        rows.append(row(index, status, value, search=search, search_seed=seed, study=study, test_score=reported, params=params,
-                        times=(began, began + seconds), gpus=gpus, **fields))  # fmt: skip
+        rows.append(
+            row(
+                index,
+                status,
+                value,
+                search=search,
+                search_seed=seed,
+                study=study,
+                test_score=reported,
+                params=params,
+                times=(began, began + seconds),
+                gpus=gpus,
+                **fields,
+            )
+        )
     return table(rows)
 
 

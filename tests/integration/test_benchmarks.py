@@ -73,7 +73,7 @@ def test_the_reference_trains_the_same_network_on_the_same_loss(case):
     theirs = dict(trainer.model.named_parameters())
     for name, parameter in ours.named_parameters():
         other = theirs[name.replace("trunk.", "0.", 1).replace("head.", "1.", 1)]
-        torch.testing.assert_close(parameter, other, rtol=1e-6, atol=1e-8, msg=lambda text: f"{name}: {text}")
+        torch.testing.assert_close(parameter, other, rtol=1e-6, atol=1e-8, msg=f"{name}: {{}}".format)
 
 
 @pytest.mark.parametrize("name", ["small_conv", "resnet18"])
@@ -120,7 +120,7 @@ def test_stacked_networks_train_as_each_would_alone(setup):
         for name, value in model.state_dict().items():
             stacks = trainer.parameters if name in trainer.parameters else trainer.buffers
             torch.testing.assert_close(
-                stacks[name][member], value, rtol=1e-9, atol=1e-9, msg=lambda text: f"{member}, {name}: {text}"
+                stacks[name][member], value, rtol=1e-9, atol=1e-9, msg=f"{member}, {name}: {{}}".format
             )
 
 

@@ -1,11 +1,9 @@
 """Packs and replicates in real Tune runs: rows, failures, the driver's death."""
 
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from drivers import COMMAND, cluster, run  # noqa: F401
+from drivers import Driver, run, whole  # noqa: F401
 from ray import tune
 
 from tune_cd import CoordinateDescentSearch, PackedSearch, ResultsCallback, results
@@ -21,21 +19,10 @@ def trained_once(folder: Path, study: str):
 
 
 def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
-    argv = [
-        "--search",
-        "grid",
-        "--grid-step",
-        "65536",
-        "--tune-batch-size",
-        "--batch-sizes",
-        "32,64",
-        "--no-baseline",
-        "--set",
-        "images_seen=640",
-    ]
-    said = run(
-        tmp_path, *argv, "--study", "packed", "--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune")
-    )
+    argv = ["--search", "grid", "--grid-step", "65536", "--tune-batch-size", "--batch-sizes", "32,64", "--no-baseline"]
+    argv += ["--set", "images_seen=320"]
+    packs = ["--pack", "5", "--workers", "8", "--tune-dir", str(tmp_path / "tune")]
+    said = run(tmp_path, *argv, *packs, "--study", "packed")
     packed = trained_once(tmp_path, "packed")
     assert (
         len(packed) == 8
@@ -49,28 +36,23 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
 
 
 @pytest.mark.faults
-def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, run, tmp_path):
-    argv = ["--study", "cut", "--num-samples", "3", "--replicates", "2", "--no-baseline", "--address", cluster.address]
-    with subprocess.Popen(
-        [*COMMAND, "--results", str(tmp_path), *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        deadline = time.monotonic() + 120
-        while len(list(tmp_path.glob("trials/cut/*.parquet"))) < 3:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        process.kill()
-    kept = results.read(tmp_path, "cut")
-    said = run(tmp_path, *argv, "--resume")
-    table = trained_once(tmp_path, "cut")
+def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, tmp_path):
+    argv = ["--num-samples", "3", "--replicates", "2"]
+    driver = Driver(tmp_path, cluster.address, *argv)
+    driver.until(lambda: driver.rows() >= 3)
+    driver.kill()
+    kept = results.read(tmp_path, "s")
+    said = whole(tmp_path, cluster.address, *argv, "--resume").said
+    table = trained_once(tmp_path, "s")
     assert len(table) == 6 and (table.groupby("trial_index")["seed"].apply(sorted).map(tuple) == (0, 1)).all()
     again = table.set_index("trial_id").loc[kept["trial_id"]].reset_index()
     assert again["started_at"].tolist() == kept["started_at"].tolist(), "rows of the first run stand"
     assert "means over 2 seeds; 6 trials" in said and " ±0.0" in said
-    run(tmp_path / "whole", *argv)
+    (tmp_path / "whole").mkdir()
+    whole(tmp_path / "whole", cluster.address, *argv)
     told = ["trial_id", "params", "seed", "val_score"]
-    assert results.read(tmp_path / "whole", "cut")[told].to_dict() == table[told].to_dict(), (
-        "the course it would have taken"
-    )
+    uncut = results.read(tmp_path / "whole", "s")
+    assert uncut[told].to_dict() == table[told].to_dict(), "the course it would have taken"
 
 
 class TwoOfThree(tune.Trainable):
@@ -92,10 +74,18 @@ def test_a_users_pack_that_fails_has_a_row_each(ray_session, tmp_path):
     inner = CoordinateDescentSearch(metric="acc", mode="max", points_to_evaluate=points, workers=3)
     inner.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-4, 1.0)})
     tune.Tuner(
-        TwoOfThree, param_space={"epochs": 2},
-        tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=1, search_alg=PackedSearch(inner, 3, metric="acc", mode="max")),
-        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[ResultsCallback(tmp_path / "r", "mine", metric="acc")]),
-    ).fit()  # fmt: skip
+        TwoOfThree,
+        param_space={"epochs": 2},
+        tune_config=tune.TuneConfig(
+            metric="acc", mode="max", num_samples=1, search_alg=PackedSearch(inner, 3, metric="acc", mode="max")
+        ),
+        run_config=tune.RunConfig(
+            name="run",
+            storage_path=str(tmp_path / "tune"),
+            verbose=0,
+            callbacks=[ResultsCallback(tmp_path / "r", "mine", metric="acc")],
+        ),
+    ).fit()
     table = results.read(tmp_path / "r", "mine")
     assert table["params"].tolist() == points and table["trial_id"].is_unique
     assert table["status"].tolist() == ["failed", "completed", "failed"], "one was done before, as the search was told"

@@ -1,4 +1,5 @@
-"""What comes from elsewhere (archives, images, pickles, tables, names) harms nothing, and what is secret is neither stored nor said."""
+"""What comes from elsewhere (archives, images, pickles, tables, names) harms nothing, and what is secret is neither
+stored nor said."""
 
 import ast
 import io
@@ -107,8 +108,10 @@ def test_no_file_of_the_packages_loads_code():
 @pytest.mark.parametrize(
     "line",
     [
-        "torch.load(f)", "torch.load(f, weights_only=False)", "np.load(f, allow_pickle=True)", "pickle.loads(b)", "pickle.Unpickler(f).load()",
-        "pd.read_pickle(f)", "yaml.load(f)", "eval(text)", "archive.extractall(folder)", "subprocess.run(c, shell=True)", "import joblib",
+        "torch.load(f)", "torch.load(f, weights_only=False)", "np.load(f, allow_pickle=True)", "pickle.loads(b)",
+        "pickle.Unpickler(f).load()",
+        "pd.read_pickle(f)", "yaml.load(f)", "eval(text)", "archive.extractall(folder)",
+        "subprocess.run(c, shell=True)", "import joblib",
     ],
 )  # fmt: skip
 def test_the_search_for_loaders_of_code_finds_them(tmp_path, line):
@@ -211,7 +214,8 @@ def test_tar_members_stay_in_their_folder(tmp_path):
         with pytest.raises(ValueError, match="bad.tgz: .*(outside|absolute)"):
             untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
     archive = write_tar(
-        tmp_path / "in" / "odd.tgz", (member("d", tarfile.SYMTYPE, "e"), b""), (member("d/a.jpg"), b"A"), (member("/b.jpg"), b"B"),
+        tmp_path / "in" / "odd.tgz", (member("d", tarfile.SYMTYPE, "e"), b""), (member("d/a.jpg"), b"A"),
+        (member("/b.jpg"), b"B"),
         (member("c.jpg", tarfile.LNKTYPE, "d/a.jpg"), b""), (member("a.jpg/x"), b"no"),
     )  # fmt: skip
     untar.extract([archive], tmp_path / "in" / "jpg", {"a.jpg", "b.jpg"})
@@ -325,7 +329,8 @@ def test_a_ground_truth_gets_no_memory_for_what_it_only_names(tmp_path, content)
 @pytest.mark.parametrize(
     "changed",
     [
-        {"entry": {"hard": nested(20, 1)}}, {"entry": {"bbx": nested(20, 1)}}, {"imlist": ["a", nested(20, "b")]}, {"imlist": nested(20, "b")},
+        {"entry": {"hard": nested(20, 1)}}, {"entry": {"bbx": nested(20, 1)}}, {"imlist": ["a", nested(20, "b")]},
+        {"imlist": nested(20, "b")},
         {"entry": {"easy": nested(20, "b")}}, {"gnd": nested(20, "b")},
     ],
 )  # fmt: skip
@@ -536,8 +541,10 @@ def test_a_folder_with_a_colon_in_its_name_is_a_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "query",
     [
-        f"endpoint_override=http://key:{SECRET}%40host", f"endpoint_override=http://host/%3Fsig%3D{SECRET}", f"endpoint_override=http://host/?sig={SECRET}",
-        f"region=eu%26endpoint_override%3Dhttp://{SECRET}", f"region=eu%20{SECRET}", f"region=%0a{SECRET}", f"region=eu%23{SECRET}",
+        f"endpoint_override=http://key:{SECRET}%40host", f"endpoint_override=http://host/%3Fsig%3D{SECRET}",
+        f"endpoint_override=http://host/?sig={SECRET}",
+        f"region=eu%26endpoint_override%3Dhttp://{SECRET}", f"region=eu%20{SECRET}", f"region=%0a{SECRET}",
+        f"region=eu%23{SECRET}",
     ],
 )  # fmt: skip
 def test_credentials_hidden_in_a_results_uri_are_refused_and_not_repeated(query, capsys):

@@ -1,5 +1,5 @@
-"""clusters/gpu.yaml for real, against a cloud within this machine (cloud.py): `ray up`, growth from zero, the loss of spot instances
-with notice, none to be had, shrinking when idle, results in a bucket, `ray down`.
+"""clusters/gpu.yaml for real, against a cloud within this machine (cloud.py): `ray up`, growth from zero, the loss of
+spot instances with notice, none to be had, shrinking when idle, results in a bucket, `ray down`.
 
 Image, instance types, commands and everything else are as written; only the time until an idle node ends is shorter.
 """
@@ -21,7 +21,8 @@ cloud = pytest.importorskip("cloud", reason="moto comes with the extra `test`")
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 TRIALS = 16
-SEARCH = f"--address auto --study lab --setup small --num-samples {TRIALS} --no-baseline --images-seen 32000 --workers 2 --max-failures 0"
+SEARCH = f"--address auto --study lab --setup small --num-samples {TRIALS} --no-baseline --images-seen 32000 "
+SEARCH += "--workers 2 --max-failures 0"
 
 
 @pytest.fixture
@@ -46,7 +47,8 @@ def bucket(sky, monkeypatch) -> str:
         monkeypatch.setenv(name, value)
     formation = boto3.client("cloudformation", region_name=cloud.REGION)
     formation.create_stack(
-        StackName="tune-cd", TemplateBody=(ROOT / "clusters/aws.yaml").read_text(), Capabilities=["CAPABILITY_NAMED_IAM"],
+        StackName="tune-cd", TemplateBody=(ROOT / "clusters/aws.yaml").read_text(),
+        Capabilities=["CAPABILITY_NAMED_IAM"],
         Parameters=[{"ParameterKey": "SshFrom", "ParameterValue": f"{cloud.GATEWAY}/32"}],
     )  # fmt: skip
     (stack,) = formation.describe_stacks()["Stacks"]

@@ -1,4 +1,5 @@
-"""clusters/onprem.yaml for real: `ray up` through SSH to two machines, a search on both, power cuts of the worker and of the head.
+"""clusters/onprem.yaml for real: `ray up` through SSH to two machines, a search on both, power cuts of the worker and
+of the head.
 
 The machines are namespaces of this one (machines.py); of the file only addresses and names are adapted.
 """
@@ -65,7 +66,8 @@ def ended(folder: Path, study: str) -> pd.DataFrame:
 
 def alive(laptop: Laptop, file: Path) -> int:
     """Nodes of the cluster."""
-    ask = 'python -c "import ray; ray.init(address=\\"auto\\", log_to_driver=False); print(\\"alive\\", sum(n[\\"Alive\\"] for n in ray.nodes()))"'
+    ask = 'python -c "import ray; ray.init(address=\\"auto\\", log_to_driver=False); '
+    ask += 'print(\\"alive\\", sum(n[\\"Alive\\"] for n in ray.nodes()))"'
     return int(laptop.ray("exec", file, ask).rpartition("alive ")[2].split()[0])
 
 

@@ -114,7 +114,14 @@ def test_a_line_along_allowed_values_is_refused():
         search({"width": 64, "depth": 2}, FINITE, [1.0, 0.0])
 
 
-@pytest.mark.parametrize("start, direction, said", [(None, JOINT, "start None"), (START, [0.0, 0.0], "must differ from 0"), ({"Lambda_p": 99.0, "Lambda_e": 1}, JOINT, "outside")])  # fmt: skip
+@pytest.mark.parametrize(
+    "start, direction, said",
+    [
+        (None, JOINT, "start None"),
+        (START, [0.0, 0.0], "must differ from 0"),
+        ({"Lambda_p": 99.0, "Lambda_e": 1}, JOINT, "outside"),
+    ],
+)
 def test_impossible_lines_are_refused(start, direction, said):
     with pytest.raises(ValueError, match=said):
         search(start, direction=direction)

@@ -19,10 +19,10 @@ from tune_cd.results.compaction import compact
 from tune_cd.results.files import ConflictingRow
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import read_trial
+from tune_cd.results.observations import history
 from tune_cd.results.reading import read, read_curves, read_file
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, STATUSES, TRIALS, check_curve, check_name, check_trial
 from tune_cd.results.store import publish
-from tune_cd.results.worth import history
 from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [

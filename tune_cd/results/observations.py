@@ -1,0 +1,38 @@
+"""What the table says of configurations, for a search that continues: (configuration, value), one observation each."""
+
+from collections.abc import Iterable
+from math import fsum
+from typing import Any
+
+import pandas as pd
+
+from tune_cd.search.protocol import Told
+
+Params = dict[str, Any]
+
+
+def history(trials: pd.DataFrame) -> list[Told]:
+    """The value of every configuration in these rows of the results table, a search's in asking order.
+
+    Of several trials of one configuration (with other seeds), the mean of those that completed; where none did, the
+    best score at which one was stopped, censored; else None.
+    """
+    rows = trials.sort_values(["study", "search", "trial_index"])
+    repeats: dict[tuple[tuple[str, Any], ...], list[tuple[str, float]]] = {}
+    for params, status, score in zip(rows["params"], rows["status"], rows["val_score"]):
+        repeats.setdefault(tuple(sorted(params.items())), []).append((status, score))
+    return [_observation(dict(params), ends) for params, ends in repeats.items()]
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """The mean over a configuration's trials, to the same digit in whatever order they ended; None without any."""
+    listed = list(values)
+    return fsum(listed) / len(listed) if listed else None
+
+
+def _observation(params: Params, ends: list[tuple[str, float]]) -> Told:
+    value = mean(score for status, score in ends if status == "completed")
+    stopped = [score for status, score in ends if status == "stopped"]
+    if value is None and stopped:
+        return Told(params, max(stopped), censored=True)
+    return Told(params, value)

@@ -103,8 +103,12 @@ def test_holes_say_why():
 
 def test_a_training_that_two_searches_asked_for_counts_once_whichever_of_its_rows_has_a_score():
     h = {"Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64}
-    rows = [row(0, "failed", search="a", params=h), row(0, val=0.4, search="b", params=h | {"Lambda_p": 0.1 * (1 + 1e-15)}),
-            row(1, val=0.4, search="c", params=h), row(2, val=0.6, seed=1, params=h)]  # fmt: skip
+    rows = [
+        row(0, "failed", search="a", params=h),
+        row(0, val=0.4, search="b", params=h | {"Lambda_p": 0.1 * (1 + 1e-15)}),
+        row(1, val=0.4, search="c", params=h),
+        row(2, val=0.6, seed=1, params=h),
+    ]
     landscape = grid(table(rows))
     assert (landscape.counts.item(), landscape.lost.item(), landscape.values.item()) == (2, 0, 0.5)
 
@@ -309,7 +313,8 @@ def test_set_ups_are_refused_together_and_have_a_grid_each():
     for refused in (grid, cells_of, require_one):
         with pytest.raises(
             ValueError,
-            match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; select one, as `parts_of` does$",
+            match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; "
+            r"select one, as `parts_of` does$",
         ):
             refused(trials)
     parts = list(parts_of(trials.sample(frac=1, random_state=0)))
@@ -666,7 +671,8 @@ def test_thousands_of_scattered_trials_have_cells_and_no_dense_grid():
     assert len(trials) ** 2 > LARGEST
     with pytest.raises(
         ValueError,
-        match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`, or wider ones with cell=octaves$",
+        match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; "
+        r"take `cells`, or wider ones with cell=octaves$",
     ):
         grid(trials)
     found = cells_of(trials)

@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -90,19 +91,12 @@ def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
 def test_means_over_other_fields_are_those_of_a_loop():
     """Of two searches, by the balance: what was begun, what completed, and means of what each training measured."""
     rng, rows = np.random.default_rng(1), []
-    for search in "ab":
-        for i, params in enumerate(
-            [{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]
-        ):
-            for seed in range(3):
-                status, measured = (
-                    ("diverged", {})
-                    if (search, seed) == ("a", i)
-                    else ("completed", {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {}))
-                )
-                rows.append(
-                    row(i, status, float(rng.uniform()), search=search, seed=seed, scores=measured, params=params)
-                )
+    settings = [{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]
+    for search, (i, params), seed in product("ab", enumerate(settings), range(3)):
+        lost = (search, seed) == ("a", i)
+        measured = {} if lost else {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {})
+        status, value = "diverged" if lost else "completed", float(rng.uniform())
+        rows.append(row(i, status, value, search=search, seed=seed, scores=measured, params=params))
     trials = pd.concat([results_table(rows[:6]), results_table(rows[6:])])  # labels repeat
     balance = ("Lambda_p", "Lambda_e", "batch_size")
     for table in (trials, plain(trials), trials.sample(frac=1, random_state=0)):

@@ -158,6 +158,12 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
         "0.795 is less than 1 % below 0.8, 0.7 is not"
     )
     assert best_values(table(rows), 32)["Lambda_p"].tolist() == [0.4] and best_values(table(rows), 16).empty
+
+
+def test_the_best_balance_of_each_problem_has_a_row():
+    params = {"Lambda_p": 0.2, "Lambda_e": 2.0, "batch_size": 64}
+    rows = [row(0, val=0.8, seed=seed, test_score=test, params=params) for seed, test in enumerate([0.3, 0.5])]
+    rows.append(row(1, val=0.795, test_score=0.9, params=params | {"Lambda_p": 0.4}))
     more = [
         row(0, val=0.3, loss="infonce"),
         row(1, "failed", dataset="sop"),
@@ -167,22 +173,8 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
     assert best_values(other)[["dataset", "loss"]].values.tolist() == [["glyphs", "infonce"], ["glyphs", "margin"]]
     assert best_values(plain(other)).equals(best_values(other))
     cells = same(best_values(other))
-    assert cells[2] == [
-        "glyphs",
-        "dml",
-        "margin",
-        "r_map",
-        "0.2",
-        "2",
-        "64",
-        "0.8",
-        "0.4",
-        "2",
-        "1.271",
-        "2",
-        "0.2 to 0.4",
-        "2",
-    ]
+    numbers = ["0.2", "2", "64", "0.8", "0.4", "2", "1.271", "2"]
+    assert cells[2] == ["glyphs", "dml", "margin", "r_map", *numbers, "0.2 to 0.4", "2"]
     assert cells[0] == list(best_values(other).columns)
 
 

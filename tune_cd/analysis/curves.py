@@ -172,15 +172,13 @@ def _mean_scores(maps: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting
-    each."""
+    """A number for every setting, the same for all searches; a trial without parameters is a setting of its own."""
     at = settings(trials).dropna(axis=1, how="all")
     return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
 
 
 def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting, whoever asked for it, as `means_over_seeds`; a training that two searches asked for counts
-    once.
+    """One row a setting as `means_over_seeds`, over all searches; a training that two searches asked for counts once.
 
     trials: of one problem and set-up; with the column `setting` where `setting_numbers` are known already.
     """

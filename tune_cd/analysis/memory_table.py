@@ -80,8 +80,8 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
 
     Then iterations until the best score on validation, "≥" where that was the last look, and those with memory as
-    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; Stanford Online
-    Products have the printed numbers beside them.
+    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; the table of
+    Stanford Online Products has columns with the printed numbers.
     trials: those of the experiment's searches count, with any schedule (decay: every one but "constant").
     """
     parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]

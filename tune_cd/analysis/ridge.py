@@ -78,9 +78,8 @@ def ridge(
     quadratic and leave that error out.
     trials, axes and errors: as in `analysis.cells`, which are the settings (means over seeds). Axes of one value are
     left out, as are settings without a batch size where others have one. Raises ValueError also for a share outside
-    (0, 1], where no axis took two values, for settings on a line or with an axis of two values, which leave the
-    quadratic open, and for too few settings: a quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 settings
-    more are needed to tell how uncertain they are.
+    (0, 1], for settings on a line or with an axis of two values, which leave the quadratic open, and for too few: of d
+    axes it has (d + 1)(d + 2) / 2 coefficients, and 2 settings more are needed to tell how uncertain they are.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -90,10 +89,8 @@ def ridge(
     frame = frame.dropna(subset=list(names))
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
-        raise ValueError(
-            f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ "
-            "in one or more are needed"
-        )
+        found = f"{len(frame)} settings with a score that differ in {len(names)} parameters"
+        raise ValueError(f"{found}: at least {least} that differ in one or more are needed")
     x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
         raise ValueError(

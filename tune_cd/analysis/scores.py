@@ -23,7 +23,7 @@ SET_UP = (
     "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs", "test",
     "test_image_size",
 )  # fmt: skip
-"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that
+"""Fields of a built-in training's configuration that its score depends on, besides balance and seed: trials that
 differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
 where they were not searched. Where set-ups have to be told apart, the first ones are named first."""
 

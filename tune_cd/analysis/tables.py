@@ -1,4 +1,4 @@
-"""The paper's tables from results tables: DataFrames of what stands in the cells, and those as Markdown or LaTeX.
+"""The paper's tables from results tables, as DataFrames, Markdown or LaTeX.
 
 print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
 print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
@@ -267,7 +267,7 @@ def _text(table: pd.DataFrame) -> list[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
+    """A value as text for a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
     nothing."""
     if isinstance(value, tuple):
         return " to ".join(dict.fromkeys(map(cell_text, value)))

@@ -128,7 +128,7 @@ def cell_edges(ticks: np.ndarray) -> np.ndarray:
 
 
 def top_cells(values: np.ndarray, k: int) -> np.ndarray:
-    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is no value."""
+    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is left out."""
     flat = np.where(np.isnan(values), -np.inf, values).ravel()
     order = np.argsort(-flat, kind="stable")[: min(k, np.isfinite(values).sum())]
     return np.stack(np.unravel_index(order, values.shape), axis=1)

@@ -171,8 +171,9 @@ def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -
 
 
 def place_labels(points: np.ndarray, texts: Sequence[str], sizes: np.ndarray) -> list[tuple[float, float] | None]:
-    """Where labels stand beside points [n, 2] whose marks reach `sizes` [n] from their middles: offsets of the labels'
-    middles. All in points (1/72 inch).
+    """Places of labels around points [n, 2] whose marks reach `sizes` [n] from their middles.
+
+    They are offsets of the labels' middles from the points. All in points (1/72 inch).
 
     Of 32 places around its point each label takes the one that overlaps least with the points and the labels before it;
     None where that is more than CROWDED.

@@ -101,7 +101,7 @@ def _draw_embeddings(axes: Axes, left: float) -> None:
 
 
 def _draw_matrix(axes: Axes, left: float) -> None:
-    """All pairs: positive ones beside the diagonal, as the labels are in pairs, negative ones elsewhere."""
+    """All pairs: positive ones next to the diagonal, as the labels are in pairs, negative ones elsewhere."""
     for i in range(B):
         for j in range(B):
             kind = "self" if i == j else "positive" if i // 2 == j // 2 else "negative"

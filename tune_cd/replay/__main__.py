@@ -44,7 +44,7 @@ HELP = {
     "--ablation": "instead of methods: the variants of the paper's search in tab:ablation and the appendix",
     "--benchmark": f"""instead: every claim about the methods, or parts of {", ".join(PARTS)}; default: all but gp.
 Takes --trajectories and --processes only""",
-    "--table": """instead: tab:hp_res or tab:ablation, beside the printed numbers and with what holds and what reverses;
+    "--table": """instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses;
 fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
 --trajectories, --trials, --seed and --processes only)""",
     "--figure": """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and

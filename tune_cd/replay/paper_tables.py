@@ -1,4 +1,4 @@
-"""`tab:hp_res` and `tab:ablation`, on the fitted ridges and on measured grids, beside what the paper prints.
+"""`tab:hp_res` and `tab:ablation`, on the fitted ridges and on measured grids, with the paper's numbers.
 
     python -m tune_cd.replay --table hp_res
     python -m tune_cd.replay --table ablation
@@ -109,7 +109,7 @@ def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def verdict(row: object) -> str:
-    """behind, level or ahead: where a row of a summary stands to the reference in AUC@20, by its paired differences."""
+    """behind, level or ahead: a row of a summary compared with the reference in AUC@20, by paired differences."""
     if not abs(row.d20) > max(row.d20_ci, ROUNDING):
         return "level"
     return "behind" if row.d20 < 0 else "ahead"

@@ -134,7 +134,7 @@ def per_class(trials: pd.DataFrame) -> int:
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that may make up a grid: those of the search `grid` where it was run, beside whatever else, or all."""
+    """The trials that may make up a grid: those of the search `grid` where it was run, else all."""
     asked = trials["search"] == "grid"
     return trials[asked] if asked.any() else trials
 

@@ -303,7 +303,7 @@ def _plain(column: pd.Series) -> list:
 
 
 def _numbers(values: Sequence[float] | np.ndarray | pd.Series) -> list:
-    """Numbers with DIGITS significant digits, whole ones without a point; None for what is no number."""
+    """Numbers with DIGITS significant digits, whole ones without a point; None for NaN and infinities."""
     array = np.asarray(values, dtype=float)
     finite = np.isfinite(array)
     magnitude = np.floor(np.log10(np.abs(array), where=finite & (array != 0), out=np.zeros_like(array)))

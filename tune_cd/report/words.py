@@ -13,7 +13,7 @@ from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Recipe, finite
 from tune_cd.results.redaction import redact
 
-BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
+BASELINES = ("separate", "global", "without", "S1", "S2")  # searches that accompany the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
 LOST = "lost: "  # how the error of a trial begins that gave out through no fault of its own
@@ -152,7 +152,7 @@ def _certainty(found: Findings) -> list[Sentence]:
         )
         said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
-        said.append("There is no test score: the best of many validation scores is flattered by the choice.")
+        said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
     if found.alike > 1:
         spans = {
             name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}"

@@ -39,7 +39,7 @@ class _Trial:
     censored: bool = False  # stopped early
 
     def counts(self, best: float | None) -> float | None:
-        """The value beside the `best` one so far; None: live."""
+        """What the value counts as, given the `best` one so far; None: live."""
         return self.value if self.value is None else uncensored(self.value, self.censored, best)
 
 
@@ -106,7 +106,7 @@ class CoordinateDescent:
         trial.value, trial.censored = value, censored
 
     def recall(self, history: Sequence[Told]) -> None:
-        """Trials of an earlier run of this search, in asking order. Unlike values told they are no starting points.
+        """Trials of an earlier run of this search, in asking order. Unlike values told they are not used as starts.
 
         Raises ValueError for a configuration outside the space.
         """
@@ -180,7 +180,7 @@ class CoordinateDescent:
         return search
 
     def _next(self) -> Proposal | None:
-        """What to ask next, beside the live trials."""
+        """What to ask next, while the live trials run."""
         state = self._walk()
         if isinstance(state, Guided):
             return None if state.finished else state.proposal()
@@ -238,7 +238,7 @@ def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[t
             f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}"
         )
     if not array.any(axis=1).all():
-        raise ValueError(f"directions {rows!r}: a row of zeros is no direction")
+        raise ValueError(f"directions {rows!r}: a row of zeros does not move")
     return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array
 
 

@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 as a chain of immutable states (`algo:cd`, `algo:line_search`).
 
-A state knows nothing of trials, workers or history: whoever walks along it brings the values. Since states are values
-themselves, "what would be asked next if this trial turned out better" is a question one can simply ask.
+A state knows nothing of trials, workers or history: the caller brings the values. Since states are values themselves,
+the caller can also look ahead, to the state after a trial that turns out better.
 """
 
 from dataclasses import dataclass, replace
@@ -144,7 +144,7 @@ class Trajectory:
         return self.origin, self.bracket
 
     def _line(self) -> "Trajectory":
-        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
+        """Begin a line search from the incumbent; lines with nothing to search are skipped."""
         assert self.here is not None  # the starts were evaluated
         line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(self.here), steps=0)
         return line._next_line() if line._line_is_over() else line

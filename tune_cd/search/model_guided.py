@@ -246,7 +246,7 @@ class Guided:
         return self._along_rows(x, CLOSE, CLOSE) if self._closely else self._along_rows(x, TRADING, SCALING)
 
     def _along_rows(self, x: Array, trading: float, scaling: float) -> Array:
-        """r = A log h of `eq:reparam`, orthonormal where A is, in units of octaves; log h where A is no basis."""
+        """r = A log h of `eq:reparam`, orthonormal where A is, in units of octaves; log h where A is not a basis."""
         rows = self.plan.directions
         if len(rows) != rows.shape[1] or abs(np.linalg.det(rows)) < NEGLIGIBLE:
             rows = np.eye(rows.shape[1])

@@ -93,7 +93,7 @@ class OptunaRule(Sampled):
 
 
 def _optuna(method: str) -> ModuleType:
-    """Optuna, with what this sampler needs beside it. Raises ImportError saying how to install it."""
+    """Optuna, and the module that this sampler needs. Raises ImportError saying how to install them."""
     try:
         import_module(SAMPLERS[method][0])
         return import_module("optuna")

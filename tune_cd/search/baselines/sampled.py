@@ -1,4 +1,4 @@
-"""What rules have in common that follow somebody else's sampler."""
+"""The common part of the rules that follow another library's sampler."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Search methods compared: means over searches, intervals, paired tests and times, on curves small enough to do by hand."""
+"""Search methods compared: means over searches, intervals, paired tests and times, on curves checked by hand."""
 
 from dataclasses import replace
 from math import inf
@@ -217,7 +217,8 @@ def test_pairs_are_by_seed_and_of_several_searches_with_one_seed_the_mean_counts
 
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_intervals_of_few_searches_hold_the_mean_as_often_as_they_say(count):
-    """Of normal scores Student's t is exact: 95 % of 400, to 4 standard errors; 1.96 standard errors would be 78 % of them for 3 and 88 % for 5."""
+    """Of normal scores Student's t is exact: 95 % of 400, to 4 standard errors. 1.96 standard errors would hold 78 % of
+    them for 3 searches and 88 % for 5."""
     values = np.random.default_rng(count).normal(0.5, 0.1, (400, count))
     rows = [summary([curve([value], seed) for seed, value in enumerate(repetition)]).iloc[0] for repetition in values]
     assert rows[0].auc5_ci == pytest.approx(

@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from studies import BEGIN, empty, lost, plain, row, search_study
 from studies import table as results_table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
+from tune_cd.results import history
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -76,22 +78,25 @@ def test_means_over_seeds_leave_out_what_did_not_complete():
     )
 
 
+def test_the_mean_over_seeds_is_what_a_search_is_told_of_a_setting():
+    """To the last digit, in whatever order the trainings ended: one definition for both."""
+    scores, seeds = [0.1, 0.2, 0.3], range(3)
+    trials = results_table(row(0, val=score, test_score=score, seed=seed) for score, seed in zip(scores, seeds))
+    for table in (trials, trials.iloc[::-1], trials.sample(frac=1, random_state=1)):
+        means = means_over_seeds(table)
+        assert [told.value for told in history(table)] == means["val_score"].tolist() == [math.fsum(scores) / 3]
+        assert means["test_score"].tolist() == means["val_score"].tolist()
+
+
 def test_means_over_other_fields_are_those_of_a_loop():
     """Of two searches, by the balance: what was begun, what completed, and means of what each training measured."""
     rng, rows = np.random.default_rng(1), []
-    for search in "ab":
-        for i, params in enumerate(
-            [{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]
-        ):
-            for seed in range(3):
-                status, measured = (
-                    ("diverged", {})
-                    if (search, seed) == ("a", i)
-                    else ("completed", {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {}))
-                )
-                rows.append(
-                    row(i, status, float(rng.uniform()), search=search, seed=seed, scores=measured, params=params)
-                )
+    settings = [{"Lambda_p": 1.0, "Lambda_e": 2.0}, {"Lambda_p": 1.0, "Lambda_e": 4.0, "batch_size": 64}]
+    for search, (i, params), seed in product("ab", enumerate(settings), range(3)):
+        lost = (search, seed) == ("a", i)
+        measured = {} if lost else {"x": float(rng.uniform())} | ({"y": 1.0} if seed else {})
+        status, value = "diverged" if lost else "completed", float(rng.uniform())
+        rows.append(row(i, status, value, search=search, seed=seed, scores=measured, params=params))
     trials = pd.concat([results_table(rows[:6]), results_table(rows[6:])])  # labels repeat
     balance = ("Lambda_p", "Lambda_e", "batch_size")
     for table in (trials, plain(trials), trials.sample(frac=1, random_state=0)):
@@ -121,10 +126,15 @@ def test_means_over_other_fields_are_those_of_a_loop():
 
 # Results tables -----------------------------------------------------------------------------------------------
 
-PARALLEL = [  # two workers; trial 1 is slow and fails, 3 runs without a GPU: index, status, validation, test, began, ended, gpus
-    (0, "completed", 0.3, 0.6, 0.0, 10.0, 1.0), (1, "failed", None, None, 0.0, 35.0, 1.0), (2, "completed", 0.5, 0.4, 10.0, 20.0, 0.5),
-    (3, "completed", 0.4, 0.9, 20.0, 30.0, None), (4, "diverged", None, float("nan"), 30.0, 31.0, 1.0), (5, "completed", 0.7, 0.8, 31.0, 50.0, 2.0),
-]  # fmt: skip
+PARALLEL = [  # index, status, validation, test, began, ended, gpus
+    (0, "completed", 0.3, 0.6, 0.0, 10.0, 1.0),
+    (1, "failed", None, None, 0.0, 35.0, 1.0),
+    (2, "completed", 0.5, 0.4, 10.0, 20.0, 0.5),
+    (3, "completed", 0.4, 0.9, 20.0, 30.0, None),
+    (4, "diverged", None, float("nan"), 30.0, 31.0, 1.0),
+    (5, "completed", 0.7, 0.8, 31.0, 50.0, 2.0),
+]
+"""Two workers; trial 1 is slow and fails, trial 3 runs without a GPU."""
 
 
 def parallel(**fields):
@@ -208,7 +218,8 @@ def test_trials_without_a_gpu_take_the_seconds_of_their_processes():
 
 @pytest.mark.parametrize("gpus", [0.125, 1.0, None])
 def test_gpu_time_of_eight_parallel_trials_is_that_of_all_of_them(gpus):
-    """Against adding up, second by second, what runs: the first value is there when its seven companions have nearly run as long."""
+    """Against adding up the running trials second by second: at the first value the seven others have run nearly as
+    long."""
     ends = {i: (0.0, 10.0 + i) for i in range(8)} | {8: (10.0, 40.0), 9: (11.0, 30.0)}
     rows = [row(i, val=i / 10, test_score=i / 10, search="cd", times=span, gpus=gpus) for i, span in ends.items()]
     (curve,) = curves_of(results_table(rows).sample(frac=1, random_state=0))
@@ -243,7 +254,8 @@ def test_a_search_waits_until_it_has_a_score():
 
 
 def test_where_only_some_trials_have_the_reported_score_the_others_count_for_nothing():
-    """The best by validation was not tested, so that another is held; a landscape without any is reported by what was told."""
+    """The best by validation was not tested, so another is held; a landscape without any test is reported by
+    validation."""
     some, none = (
         search_study([0.3, 0.9, 0.5], test=[0.8, None, 0.6]),
         search_study([0.3, 0.9], study="t", test=[None, None], dataset="own"),
@@ -265,8 +277,18 @@ MEMORY = ("none", "variable", "fixed")
 
 def memories(**fields):
     """One setting and training seed without memory and with two of its modes, by a search each."""
-    return [row(0, val=0.2 + 0.2 * i, test_score=0.1 + 0.2 * i, search="cd", study=f"xbm-{mode}", config={"memory": mode, "k": 2, "Lambda_p": 1.0}, **fields)
-            for i, mode in enumerate(MEMORY)]  # fmt: skip
+    return [
+        row(
+            0,
+            val=0.2 + 0.2 * i,
+            test_score=0.1 + 0.2 * i,
+            search="cd",
+            study=f"xbm-{mode}",
+            config={"memory": mode, "k": 2, "Lambda_p": 1.0},
+            **fields,
+        )
+        for i, mode in enumerate(MEMORY)
+    ]
 
 
 def test_set_ups_are_landscapes_of_their_own():
@@ -285,8 +307,19 @@ def test_set_ups_are_landscapes_of_their_own():
 
 def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
     scores = {0: [(0.2, 0.5), (0.4, 0.7)], 1: [(0.9, 0.1), (None, None)], 2: [(0.4, 0.9), (0.6, 0.3)]}
-    rows = [row(i, "completed" if val else "failed", val, search="cd", seed=seed, test_score=test, scores={"x": test} if test else {})
-            for i, pairs in scores.items() for seed, (val, test) in enumerate(pairs)]  # fmt: skip
+    rows = [
+        row(
+            i,
+            "completed" if val else "failed",
+            val,
+            search="cd",
+            seed=seed,
+            test_score=test,
+            scores={"x": test} if test else {},
+        )
+        for i, pairs in scores.items()
+        for seed, (val, test) in enumerate(pairs)
+    ]
     for trials in (results_table(rows), plain(results_table(rows))):
         (curve,) = curves_of(trials)
         assert curve.reached.tolist() == pytest.approx([0.6, 0.1, 0.1]) and curves_of(trials, "x")[
@@ -407,7 +440,8 @@ def test_numbers_that_a_reader_gave_as_objects_are_numbers():
 
 
 def test_a_setting_takes_the_time_of_all_its_seeds():
-    """Two settings of two seeds: the first setting's side by side on two GPUs, the second's one after the other on one."""
+    """Two settings of two seeds: the first one's side by side on two GPUs, the second one's one after the other on
+    one."""
     times = {(0, 0): (0, 10), (0, 1): (2, 14), (1, 0): (14, 20), (1, 1): (20, 30)}
     rows = [row(i, val=0.1 + i, search="cd", seed=seed, times=span, gpus=1.0) for (i, seed), span in times.items()]
     [curve] = curves_of(results_table(rows))

@@ -1,23 +1,15 @@
 """Grids against loops over the rows: means, counts, what was lost and why, and that no order of rows matters."""
 
-import json
 import math
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from studies import BATCH_SIZES, empty, full_grid, lattice, lost, measured, plain, row, table
 
-import tune_cd
-from trainables.training.setups import Setup, find_setup
-from tune_cd import results
 from tune_cd.analysis import cells as cells_of
-from tune_cd.analysis import curves_of, grid
+from tune_cd.analysis import grid
 from tune_cd.analysis.grids import LARGEST
-from tune_cd.analysis.scores import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
-from tune_cd.landscapes.landscape import SHIPPED
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
@@ -103,8 +95,12 @@ def test_holes_say_why():
 
 def test_a_training_that_two_searches_asked_for_counts_once_whichever_of_its_rows_has_a_score():
     h = {"Lambda_p": 0.1, "Lambda_e": 2.0, "batch_size": 64}
-    rows = [row(0, "failed", search="a", params=h), row(0, val=0.4, search="b", params=h | {"Lambda_p": 0.1 * (1 + 1e-15)}),
-            row(1, val=0.4, search="c", params=h), row(2, val=0.6, seed=1, params=h)]  # fmt: skip
+    rows = [
+        row(0, "failed", search="a", params=h),
+        row(0, val=0.4, search="b", params=h | {"Lambda_p": 0.1 * (1 + 1e-15)}),
+        row(1, val=0.4, search="c", params=h),
+        row(2, val=0.6, seed=1, params=h),
+    ]
     landscape = grid(table(rows))
     assert (landscape.counts.item(), landscape.lost.item(), landscape.values.item()) == (2, 0, 0.5)
 
@@ -283,338 +279,6 @@ def test_one_trial_is_a_grid_of_one_cell():
     )
 
 
-# Set-ups ------------------------------------------------------------------------------------------------------
-
-MEMORY = ("fixed", "none", "variable")
-EFFECTIVE = {"k": 2, "optimizer": "adam", "memory": "fixed", "test": "roxford5k"}
-"""A configuration of which every field of a set-up has an effect."""
-
-
-def set_up_of(memory: str) -> str:
-    """As `set_ups` gives it for a configuration that says `memory` and k = 2."""
-    said = BEFORE | {"memory": memory, "k": 2}
-    return json.dumps({name: said[name] for name in SET_UP if name in said})
-
-
-def with_memory(**fields):
-    """One setting and seed in three set-ups, with a value each."""
-    return [
-        row(0, val=0.1 + 0.1 * i, study=f"xbm-{mode}", config={"memory": mode, "learning_rate": 0.01, "k": 2}, **fields)
-        for i, mode in enumerate(MEMORY)
-    ]
-
-
-def test_set_ups_are_refused_together_and_have_a_grid_each():
-    trials = table(with_memory())
-    for refused in (grid, cells_of, require_one):
-        with pytest.raises(
-            ValueError,
-            match=r"^trials of more than one set-up: memory \['fixed', 'none', 'variable'\]; select one, as `parts_of` does$",
-        ):
-            refused(trials)
-    parts = list(parts_of(trials.sample(frac=1, random_state=0)))
-    assert [words for words, _ in parts] == [f"memory={mode}" for mode in MEMORY]
-    assert [grid(rows).values.item() for _, rows in parts] == pytest.approx([0.1, 0.2, 0.3]) and [
-        grid(rows).counts.item() for _, rows in parts
-    ] == [1, 1, 1]
-
-
-@pytest.mark.parametrize("field", SET_UP)
-def test_each_field_of_a_set_up_tells_landscapes_apart_and_no_other_does(field):
-    several = table([row(0, config=EFFECTIVE | {field: 3}), row(1, config=EFFECTIVE | {field: 5}, study="t")])
-    with pytest.raises(ValueError, match=rf"set-up: {field} \['3', '5'\]"):
-        require_one(several)
-    assert [words for words, _ in parts_of(several)] == [f"{field}=3", f"{field}=5"]
-    same_but = table(
-        [
-            row(i, config={field: 3, "Lambda_p": 0.1 * i, "batch_size": 2**i, "seed": i, "data": str(i)})
-            for i in range(3)
-        ]
-    )
-    require_one(same_but)
-    ((words, rows),) = parts_of(same_but)
-    assert words == "" and rows.equals(same_but)
-
-
-LANDSCAPES = Path(tune_cd.__file__).parent / "landscapes"
-SMALL = asdict(find_setup("glyphs", "small"))
-"""A built-in training's configuration of today."""
-
-
-def test_the_measured_landscapes_are_todays_trainings():
-    """They were measured before rows said where weights came from, which optimizer, what memory."""
-    for name, setup in (
-        ("glyphs-margin", find_setup("glyphs", "small")),
-        ("omniglot-242-infonce", find_setup("omniglot", "small", loss="infonce")),
-    ):
-        old = results.read_file(LANDSCAPES / f"{name}.parquet")
-        new = table(
-            [
-                row(
-                    0,
-                    config=asdict(setup),
-                    **{field: old[field].iloc[0] for field in ("dataset", "task", "loss", "metric_name")},
-                )
-            ]
-        )
-        ((words, rows),) = parts_of(pd.concat([old, new]))
-        assert words == "" and len(rows) == len(old) + 1
-        require_one(pd.concat([old, new]))
-
-
-@pytest.mark.parametrize(
-    "field, value",
-    [
-        ("weight_decay", 5e-4),
-        ("crop_scale", 0.2),
-        ("crop_size", 24),
-        ("projection", "leaky_relu"),
-        ("schedule", "plateau"),
-    ],
-)
-def test_a_later_field_is_no_difference_to_rows_without_it_unless_it_is_one(field, value):
-    old = row(0, config={name: said for name, said in SMALL.items() if name not in BEFORE})
-    require_one(table([old, row(1, config=SMALL)]))
-    with pytest.raises(ValueError, match=f"set-up: {field} "):
-        require_one(table([old, row(1, config=SMALL | {field: value})]))
-
-
-def test_trainings_that_did_not_say_their_precision_had_bfloat16_on_a_gpu():
-    unsaid, asked = SMALL | {"precision": None}, SMALL | {"precision": "bfloat16"}
-    require_one(
-        table([row(0, config=unsaid, device="cpu"), row(1, config=SMALL, device="NVIDIA H200"), row(2, config=unsaid)])
-    )
-    require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=asked, device="NVIDIA H200")]))
-    with pytest.raises(ValueError, match=r"precision \['bfloat16', 'float32'\]"):
-        require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=SMALL, device="NVIDIA H200")]))
-
-
-def test_what_has_no_effect_tells_nothing_apart():
-    """A memory's size without a memory, a benchmark's pixels without a benchmark."""
-    require_one(
-        table(
-            [row(0, config=SMALL), row(1, config=SMALL | {"memory_size": 9, "memory_start": 3, "test_image_size": 96})]
-        )
-    )
-    with_memory = [
-        row(i, config=SMALL | {"memory": memory, "memory_size": size})
-        for i, (memory, size) in enumerate([("none", 9), ("fixed", 9), ("fixed", 8)])
-    ]
-    assert [words for words, _ in parts_of(table(with_memory[:2]))] == ["memory=fixed", "memory=none"]
-    assert len(list(parts_of(table(with_memory)))) == 3
-
-
-def test_every_field_of_a_built_in_training_has_been_thought_of():
-    """Those that are no part of a set-up: the problem's own, and how it is computed."""
-    assert set(SMALL) - set(SET_UP) == {"dataset", "task", "loss", "step", "selected_by"}
-    assert set(BEFORE) <= set(SET_UP) and all(SMALL[name] == value for name, value in BEFORE.items())
-
-
-def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
-    """Of their search, as a lost training of S1 is one of S1's, and where no row of that search says it, of the
-    problem."""
-    said = [row(i, val=0.5, config={"memory": "none"}) for i in range(3)] + [
-        row(i, val=0.5, study="t", config={"memory": "fixed"}) for i in range(2)
-    ]
-    trials = table(
-        [
-            *said,
-            row(7, "failed"),
-            row(8, "failed", study="t"),
-            row(9, "failed", study="u"),
-            row(10, "failed", study="t", search="cd"),
-        ]
-    )
-    assert {words: sorted(rows["trial_index"]) for words, rows in parts_of(trials)} == {
-        "memory=fixed": [0, 1, 8],
-        "memory=none": [0, 1, 2, 7, 9, 10],
-    }
-    require_one(table([*said[:3], row(7, "failed")]))
-    ((words, rows),) = parts_of(table([row(7), row(8)]))
-    assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
-
-
-def test_configurations_from_before_a_field_was_there_had_its_first_value():
-    """A study that is resumed with a later version, and the landscapes that come with the package, are no other set-up
-    for it."""
-    early, late = {"k": 2, "network": "small_conv"}, {"k": 2, "network": "small_conv"} | BEFORE
-    trials = table([row(0, config=early), row(1, config=late), row(2, config=late | {"memory": "fixed"}, study="t")])
-    require_one(trials[:2])
-    assert {words: sorted(rows["trial_index"]) for words, rows in parts_of(trials)} == {
-        "memory=none": [0, 1],
-        "memory=fixed": [2],
-    }
-    with pytest.raises(ValueError, match=r"set-up: memory \['fixed', 'none'\]"):
-        require_one(trials)
-    own = table([row(0, params={"lr": 1.0}, config={"lr": 1.0, "layers": 3})])
-    assert set_ups(own).tolist() == ["{}"], "a user's own configuration has no set-up of ours"
-
-
-@pytest.mark.parametrize("field", WITHOUT_EFFECT)
-def test_what_has_no_effect_tells_nothing_apart(field):
-    """SGD's learning rate is the search's start alone, and trainings without memory have none of any size."""
-    other, value = WITHOUT_EFFECT[field]
-    idle, busy = (
-        [row(i, config={"network": "n", other: word, field: 3 + i}) for i in range(2)] for word in (value, "another")
-    )
-    require_one(table(idle))
-    assert len(list(parts_of(table(idle)))) == 1 and [words for words, _ in parts_of(table(busy))] == [
-        f"{field}=3",
-        f"{field}=4",
-    ]
-    trained = Setup(
-        "glyphs",
-        task="dml",
-        loss="margin",
-        network="n",
-        image_size=28,
-        images_seen=640,
-        evaluations=1,
-    )
-    assert hasattr(trained, field) and hasattr(trained, other), "a field of the built-in set-ups"
-
-
-def test_what_later_versions_added_is_what_set_ups_have_by_default():
-    trained = asdict(
-        Setup(
-            "glyphs",
-            task="dml",
-            loss="margin",
-            network="n",
-            image_size=28,
-            images_seen=640,
-            evaluations=1,
-        )
-    )
-    assert {name: trained[name] for name in BEFORE} == BEFORE
-    shipped = [json.loads(results.read_file(path)["config"].iloc[0]) for path in SHIPPED.glob("*.parquet")]
-    assert len(shipped) == 3 and all(not set(BEFORE) & set(config) for config in shipped)
-
-
-def test_as_few_fields_are_named_as_tell_set_ups_apart():
-    """Fields that always change together are one difference, and the first in SET_UP is named."""
-    first = {"network": "n", "memory": "none", "images_seen": 640, "evaluations": 1, "k": 2}
-    others = [
-        first | {"images_seen": 1280, "evaluations": 2},
-        first | {"memory": "fixed", "memory_size": 96},
-        first | {"memory": "fixed", "memory_size": 32},
-    ]
-    trials = table(row(i, config=config) for i, config in enumerate([first, *others]))
-    named = {rows["trial_index"].item(): words for words, rows in parts_of(trials)}
-    assert [named[i] for i in range(2)] == ["memory=none images_seen=640", "memory=none images_seen=1280"]
-    assert [named[i] for i in (2, 3)] == [
-        "memory=fixed images_seen=640 memory_size=96",
-        "memory=fixed images_seen=640 memory_size=32",
-    ]
-
-
-def test_parts_say_their_problem_and_their_set_up_apart():
-    rows = [
-        row(0, dataset=dataset, study=f"{dataset}-{network}", config={"network": network})
-        for dataset in ("x", "y")
-        for network in ("a", "b")
-        if (dataset, network) != ("y", "b")
-    ]
-    parts = list(comparable(table(rows)))
-    assert [(part.problem["dataset"], part.set_up, part.words) for part in parts] == [
-        ("x", "network=a", "x network=a"),
-        ("x", "network=b", "x network=b"),
-        ("y", "", "y"),
-    ]
-    assert parts[0].problem == {"dataset": "x", "task": "dml", "loss": "margin", "metric_name": "r_map"}
-    assert [
-        (part.problem["dataset"], part.set_up, len(part.trials)) for part in comparable(table(rows), but=["network"])
-    ] == [("x", "", 2), ("y", "", 1)]
-    require_one(table(rows[:2]), but=["network"])
-    with pytest.raises(ValueError, match="more than one set-up: network"):
-        require_one(table(rows[:2]))
-
-
-def test_studies_that_name_no_dataset_are_not_of_one():
-    """Two studies of one's own may be of two datasets; rows of one study that do not say, such as those of lost
-    trainings, are of its."""
-    own = [
-        row(i, val=0.1 * i, study=study, dataset=None, task=None, loss=None, params={"lr": 2.0**i})
-        for study in ("s", "t")
-        for i in range(2)
-    ]
-    parts = list(comparable(table(own)))
-    assert [(part.problem["dataset"], part.problem["task"], part.words, len(part.trials)) for part in parts] == [
-        ("s", None, "s", 2),
-        ("t", None, "t", 2),
-    ]
-    with pytest.raises(ValueError, match=r"more than one dataset: \[\['s'\], \['t'\]\]"):
-        grid(table(own))
-    lost = table([row(0, config={"k": 2}), row(1, "failed", dataset=None), row(2, "failed", dataset=None, study="t")])
-    assert [(part.problem["dataset"], len(part.trials)) for part in comparable(lost)] == [("glyphs", 2), ("t", 1)]
-    assert {curve.landscape for curve in curves_of(table(own))} == {"s", "t"}
-
-
-def test_what_is_most_frequent_is_asked_of_each_problem():
-    """A lost training on a small data set is not counted with the set-up of a large one."""
-    rows = [row(i, config={"memory": "none"}) for i in range(5)] + [
-        row(0, dataset="small", config={"memory": "fixed"}),
-        row(1, "failed", dataset="small"),
-    ]
-    assert {words: len(part) for words, part in parts_of(table(rows))} == {"glyphs": 5, "small": 2}
-
-
-def test_parts_are_those_of_problems_and_set_ups_and_hold_every_row_once():
-    rng, rows = np.random.default_rng(0), []
-    for i in range(80):
-        dataset, loss, memory = (str(rng.choice(names)) for names in (["x", "y"], ["margin", "infonce"], MEMORY))
-        rows.append(
-            row(i, val=0.1, dataset=dataset, loss=loss, config={"memory": memory, "k": 2} if rng.random() < 0.9 else {})
-        )
-    trials = pd.concat([table(rows[:40]), table(rows[40:])])  # labels repeat
-    parts = list(parts_of(trials))
-    assert (
-        sorted(index for _, part in parts for index in part["trial_index"]) == list(range(80))
-        and len(parts) == 2 * 2 * 3
-    )
-    assert len({words for words, _ in parts}) == len(parts)
-    for words, part in parts:
-        require_one(part)
-        memory = words.split("memory=")[1]
-        assert words == f"{part['dataset'].iloc[0]} {part['loss'].iloc[0]} memory={memory}" and set(set_ups(part)) <= {
-            "{}",
-            set_up_of(memory),
-        }
-
-
-def test_a_users_own_configuration_may_differ_in_every_trial():
-    own = table(
-        row(
-            i,
-            val=0.1 * i,
-            params={"lr": 2.0**i},
-            config={"lr": 2.0**i, "layers": i, "model": {"memory": i}, "name": f"run {i}"},
-        )
-        for i in range(3)
-    )
-    assert grid(own).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [words for words, _ in parts_of(own)] == [""]
-
-
-@pytest.mark.parametrize(
-    "name, config",
-    [
-        ("learning_rate", lambda value: {"learning_rate": value}),
-        ("optimizer/lr", lambda value: {"optimizer": {"lr": value}}),
-    ],
-)
-def test_what_was_searched_is_no_set_up(name, config):
-    """A user's own search may have a parameter of a name that a built-in training has for a part of its set-up."""
-    trials = table(
-        row(i, val=0.1 * i, params={name: 2.0**i}, config=config(2.0**i) | {"memory": "none"}) for i in range(3)
-    )
-    for some in (trials, plain(trials)):
-        assert grid(some).values.tolist() == pytest.approx([0.0, 0.1, 0.2]) and [
-            len(rows) for _, rows in parts_of(some)
-        ] == [3]
-    with pytest.raises(ValueError, match=r"set-up: memory \['none', 'own'\]"):
-        require_one(pd.concat([trials, table([row(3, params={name: 9.0}, config=config(9.0) | {"memory": "own"})])]))
-
-
 # Cells --------------------------------------------------------------------------------------------------------
 
 
@@ -666,7 +330,8 @@ def test_thousands_of_scattered_trials_have_cells_and_no_dense_grid():
     assert len(trials) ** 2 > LARGEST
     with pytest.raises(
         ValueError,
-        match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; take `cells`, or wider ones with cell=octaves$",
+        match=r"^5000 x 5000 x 1 cells of 5000 trials: more than 4,000,000; "
+        r"take `cells`, or wider ones with cell=octaves$",
     ):
         grid(trials)
     found = cells_of(trials)

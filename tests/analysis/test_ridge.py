@@ -110,7 +110,7 @@ def test_a_gaussian_is_found_as_much_too_wide_as_is_said(share, low, high):
 
 
 def test_intervals_hold_the_truth():
-    """95 % intervals of widths, angles and couplings in 90 to 99 % of 120 repetitions, also of angles of 0 and 90 degrees."""
+    """95 % intervals of widths, angles (0 and 90 degrees too) and couplings hold in 90 to 99 % of 120 repetitions."""
     places = lattice(np.arange(-4, 5), np.arange(-4, 5))
     trials, rng = measured(quadratic(), places, NAMES[:2]), np.random.default_rng(0)
     u, v = np.linalg.eigh(HESSIAN)[1].T

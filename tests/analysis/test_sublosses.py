@@ -13,8 +13,17 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def terms(points, scores=None, **fields):
     scores = np.linspace(0.1, 0.9, len(points)) if scores is None else scores
-    return table(row(i, val=float(score), positive_term=p, entropy_term=e, params={"Lambda_p": 1.0 + i, "Lambda_e": 1.0}, **fields)
-                 for i, ((p, e), score) in enumerate(zip(points, scores)))  # fmt: skip
+    return table(
+        row(
+            i,
+            val=float(score),
+            positive_term=p,
+            entropy_term=e,
+            params={"Lambda_p": 1.0 + i, "Lambda_e": 1.0},
+            **fields,
+        )
+        for i, ((p, e), score) in enumerate(zip(points, scores))
+    )
 
 
 def dominated(points, i):
@@ -60,10 +69,15 @@ def test_the_columns_and_which_score():
 
 
 def test_trials_without_both_terms_or_a_score_are_left_out():
-    rows = [row(0, positive_term=1.0, entropy_term=1.0, test_score=0.5), row(1, positive_term=None, entropy_term=0.0, test_score=0.5),
-            row(2, positive_term=0.0, entropy_term=float("nan"), test_score=0.5), row(3, positive_term=0.0, entropy_term=float("-inf"), test_score=0.5),
-            row(4, positive_term=0.0, entropy_term=0.0, test_score=float("nan")), row(5, "stopped", 0.9, positive_term=0.0, entropy_term=0.0, test_score=0.5),
-            row(6, "diverged", positive_term=0.0, entropy_term=0.0)]  # fmt: skip
+    rows = [
+        row(0, positive_term=1.0, entropy_term=1.0, test_score=0.5),
+        row(1, positive_term=None, entropy_term=0.0, test_score=0.5),
+        row(2, positive_term=0.0, entropy_term=float("nan"), test_score=0.5),
+        row(3, positive_term=0.0, entropy_term=float("-inf"), test_score=0.5),
+        row(4, positive_term=0.0, entropy_term=0.0, test_score=float("nan")),
+        row(5, "stopped", 0.9, positive_term=0.0, entropy_term=0.0, test_score=0.5),
+        row(6, "diverged", positive_term=0.0, entropy_term=0.0),
+    ]
     found = sublosses(table(rows), "test_score")
     assert (
         found["trial_id"].tolist() == ["grid-0-0-0"]
@@ -73,7 +87,7 @@ def test_trials_without_both_terms_or_a_score_are_left_out():
 
 
 def test_seeds_of_a_setting_are_one_point_with_their_means():
-    """Three settings of up to three seeds against a loop; a training that was lost, or did not measure a term, does not count."""
+    """Three settings of up to three seeds against a loop; trainings that were lost or lack a term do not count."""
     rng, rows = np.random.default_rng(0), []
     for i in range(3):
         for seed in range(3):

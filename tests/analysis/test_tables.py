@@ -42,8 +42,15 @@ def curve(landscape, method, seed, reached):
     return Curve(landscape, method, seed, np.array(reached, dtype=float), 0.0, ended - 1, ended, np.ones(len(reached)))
 
 
-SUMMARY = summary([curve(landscape, method, seed, np.array([0.2, 0.5, 0.8]) + 0.1 * seed + (0.05 if method == "b_2" else 0))
-                   for landscape in ("one", "two & more") for method in ("a", "b_2") for seed in (0, 1)][:-2], "a")  # fmt: skip
+SUMMARY = summary(
+    [
+        curve(landscape, method, seed, np.array([0.2, 0.5, 0.8]) + 0.1 * seed + (0.05 if method == "b_2" else 0))
+        for landscape in ("one", "two & more")
+        for method in ("a", "b_2")
+        for seed in (0, 1)
+    ][:-2],
+    "a",
+)
 
 
 @pytest.mark.parametrize("across", ["landscape", "method"])
@@ -134,8 +141,11 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
         (0.2, 2.0, 64, [0.8, 0.8], [0.3, 0.5]),
         (0.4, 2.0, 32, [0.795, 0.795], [0.9, 0.9]),
     ]
-    rows = [row(i, "completed", v, seed=seed, test_score=t, params={"Lambda_p": p, "Lambda_e": e, "batch_size": b})
-            for i, (p, e, b, val, test) in enumerate(settings) for seed, (v, t) in enumerate(zip(val, test))]  # fmt: skip
+    rows = [
+        row(i, "completed", v, seed=seed, test_score=t, params={"Lambda_p": p, "Lambda_e": e, "batch_size": b})
+        for i, (p, e, b, val, test) in enumerate(settings)
+        for seed, (v, t) in enumerate(zip(val, test))
+    ]
     best = best_values(table(rows)).iloc[0]
     assert (best.Lambda_p, best.Lambda_e, best.batch_size) == (0.2, 2.0, 64) and (best.val_score, best.test_score) == (
         pytest.approx(0.8),
@@ -148,6 +158,12 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
         "0.795 is less than 1 % below 0.8, 0.7 is not"
     )
     assert best_values(table(rows), 32)["Lambda_p"].tolist() == [0.4] and best_values(table(rows), 16).empty
+
+
+def test_the_best_balance_of_each_problem_has_a_row():
+    params = {"Lambda_p": 0.2, "Lambda_e": 2.0, "batch_size": 64}
+    rows = [row(0, val=0.8, seed=seed, test_score=test, params=params) for seed, test in enumerate([0.3, 0.5])]
+    rows.append(row(1, val=0.795, test_score=0.9, params=params | {"Lambda_p": 0.4}))
     more = [
         row(0, val=0.3, loss="infonce"),
         row(1, "failed", dataset="sop"),
@@ -157,30 +173,25 @@ def test_the_best_balance_is_chosen_by_means_over_seeds_on_validation():
     assert best_values(other)[["dataset", "loss"]].values.tolist() == [["glyphs", "infonce"], ["glyphs", "margin"]]
     assert best_values(plain(other)).equals(best_values(other))
     cells = same(best_values(other))
-    assert cells[2] == [
-        "glyphs",
-        "dml",
-        "margin",
-        "r_map",
-        "0.2",
-        "2",
-        "64",
-        "0.8",
-        "0.4",
-        "2",
-        "1.271",
-        "2",
-        "0.2 to 0.4",
-        "2",
-    ]
+    numbers = ["0.2", "2", "64", "0.8", "0.4", "2", "1.271", "2"]
+    assert cells[2] == ["glyphs", "dml", "margin", "r_map", *numbers, "0.2 to 0.4", "2"]
     assert cells[0] == list(best_values(other).columns)
 
 
 @pytest.mark.parametrize("function", [best_values, base_numbers])
 def test_scores_by_different_metrics_are_never_compared(function):
     """A larger recall is no better balance than a smaller R-mAP: each metric has a row of its own."""
-    rows = [row(0, val=0.4, params={"Lambda_p": 2.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.5}),
-            row(0, val=0.9, params={"Lambda_p": 8.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.7}, study="t", metric_name="recall")]  # fmt: skip
+    rows = [
+        row(0, val=0.4, params={"Lambda_p": 2.0, "Lambda_e": 1.0}, scores={"test_precision_at_1": 0.5}),
+        row(
+            0,
+            val=0.9,
+            params={"Lambda_p": 8.0, "Lambda_e": 1.0},
+            scores={"test_precision_at_1": 0.7},
+            study="t",
+            metric_name="recall",
+        ),
+    ]
     found = function(table(rows))
     if function is best_values:
         assert (
@@ -204,10 +215,20 @@ def of_two_set_ups() -> pd.DataFrame:
         "images_seen": 2_000_000,
     }
     scores = [(0.2, plain_one, 0.70), (0.4, plain_one, 0.71), (0.1, memory_one, 0.79)]
-    return table(row(i, val=recall, dataset="sop", study=config["network"], config=config,
-                     search="cd" if config is plain_one else "S3", test_score=recall - 0.2, params={"Lambda_p": 2.0**i, "Lambda_e": 1.0},
-                     scores={"test_precision_at_1": recall, "test_r_map": recall - 0.2})
-                 for i, (_, config, recall) in enumerate(scores))  # fmt: skip
+    return table(
+        row(
+            i,
+            val=recall,
+            dataset="sop",
+            study=config["network"],
+            config=config,
+            search="cd" if config is plain_one else "S3",
+            test_score=recall - 0.2,
+            params={"Lambda_p": 2.0**i, "Lambda_e": 1.0},
+            scores={"test_precision_at_1": recall, "test_r_map": recall - 0.2},
+        )
+        for i, (_, config, recall) in enumerate(scores)
+    )
 
 
 def test_a_run_with_memory_is_not_the_number_of_one_without():
@@ -284,11 +305,13 @@ def test_a_negative_score_has_settings_alike_too():
 
 def test_base_numbers_stand_beside_the_papers():
     scores = {"test_precision_at_1": 0.7, "test_map_at_r": 0.4, "test_r_map": 0.5}
-    rows = [row(0, val=0.2, dataset="sop", params={"Lambda_p": 2.0, "Lambda_e": 1.0},
-                scores=dict.fromkeys(scores, 0.9)), row(1, val=0.6, dataset="sop", scores=scores),
-            row(1, val=0.6, dataset="sop", seed=1, scores={name: score + 0.1 for name, score in scores.items()}),
-            row(2, val=0.3, dataset="tinyimagenet-20", loss="infonce", task="ssl", scores={"test_probe_accuracy": 0.31}),
-            row(3, "failed", dataset="omniglot")]  # fmt: skip
+    rows = [
+        row(0, val=0.2, dataset="sop", params={"Lambda_p": 2.0, "Lambda_e": 1.0}, scores=dict.fromkeys(scores, 0.9)),
+        row(1, val=0.6, dataset="sop", scores=scores),
+        row(1, val=0.6, dataset="sop", seed=1, scores={name: score + 0.1 for name, score in scores.items()}),
+        row(2, val=0.3, dataset="tinyimagenet-20", loss="infonce", task="ssl", scores={"test_probe_accuracy": 0.31}),
+        row(3, "failed", dataset="omniglot"),
+    ]
     for trials in (table(rows), plain(table(rows))):
         numbers = base_numbers(trials)
         published = [source for source in BASE_NUMBERS if source[0] in ("sop", "tinyimagenet")]
@@ -368,32 +391,45 @@ def test_an_index_is_a_column_where_it_says_something():
 
 NAMES = ("Lambda_p", "Lambda_e", "batch_size")
 TABLES = {
-    "empty": empty(), "one": search_study([0.5]), "lost": lost(), "plain": plain(search_study([0.1, None, 0.5])),
+    "empty": empty(),
+    "one": search_study([0.5]),
+    "lost": lost(),
+    "plain": plain(search_study([0.1, None, 0.5])),
     "constant": full_grid(4, [16, 64]).assign(val_score=0.5),
     "NaN": table(row(i, "diverged", params={"Lambda_p": 2.0**i, "Lambda_e": 1.0}, test_score=np.nan) for i in range(4)),
     "NaN test scores": search_study([0.1, 0.5], test=[np.nan, np.nan]),
     "repeated labels": pd.concat([search_study([0.1, 0.2]), search_study([0.3, None], seed=1)]),
-    "one batch size": measured(lambda x: x[0], lattice(range(3), range(4), [6]), NAMES), "missing cells": full_grid(6, [16, 32, 64]).iloc[::5],
+    "one batch size": measured(lambda x: x[0], lattice(range(3), range(4), [6]), NAMES),
+    "missing cells": full_grid(6, [16, 32, 64]).iloc[::5],
     "some batch sizes": pd.concat([search_study([0.1, 0.2, 0.3]), full_grid(3, [64])]),
     "own": measured(lambda x: x[0], lattice(range(3), range(3)), ["lr", "wd"]),
-    "no seeds": table(row(i, val=0.1 * i, seed=None, search_seed=None, dataset=None, task=None, loss=None) for i in range(3)),
-}  # fmt: skip
+    "no seeds": table(
+        row(i, val=0.1 * i, seed=None, search_seed=None, dataset=None, task=None, loss=None) for i in range(3)
+    ),
+}
 FUNCTIONS = {
-    "grid": lambda t: [analysis.grid(t, cell=cell).top(3) for cell in (None, 1.0)], "holes": lambda t: analysis.grid(t).holes,
+    "grid": lambda t: [analysis.grid(t, cell=cell).top(3) for cell in (None, 1.0)],
+    "holes": lambda t: analysis.grid(t).holes,
     "gain": lambda t: analysis.balance_gain(analysis.grid(t)),
     "reachable": lambda t: analysis.balance_gain(analysis.grid(t, "test_score"), averages=["separate"], within=0.5),
     "ridge of tests": lambda t: analysis.ridge(t, "test_score", share=1.0),
     "alignment": lambda t: analysis.alignment(analysis.ridge(t), balance.A_O),
     "coupling": lambda t: analysis.coupling(analysis.ridge(t), balance.A_TH),
     "terms": lambda t: analysis.subloss_statistics(analysis.sublosses(t, "test_score")),
-    "curves": lambda t: analysis.mean_curve(curves_of(t)), "over time": lambda t: analysis.mean_curve(curves_of(t), "gpu_seconds"),
-    "best so far": lambda t: [analysis.best_so_far(t, over=over) for over in ("trials", "seconds", "gpu_seconds")], "best": analysis.best_trial,
+    "curves": lambda t: analysis.mean_curve(curves_of(t)),
+    "over time": lambda t: analysis.mean_curve(curves_of(t), "gpu_seconds"),
+    "best so far": lambda t: [analysis.best_so_far(t, over=over) for over in ("trials", "seconds", "gpu_seconds")],
+    "best": analysis.best_trial,
     "compared": lambda t: latex(compared(summary(curves_of(t)), list(CELLS))),
     "best values": lambda t: markdown(best_values(t, 64)) + latex(best_values(t)),
-    "base numbers": lambda t: latex(base_numbers(t)), "memory": lambda t: markdown(memory(t)) + markdown(memory_modes(t)),
-}  # fmt: skip
+    "base numbers": lambda t: latex(base_numbers(t)),
+    "memory": lambda t: markdown(memory(t)) + markdown(memory_modes(t)),
+}
 
-SENTENCES = "one method on one landscape|one of|required|no step|depends on the batch size|are needed|two values|cannot be compared|do not say|more than one"
+SENTENCES = (
+    "one method on one landscape|one of|required|no step|depends on the batch size|are needed|two values|"
+    "cannot be compared|do not say|more than one"
+)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

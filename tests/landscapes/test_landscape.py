@@ -12,6 +12,7 @@ import pytest
 from rows import minimal
 
 from tune_cd import results
+from tune_cd.analysis import comparable
 from tune_cd.landscapes.formulas import (
     ASPECT,
     BATCH_SIZES,
@@ -104,6 +105,28 @@ def test_it_refuses_holes_and_names_the_first():
 def test_it_refuses_mixed_tables(fields, message):
     with pytest.raises(ValueError, match=message):
         from_table(rows({(0, 0): fields}), "grid")
+
+
+def test_it_refuses_trainings_of_several_set_ups():
+    """Trainings of two networks are not averaged into one landscape; each network's own trials make one."""
+    small, large = ({"network": name, "images_seen": 32000} for name in ("small_conv", "resnet18"))
+    tables = [rows().assign(config=json.dumps(set_up)) for set_up in (small, large)]
+    both = pd.concat([tables[0], tables[1].assign(val_score=0.5)], ignore_index=True)
+    with pytest.raises(ValueError, match=r"'grid': trials of more than one set-up: network .*resnet18.*small_conv"):
+        from_table(both, "grid")
+    h = {"Lambda_p": 0.01, "Lambda_e": 0.001}
+    found = [from_table(part.trials, "grid").measure(h, 0).value for part in comparable(both)]
+    assert sorted(found) == pytest.approx([0.06, 0.5])
+
+
+def test_an_axis_may_be_a_field_of_the_set_up():
+    """A landscape over the images seen, which otherwise tell set-ups apart."""
+    tables = [
+        rows().assign(images_seen=images, config=json.dumps({"network": "small_conv", "images_seen": images}))
+        for images in (16000, 32000)
+    ]
+    landscape = from_table(pd.concat(tables, ignore_index=True), "grid", axes=("Lambda_p", "Lambda_e", "images_seen"))
+    assert landscape.space.names == ("Lambda_p", "Lambda_e", "images_seen")
 
 
 def test_it_refuses_tables_without_results_or_axes():
@@ -215,7 +238,8 @@ def test_failures_and_durations_do_not_depend_on_each_other_or_on_noise():
 
 
 @pytest.mark.parametrize("fields, message", [
-    ({"noise": -0.1}, "noise -0.1"), ({"noise": float("nan")}, "noise nan"), ({"failures": 1.0}, "failures 1.0"), ({"durations": "long"}, "durations 'long'.*fourfold"),
+    ({"noise": -0.1}, "noise -0.1"), ({"noise": float("nan")}, "noise nan"), ({"failures": 1.0}, "failures 1.0"),
+    ({"durations": "long"}, "durations 'long'.*fourfold"),
 ])  # fmt: skip
 def test_settings_out_of_range_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):

@@ -125,8 +125,8 @@ def path_table(n=9):
     rows = trials(np.linspace(0.1, 0.9, n).tolist())
     times = pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(np.arange(n) * 50.0, unit="s")
     return rows.assign(
-        direction=["start"] + ["balance", "balance", "joint", "mine"] * ((n - 1) // 4), line_position=np.nan, batch_size=64, search_seed=0,
-        started_at=times, ended_at=times + pd.Timedelta("2min"), hostname="node-1",
+        direction=["start"] + ["balance", "balance", "joint", "mine"] * ((n - 1) // 4), line_position=np.nan,
+        batch_size=64, search_seed=0, started_at=times, ended_at=times + pd.Timedelta("2min"), hostname="node-1",
     )  # fmt: skip
 
 
@@ -170,7 +170,8 @@ def test_every_axis_says_what_it_is(name):
 
 
 def test_figures_are_nobody_elses():
-    code = "import sys\nfrom tune_cd import plots\nplots.pipeline_figure(), plots.constraints_figure()\nassert 'matplotlib.pyplot' not in sys.modules"
+    code = "import sys\nfrom tune_cd import plots\nplots.pipeline_figure(), plots.constraints_figure()\n"
+    code += "assert 'matplotlib.pyplot' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120).stderr == ""
 
 

@@ -1,4 +1,4 @@
-"""Landscapes, what balancing is worth, and both terms: what the artists hold against values made by hand."""
+"""Landscapes, what balancing gains, and both terms: what the artists hold against values made by hand."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from tune_cd.analysis import Grid, balance_gain
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
 from tune_cd.plots import gain_figure, grid_slices, plane, save, sublosses_figure
-from tune_cd.plots.gain import worth
+from tune_cd.plots.gain import mean_gain
 from tune_cd.plots.grids import cell_edges, top_cells
 from tune_cd.plots.style import COLOUR_MAP
 
@@ -221,9 +221,9 @@ def test_an_average_without_a_value_on_its_diagonal_is_said(ridge):
     values = np.full((3, 3, 1), np.nan)
     values[2, 0] = 0.3
     axes = plane(made([1e-3, 1.0, 1e3], [1e-3, 1.0, 1e3], [64], values))
-    assert [text.get_text() for legend in axes.legends for text in legend.get_texts() if "no value" in text.get_text()] == [
-        "best with separate average: no value", "best with global average: no value",
-    ]  # fmt: skip
+    texts = [text.get_text() for legend in axes.legends for text in legend.get_texts()]
+    absent = ["best with separate average: no value", "best with global average: no value"]
+    assert [text for text in texts if "no value" in text] == absent
 
 
 def test_other_parameters_have_no_diagonals(tmp_path):
@@ -276,7 +276,7 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines.values()}) == 3
     assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == BATCH_SIZES
     expected = np.mean([gain["best"][b] - max(gain["separate"][b], gain["global"][b]) for b in BATCH_SIZES])
-    assert worth(gain) == pytest.approx(expected) and f"{expected:+.3f}" in axes.get_title()
+    assert mean_gain(gain) == pytest.approx(expected) and f"{expected:+.3f}" in axes.get_title()
 
 
 def test_gain_with_one_average_one_batch_size_and_a_gap(ridge, tmp_path):

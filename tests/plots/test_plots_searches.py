@@ -119,9 +119,10 @@ def replayed(landscape="narrow", settings="paper", n=24, workers=1):
     trials = sorted(simulate(search, shape, trials=n, workers=workers), key=lambda trial: trial.index)
     return pd.DataFrame([
         {
-            "study": "s", "search": "cd", "search_seed": 0, "seed": 0, "trial_index": trial.index, "direction": trial.direction,
-            "line_position": trial.line_position, "Lambda_p": trial.h["Lambda_p"], "Lambda_e": trial.h["Lambda_e"],
-            "batch_size": trial.h.get("batch_size", 64), "status": trial.status, "metric_name": "r_map", "val_score": trial.value,
+            "study": "s", "search": "cd", "search_seed": 0, "seed": 0, "trial_index": trial.index,
+            "direction": trial.direction, "line_position": trial.line_position, "Lambda_p": trial.h["Lambda_p"],
+            "Lambda_e": trial.h["Lambda_e"], "batch_size": trial.h.get("batch_size", 64), "status": trial.status,
+            "metric_name": "r_map", "val_score": trial.value,
         }
         for trial in trials
     ])  # fmt: skip
@@ -133,18 +134,12 @@ def segments(axes):
 
 
 def hand_made():
-    h = [
-        (1, 1),
-        (0.5, 2),
-        (0.25, 4),
-        (0.5, 4),
-        (2, 16),
-        (2, 4),
-        (1, 8),
-    ]  # balance twice from the start, joint twice, balance twice
+    h = [(1, 1), (0.5, 2), (0.25, 4), (0.5, 4), (2, 16), (2, 4), (1, 8)]
+    directions = ["start"] + ["balance"] * 2 + ["joint"] * 2 + ["balance"] * 2
     return pd.DataFrame({
-        "study": "s", "search": "cd", "search_seed": 0, "trial_index": range(7), "direction": ["start"] + ["balance"] * 2 + ["joint"] * 2 + ["balance"] * 2,
-        "line_position": [0.0, 1.0, 2.0, 1.0, 3.0, -1.0, 0.0], "Lambda_p": [p for p, _ in h], "Lambda_e": [e for _, e in h], "batch_size": 64,
+        "study": "s", "search": "cd", "search_seed": 0, "trial_index": range(7), "direction": directions,
+        "line_position": [0.0, 1.0, 2.0, 1.0, 3.0, -1.0, 0.0], "batch_size": 64,
+        "Lambda_p": [p for p, _ in h], "Lambda_e": [e for _, e in h],
         "status": "completed", "metric_name": "r_map", "val_score": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.55],
     })  # fmt: skip
 

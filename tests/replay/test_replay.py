@@ -287,8 +287,9 @@ def test_markdown_has_methods_down_and_landscapes_across():
 
 
 def test_the_command_prints_tables_and_stores_trajectories(tmp_path, capsys):
-    options = "--methods random cd-paper --landscapes omniglot batch --noise 0.02 --trajectories 2 --trials 6 --workers 2 --processes 1"
-    assert main([*options.split(), "--durations", "lognormal", "--results", str(tmp_path)]) == 0
+    options = "--methods random cd-paper --landscapes omniglot batch --noise 0.02 --trajectories 2 --trials 6 "
+    options += "--workers 2 --processes 1 --durations lognormal"
+    assert main([*options.split(), "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert (
         "omniglot-noise0.02 AUC@10" in printed

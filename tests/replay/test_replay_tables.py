@@ -14,7 +14,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay import __main__ as command
 from tune_cd.replay import replay, replay_all, simulate
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
-from tune_cd.replay.paper_tables import TABLES, beside_printed, differences, standing
+from tune_cd.replay.paper_tables import TABLES, differences, verdict, with_printed
 from tune_cd.replay.printed import ABLATION as PRINTED_ABLATION
 from tune_cd.replay.printed import COLUMNS, HP_RES, ROWS, printed
 from tune_cd.search.coordinate_descent import CoordinateDescent
@@ -77,7 +77,7 @@ def test_the_printed_numbers_agree_with_each_other():
     """The paper prints its own search twice: as CD and as A_O (3,3)."""
     for dataset, rows in PRINTED_ABLATION.items():
         assert rows["A_O (3,3)"] == HP_RES[dataset]["cd-paper"][1] == max(rows.values())
-    for dataset, rows in HP_RES.items():
+    for rows in HP_RES.values():
         assert all(rows["cd-paper"][at] >= row[at] for row in rows.values() for at in (0, 1))
         assert all(rows["cd-paper"][2] <= row[2] for row in rows.values())
 
@@ -112,17 +112,15 @@ def test_the_words_follow_from_paired_differences_alone():
         + made_up("glyphs-margin", {"A_I (3,3)": 0.06, "A_O (3,3) local": 0.001}),
         "A_O (3,3)",
     )
-    standings = {
-        (row.landscape, row.method): standing(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"
-    }
-    assert standings == {
+    verdicts = {(row.landscape, row.method): verdict(row) for row in numbers.itertuples() if row.method != "A_O (3,3)"}
+    assert verdicts == {
         ("omniglot", "A_I (3,3)"): "behind", ("omniglot", "A_O (3,3) local"): "ahead",
         ("glyphs-margin", "A_I (3,3)"): "ahead", ("glyphs-margin", "A_O (3,3) local"): "level",
     }  # fmt: skip
     sure = summary(made_up("omniglot", {"A_I (3,3)": -0.004, "A_O (7,7)": -0.006}, spread=0.0), "A_O (3,3)").set_index(
         "method"
     )
-    assert [standing(row) for row in sure.itertuples()][1:] == ["level", "behind"], (
+    assert [verdict(row) for row in sure.itertuples()][1:] == ["level", "behind"], (
         "however sure, two digits do not show 0.004"
     )
     table = differences(numbers, TABLES["ablation"])
@@ -141,7 +139,7 @@ def test_the_words_follow_from_paired_differences_alone():
 
 def test_cells_stand_beside_the_printed_numbers():
     numbers = summary(made_up("sop", {"A_I (3,3)": -0.01}) + made_up("mine", {}), "A_O (3,3)")
-    table = beside_printed(numbers, "AUC@20")
+    table = with_printed(numbers, "AUC@20")
     assert table.loc["A_I (3,3)", "sop"].endswith("[0.65]") and table.loc["A_I (3,3)", "mine"] == ""
     assert "[" not in table.loc["A_O (3,3)", "mine"] and table.index.name == "AUC@20"
 

@@ -15,7 +15,8 @@ from tune_cd.report.page import render
 
 slow = pytest.mark.slow
 WHERE = """([x, y]) => {  // place in the window of a point of the landscape
-  const chart = document.getElementById("landscape"), { xaxis, yaxis } = chart._fullLayout, box = chart.getBoundingClientRect();
+  const chart = document.getElementById("landscape"), box = chart.getBoundingClientRect();
+  const { xaxis, yaxis } = chart._fullLayout;
   const at = (axis, value) => axis._offset + axis.l2p(axis.type === "log" ? Math.log10(value) : value);
   return [box.left + at(xaxis, x), box.top + at(yaxis, y)];
 }"""
@@ -23,11 +24,14 @@ CONTRASTS = """() => {
   const style = getComputedStyle(document.documentElement);
   const light = (name) => {
     const hex = style.getPropertyValue(`--${name}`).trim().replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
-    const [r, g, b] = [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = [1, 3, 5].map((n) => linear(parseInt(hex.slice(n, n + 2), 16) / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const pairs = ["ink", "muted", "accent", "caution", "next"].flatMap((front) => ["paper", "panel"].map((back) => [front, back]));
-  return pairs.map(([front, back]) => [front, back, (Math.max(light(front), light(back)) + 0.05) / (Math.min(light(front), light(back)) + 0.05)]);
+  const fronts = ["ink", "muted", "accent", "caution", "next"];
+  const pairs = fronts.flatMap((front) => ["paper", "panel"].map((back) => [front, back]));
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  return pairs.map(([front, back]) => [front, back, contrast(light(front), light(back))]);
 }"""
 
 
@@ -98,7 +102,7 @@ def scroll_to(page, chart):
 
 
 def point_at(page, x, y):
-    """Moves the mouse to a point of the landscape, as a hand does; the mouse's place, and what is said there, line by line."""
+    """Moves the mouse to a point of the landscape, as a hand does; the mouse's place, and the lines of the hover."""
     scroll_to(page, "landscape")
     px, py = page.evaluate(WHERE, [x, y])
     page.mouse.move(1, 1)
@@ -258,7 +262,7 @@ def test_the_slider_shows_each_slice_as_the_payload_has_it(running, page_of):
 @slow
 def test_the_best_cells_of_a_slice_are_outlined(running, page_of):
     study = grid_study()
-    xs, ys, ticks = study["grid"]["ticks"]
+    xs, ys, _ = study["grid"]["ticks"]
     with opened(running, page_of("grid")) as page:
         page.locator("#slice").fill("2")
         boxes = page.evaluate("document.getElementById('landscape').layout.shapes")
@@ -418,8 +422,9 @@ def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of,
         drawn = traces(page, "timeline")
     bars = [
         (lane, start, start + length, text[1], one["name"])
-        for one in drawn for lane, start, length, text in zip(one["y"], one["base"], one["x"], one["customdata"], strict=True)
-    ]  # fmt: skip
+        for one in drawn
+        for lane, start, length, text in zip(one["y"], one["base"], one["x"], one["customdata"], strict=True)
+    ]
     assert sorted(row for *_, row, _ in bars) == list(range(len(trials["trial_id"])))
     assert all(
         status == trials["status"][row] and start == trials["started"][row] * 1000 for _, start, _, row, status in bars
@@ -576,9 +581,8 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
 def test_somebody_elses_parameters_keep_their_names(running, page_of):
     assert next(name for name, _ in BALANCE) == "Lambda_p"
     with opened(running, page_of("other-parameters")) as page:
-        layout = page.evaluate(
-            "(() => { const { xaxis, yaxis } = document.getElementById('landscape').layout; return [xaxis.title.text, yaxis.title.text] })()"
-        )
+        titles = "[chart.layout.xaxis.title.text, chart.layout.yaxis.title.text]"
+        layout = page.evaluate(f"(() => {{ const chart = document.getElementById('landscape'); return {titles} }})()")
         assert layout == ["lr", "weight_decay"]
         assert (
             "epochs 10" in page.locator("#same").inner_text()

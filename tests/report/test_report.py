@@ -1,4 +1,4 @@
-"""The report's Python: findings checked by hand, sentences, the page's content, the command. The page itself: test_page.py."""
+"""The report's Python: findings checked by hand, sentences, the page's content, the command; the page: test_page.py."""
 
 import json
 import math
@@ -29,56 +29,33 @@ def h(positive: float, entropy: float, size: int = 64) -> dict:
     return {"Lambda_p": positive, "Lambda_e": entropy, "batch_size": size}
 
 
+SEARCHED = [
+    (0.1, 0.1, 0.5), (0.2, 1.0, 0.6), (0.2, 4.0, 0.7), (0.5, 8.0, 0.8), (1.0, 16.0, 0.9), (0.5, 16.0, 0.85),
+    (0.3, 16.0, 0.7), (1.0, 10.0, 0.8), (2.0, 16.0, 0.7), (1.0, 12.0, 0.892),
+]  # fmt: skip
+"""Lambda_p, Lambda_e and the score of the trials of a search."""
+
+
 def search_study(seeds=(0,)) -> pd.DataFrame:
-    """Ten trials of a search and two each of both averages; the search's best beats theirs by 0.1 and 0.05 on the test split."""
-    rows, noise = [], {0: 0.0, 1: 0.01, 2: -0.01}
+    """Ten trials of a search and two each of both averages; the search's best beats theirs by 0.1 and 0.05 on test."""
+    rows = []
+
+    def trial(index, seed, score, params, **fields):
+        score += {0: 0.0, 1: 0.01, 2: -0.01}[seed]
+        times = (index * 10.0, index * 10.0 + 10)
+        rows.append(
+            row(index, val=score, test_score=score - 0.1, params=params, times=times, seed=seed, gpus=1.0, **fields)
+        )
+
     for seed in seeds:
-        for index, (positive, entropy, score) in enumerate(
-            [
-                (0.1, 0.1, 0.5),
-                (0.2, 1.0, 0.6),
-                (0.2, 4.0, 0.7),
-                (0.5, 8.0, 0.8),
-                (1.0, 16.0, 0.9),
-                (0.5, 16.0, 0.85),
-                (0.3, 16.0, 0.7),
-                (1.0, 10.0, 0.8),
-                (2.0, 16.0, 0.7),
-                (1.0, 12.0, 0.892),
-            ]
-        ):
+        for index, (positive, entropy, score) in enumerate(SEARCHED):
             direction = "start" if not index else ("balance", "joint")[index // 4 % 2]
-            times = (index * 10.0, index * 10.0 + 10)
-            rows.append(
-                row(
-                    index,
-                    val=score + noise[seed],
-                    test_score=score - 0.1 + noise[seed],
-                    search="cd",
-                    params=h(positive, entropy),
-                    direction=direction,
-                    line_position=0.5 * index,
-                    times=times,
-                    seed=seed,
-                    gpus=1.0,
-                )
-            )
+            params = h(positive, entropy)
+            trial(index, seed, score, params, search="cd", direction=direction, line_position=0.5 * index)
         for average, weights in (("separate", (1.0, 1.0)), ("global", balance.average_weights("global", 64))):
             for index, (rate, score) in enumerate([(0.1, 0.75), (0.4, {"separate": 0.8, "global": 0.85}[average])]):
-                rows.append(
-                    row(
-                        index,
-                        val=score + noise[seed],
-                        test_score=score - 0.1 + noise[seed],
-                        search=average,
-                        params=h(rate * weights[0], rate * weights[1]),
-                        direction="joint",
-                        line_position=0.0,
-                        times=(index * 10.0, index * 10.0 + 10),
-                        seed=seed,
-                        gpus=1.0,
-                    )
-                )
+                params = h(rate * weights[0], rate * weights[1])
+                trial(index, seed, score, params, search=average, direction="joint", line_position=0.0)
     return table(rows)
 
 
@@ -155,13 +132,19 @@ def test_reachable_trials_against_brute_force():
         assert found.equals(trials[near]) and best_trial(found)["val_score"] == done["val_score"].max()
 
 
+FEW = "learning rates trained, which is too few to know the best: the next"
+WIDER = "end of the range: a wider one may hold better."
 RATES = [
-    ([0.1, 0.4], 0.4, "2 learning rates trained, which is too few to know the best: the next lower one is 2 octaves away and no higher one was tried."),
+    ([0.1, 0.4], 0.4, f"2 {FEW} lower one is 2 octaves away and no higher one was tried."),
     ([0.1, 0.11, 0.12], 0.11, "3 learning rates trained: the best is bracketed within 0.26 octaves."),
-    ([0.1, 14.0, 16.0], 16.0, "3 learning rates trained: the best is bracketed within 0.19 octaves. It is at the upper end of the range: a wider one may hold better."),
-    ([1e-6, 0.5, 16.0], 16.0, "3 learning rates trained, which is too few to know the best: the next lower one is 5 octaves away. It is at the upper end of the range: a wider one may hold better."),
-    ([1e-6, 0.5], 1e-6, "2 learning rates trained, which is too few to know the best: the next higher one is 19 octaves away. It is at the lower end of the range: a wider one may hold better."),
-]  # fmt: skip
+    (
+        [0.1, 14.0, 16.0],
+        16.0,
+        f"3 learning rates trained: the best is bracketed within 0.19 octaves. It is at the upper {WIDER}",
+    ),
+    ([1e-6, 0.5, 16.0], 16.0, f"3 {FEW} lower one is 5 octaves away. It is at the upper {WIDER}"),
+    ([1e-6, 0.5], 1e-6, f"2 {FEW} higher one is 19 octaves away. It is at the lower {WIDER}"),
+]
 
 
 @pytest.mark.parametrize("rates, best, said", RATES)
@@ -239,12 +222,19 @@ def test_sentences_about_what_failed():
     [row(i, val=0.5, search="cd", params={}) for i in range(3)],
     [row(i, val=0.5, search="cd", params={"a": 1.0 + i, "b": 2.0 + i, "c": 3.0 + i, "d": 4.0}) for i in range(20)],
     [row(i, "stopped", val=0.5, params=h(2.0**i, 1.0)) for i in range(3)],
-    [row(i, val=0.5, search_seed=None, seed=None, task=None, loss=None, dataset=None, params=h(2.0**i, 1.0)) for i in range(3)],
+    [
+        row(i, val=0.5, search_seed=None, seed=None, task=None, loss=None, dataset=None, params=h(2.0**i, 1.0))
+        for i in range(3)
+    ],
     [row(i, val=0.5 + i, dataset=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
     [row(i, val=0.5, study=name, params=h(2.0, 1.0)) for i, name in enumerate("ab")],
     [row(0, params=h(1.0, 1.0, 10**6))],
     [row(i, val=0.5 + i, search="cd", params={"lr": 2.0**i, "momentum": 0.0 if i % 2 else 0.9}) for i in range(12)],
-    [row(i, val=-1.0 - i, search="cd", params={"lr": 2.0**i, "warm": 2.0 + i}, study=name, dataset=None) for i in range(12) for name in "ab"],
+    [
+        row(i, val=-1.0 - i, search="cd", params={"lr": 2.0**i, "warm": 2.0 + i}, study=name, dataset=None)
+        for i in range(12)
+        for name in "ab"
+    ],
     [row(0, "failed", error=""), row(1, "failed", error="Traceback (most recent call last):\n  File\nValueError: no")],
     [row(i, val=0.5, params=h(2.0**i, 1.0, 6), config={"k": 4}) for i in range(3)],
 ])  # fmt: skip

@@ -264,8 +264,9 @@ def test_mixed_axes():
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ({"directions": [[1, 0, 0]]}, "2"), ({"directions": [[0, 0]]}, "zeros"), ({"directions": []}, "required"), ({"directions": [[1, math.nan]]}, "finite"),
-        ({"budgets": 0}, "0"), ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"settings": "best"}, "best"),
+        ({"directions": [[1, 0, 0]]}, "2"), ({"directions": [[0, 0]]}, "zeros"), ({"directions": []}, "required"),
+        ({"directions": [[1, math.nan]]}, "finite"), ({"budgets": 0}, "0"),
+        ({"budgets": (3, 3, 3)}, "one per direction"), ({"budgets": 2.5}, "2.5"), ({"settings": "best"}, "best"),
         ({"start": {"Lambda_p": 99.0, "Lambda_e": 1.0}}, "99"), ({"start": {"Lambda_p": 0.1}}, "Lambda_e"),
     ],
 )  # fmt: skip

@@ -94,7 +94,7 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
 
 
 def test_a_given_start_is_searched_around_first():
-    """Near a corner of the box: what is known of it does not draw the search to the box's middle, as it does a blind one."""
+    """A given start near a corner of the box: the search is not drawn to the box's middle, as a blind one is."""
     start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, CoordinateDescent(PLANE)._plan
     away = {}
     for blind in (True, False):

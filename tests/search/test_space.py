@@ -81,8 +81,9 @@ def test_sampling_is_uniform_in_the_log_box_and_seeded():
 @pytest.mark.parametrize(
     "domain, said",
     [
-        ((1.0, 1.0), "empty"), ((2.0, 1.0), "empty"), ((0.0, 1.0), "> 0"), ((-1.0, 1.0), "> 0"), ((1.0, math.inf), "finite"),
-        ((math.nan, 1.0), "finite"), ([], "at least one"), ([1, 1], "different"), ([0, 1], "> 0"), (["a"], "finite numbers"), ("0..1", "not a domain"),
+        ((1.0, 1.0), "empty"), ((2.0, 1.0), "empty"), ((0.0, 1.0), "> 0"), ((-1.0, 1.0), "> 0"),
+        ((1.0, math.inf), "finite"), ((math.nan, 1.0), "finite"), ([], "at least one"), ([1, 1], "different"),
+        ([0, 1], "> 0"), (["a"], "finite numbers"), ("0..1", "not a domain"),
         ((1.0, 2.0, 3.0), "not a domain"), ([True, 2], "finite numbers"),
     ],
 )  # fmt: skip
@@ -92,8 +93,15 @@ def test_impossible_domains_are_refused_by_name(domain, said):
     assert "weight" in str(error.value)
 
 
-@pytest.mark.parametrize("h, said", [({"Lambda_p": 1, "Lambda_e": 1}, "batch_size"), ({"Lambda_p": 18, "Lambda_e": 1, "batch_size": 16}, "18"),
-                                     ({"Lambda_p": 1, "Lambda_e": 1, "batch_size": 48}, "48"), ({"Lambda_p": "a", "Lambda_e": 1, "batch_size": 16}, "'a'")])  # fmt: skip
+@pytest.mark.parametrize(
+    "h, said",
+    [
+        ({"Lambda_p": 1, "Lambda_e": 1}, "batch_size"),
+        ({"Lambda_p": 18, "Lambda_e": 1, "batch_size": 16}, "18"),
+        ({"Lambda_p": 1, "Lambda_e": 1, "batch_size": 48}, "48"),
+        ({"Lambda_p": "a", "Lambda_e": 1, "batch_size": 16}, "'a'"),
+    ],
+)
 def test_configurations_outside_are_refused_by_value(h, said):
     with pytest.raises(ValueError, match=said):
         BOX.check(h)

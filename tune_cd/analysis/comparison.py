@@ -1,7 +1,8 @@
-"""Search methods compared: curves -> the numbers of `tab:hp_res` and `tab:ablation`, with intervals and paired tests."""
+"""Search methods compared: the numbers of `tab:hp_res` and `tab:ablation` from curves, with intervals and tests."""
 
 from collections.abc import Sequence
 from math import inf, isfinite, nan
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ FEWEST = 8  # searches for a bootstrap interval: of 5 it would hold the mean in 
 BUDGETS = (5, 10, 20, 50)
 RESAMPLES = 1000
 TIME_STEP = 0.1
-"""t-95 is found to this precision, in durations of a typical trial; of real trials, in seconds, at best 10,000 steps a search."""
+"""t-95 is found to this precision, in durations of a typical trial (of real trials in seconds), or to a 10,000th of the
+longest search, whichever is the coarser."""
 POINTS = 200  # of a mean curve over time
 
 
@@ -27,14 +29,14 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
     them, all of them NaN as long as no search had a score. Raises ValueError for no curve, curves of several methods or
     landscapes, unknown times, and as `Curve.clock`.
     """
-    if not curves or len({(curve.method, curve.landscape) for curve in curves}) > 1:
-        raise ValueError(
-            f"{len(curves)} curves of {sorted({(curve.method, curve.landscape) for curve in curves})}: one method on one landscape is required"
-        )
+    of = sorted({(curve.method, curve.landscape) for curve in curves})
+    if len(of) != 1:
+        raise ValueError(f"{len(curves)} curves of {of}: one method on one landscape is required")
     ends = [curve.clock(over)[-1] for curve in curves]
-    if not np.isfinite(ends).all():
+    timeless = int((~np.isfinite(ends)).sum())
+    if timeless:
         raise ValueError(
-            f"over {over!r}: trials of {int((~np.isfinite(ends)).sum())} searches do not say when they began and ended; 'trials' is possible"
+            f"over {over!r}: trials of {timeless} searches do not say when they began and ended; 'trials' is possible"
         )
     clock = np.arange(1.0, max(ends) + 1) if over == "trials" else np.linspace(0.0, max(ends), POINTS)
     reached = np.stack([curve.at(clock, over) for curve in curves])  # [n_curves, n_points]
@@ -66,17 +68,18 @@ def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFra
     rows = []
     for landscape, of_landscape in grouped(curves, "landscape").items():
         methods = grouped(of_landscape, "method")
-        best = max(curve.reached.max() for curve in of_landscape)
+        best = max(float(curve.reached.max()) for curve in of_landscape)
         target = best - 0.05 * abs(best)
         for method, searches in methods.items():
-            row = {"landscape": landscape, "method": method, "trajectories": len(searches)}
-            rows.append(row | _numbers(searches, target) | _differences(searches, methods.get(reference, [])))
+            row: dict[str, Any] = {"landscape": landscape, "method": method, "trajectories": len(searches)}
+            paired = [] if reference is None else methods.get(reference, [])
+            rows.append(row | _numbers(searches, target) | _differences(searches, paired))
     return pd.DataFrame(rows)
 
 
-def grouped(curves: Sequence[Curve], field: str) -> dict[str, list[Curve]]:
+def grouped(curves: Sequence[Curve], field: str) -> dict[Any, list[Curve]]:
     """Curves by one of their fields, in order of appearance."""
-    groups: dict[str, list[Curve]] = {}
+    groups: dict[Any, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(getattr(curve, field), []).append(curve)
     return groups
@@ -125,7 +128,8 @@ def _half_interval(values: Sequence[float]) -> float:
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
     """Means over resampled trajectories [RESAMPLES, length] of values [n_trajectories, length]."""
     weights = np.random.default_rng(seed).multinomial(len(values), [1 / len(values)] * len(values), RESAMPLES)
-    return weights @ values / len(values)
+    means: np.ndarray = weights @ values / len(values)
+    return means
 
 
 def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
@@ -140,7 +144,8 @@ def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _time_to_reach(target: float, searches: list[Curve]) -> float:
-    """When the mean over searches of what was reached by then first is at least `target`; inf: never; NaN: times are unknown."""
+    """When the mean over searches of the best so far first is at least `target`; inf: never; NaN: no times are
+    known."""
     last = np.max([search.ended[-1] for search in searches])
     if not isfinite(last):
         return nan

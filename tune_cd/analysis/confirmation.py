@@ -1,4 +1,5 @@
-"""What tuning gains over a conventional recipe, with seeds that had no part in choosing; see `tune_cd.run`'s `--confirm`."""
+"""What tuning gains over a conventional recipe, with seeds that had no part in choosing; see `tune_cd.run`'s
+`--confirm`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -95,4 +96,5 @@ def _score(row: pd.Series) -> float:
 
 def _by_seed(trials: pd.DataFrame, of: pd.Series, score: str) -> pd.Series:
     same = (trials["setting"] == of["setting"]) & (trials["status"] == "completed")
-    return trials[same].groupby("seed")[score].first()
+    first: pd.Series = trials[same].groupby("seed")[score].first()
+    return first

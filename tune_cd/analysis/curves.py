@@ -1,12 +1,20 @@
-"""What a search had reached after each of its trials, and the numbers the paper reads off such curves (`fig:hpo_curves`)."""
+"""The best so far of a search after each of its trials, and the numbers of such curves (`fig:hpo_curves`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.scores import comparable, maps_of, score_column, searching, settings
+from tune_cd.results.observations import mean
+
+Value = TypeVar("Value")
+
+Values = Sequence[float] | np.ndarray
+"""The best so far of a search, a value a trial."""
 
 OVER = ("trials", "seconds", "gpu_seconds")
 """What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
@@ -39,7 +47,7 @@ class Curve:
     waiting: int = 0
     score: str = "test_score"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(f"a curve of {sorted(lengths)} trials: at least one, and as many times as values")
@@ -54,7 +62,10 @@ class Curve:
         return np.arange(1.0, len(self) + 1) if over == "trials" else _clock(over, self.started, self.ended, self.gpus)
 
     def at(self, clock: np.ndarray, over: str) -> np.ndarray:
-        """What was reached at each of these points of an axis: `low` before the first trial ended, the last value after the last."""
+        """What was reached at each of these points of an axis.
+
+        Before the first trial ended that is `low`, after the last trial the last value.
+        """
         return np.array([self.low, *self.reached])[np.searchsorted(self.clock(over), clock + 1e-9, side="right")]
 
     def used(self, until: float) -> float:
@@ -65,10 +76,11 @@ class Curve:
 def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
     """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
 
-    score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one setting with
-    several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told` itself; where only some
-    have it, the others count for nothing. A landscape is a dataset, or the study where rows name none, with what else of problem and set-up the table has several of.
-    Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
+    score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one
+    setting with several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told`
+    itself; where only some have it, the others count for nothing. A landscape is named by its dataset (by its study
+    where rows name none), and by the fields of problem and set-up that differ within the table. Wall-clock time begins
+    with a search's first trial, and does not stop between two runs of one study.
     """
     trials = searching(trials)
     if trials.empty:
@@ -80,20 +92,20 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
     rows["score"] = np.where(absent, told, score)
-    lowest = rows.groupby("landscape")["reported"].min()
+    lowest = rows.groupby("landscape")["reported"].min().to_dict()
     groups = rows.assign(search_seed=rows["search_seed"].fillna(0)).groupby(
         ["landscape", "study", "search", "search_seed"], sort=False
     )
-    curves = [_curve(*key, group, float(lowest[key[0]])) for key, group in groups]
+    curves = [_curve(group, lowest[group["landscape"].iloc[0]]) for _, group in groups]
     return sorted(curves, key=lambda curve: (curve.landscape, curve.method, curve.seed, curve.study))
 
 
 def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
     """Best score of one search's completed trials so far; NaN before the first.
 
-    over: "trials": after each, in the order of asking, indexed by their number from 1; "seconds" and "gpu_seconds": as trials
-    ended, indexed by wall-clock or GPU time.
-    trials: rows of the results table. Raises ValueError if they are of more than one study or search, and for another `over`.
+    over: "trials": after each, in the order of asking, indexed by their number from 1; "seconds" and "gpu_seconds": as
+    trials ended, indexed by wall-clock or GPU time. trials: rows of the results table. Raises ValueError if they are of
+    more than one study or search, and for another `over`.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
@@ -118,68 +130,68 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
 
 
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
-    """One row a setting: scores are means over its completed seeds, `seeds` is how many, `trained` how many were begun, `val_std`
-    and `test_std` the standard deviations (NaN for one); the rest is the first of its rows'.
+    """One row a setting: scores are means over its completed seeds, the rest is the first of its rows'.
 
-    by: fields that tell settings apart; those of SETTING, of one search each, or `analysis.scores.settings`' for all searches.
+    Further columns: `seeds`, how many completed; `trained`, how many were begun; `val_std` and `test_std`, standard
+    deviations, NaN for one seed.
+    by: fields that tell settings apart; those of SETTING, of one search each, or `setting`, of `setting_numbers`.
     """
-    trials = trials.assign(scores=maps_of(trials, "scores")).reset_index(drop=True)
     setting = [name for name in by if name in trials]
-    rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "seed"]).drop_duplicates(setting)
-    means, completed = (
-        rows.drop(columns="lost").set_index(setting),
-        trials[trials["status"] == "completed"].groupby(setting, dropna=False),
-    )
+    lost = trials["status"] != "completed"
+    rows = trials.assign(lost=lost).sort_values([*setting, "lost", "seed"], ignore_index=True)
+    means = rows.drop_duplicates(setting, ignore_index=True).drop(columns="lost")
+    at = rows.groupby(setting, dropna=False, sort=False).ngroup().to_numpy()  # the row of `means` that each belongs to
+    completed = rows[~rows["lost"]]
+
+    def by_setting(values: Iterable[Value]) -> list[list[Value]]:
+        """What completed trainings measured, a list a setting."""
+        found: list[list[Value]] = [[] for _ in range(len(means))]
+        for value, place in zip(values, at[completed.index].tolist()):
+            found[place].append(value)
+        return found
+
     for name in ("val", "test"):
-        means[f"{name}_score"], means[f"{name}_std"] = (
-            completed[f"{name}_score"].mean(),
-            completed[f"{name}_score"].std(),
-        )
-    means["seeds"] = completed.size().reindex(means.index, fill_value=0)
-    means["trained"] = trials.groupby(setting, dropna=False).size().reindex(means.index)
-    several = (means["seeds"] > 1).to_numpy()
-    if several.any():
-        wide = pd.DataFrame(list(trials["scores"]), index=trials.index, dtype=float)[trials["status"] == "completed"]
-        averages = (
-            wide.groupby([trials.loc[wide.index, name] for name in setting], dropna=False)
-            .mean()
-            .reindex(means.index[several])
-        )
-        maps = [
-            {name: value for name, value in zip(averages.columns, row) if value == value}
-            for row in averages.to_numpy().tolist()
-        ]
-        means.loc[several, "scores"] = pd.Series(maps, index=means.index[several], dtype=object)
-    return means.reset_index().sort_values(setting, ignore_index=True)
+        measured = [_numbers(values) for values in by_setting(completed[f"{name}_score"].astype(float))]
+        means[f"{name}_score"] = [nan if not values else mean(values) for values in measured]
+        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in measured]
+    maps = by_setting(maps_of(completed, "scores"))
+    own = zip(maps, maps_of(means, "scores"))
+    averages = [_mean_scores(found) if len(found) > 1 else first for found, first in own]
+    means["scores"] = pd.Series(averages, index=means.index, dtype=object)
+    means["seeds"], means["trained"] = [len(found) for found in maps], np.bincount(at, minlength=len(means))
+    return means[[*setting, *(name for name in means if name not in setting)]]
+
+
+def _numbers(values: Iterable[float]) -> list[float]:
+    return [value for value in values if value == value]
+
+
+def _mean_scores(maps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every score, over the trainings that measured it."""
+    measured = {name: _numbers(scores.get(name, nan) for scores in maps) for scores in maps for name in scores}
+    return {name: average for name, values in measured.items() if (average := mean(values)) is not None}
 
 
 def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, equal for equal ones, whoever asked; trials without any parameter are a setting
-    each."""
+    """A number for every setting, the same for all searches; a trial without parameters is a setting of its own."""
     at = settings(trials).dropna(axis=1, how="all")
     return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
 
 
 def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting, whoever asked for it, as `means_over_seeds`; a training that two searches asked for counts
-    once.
+    """One row a setting as `means_over_seeds`, over all searches; a training that two searches asked for counts once.
 
     trials: of one problem and set-up; with the column `setting` where `setting_numbers` are known already.
     """
-    trials = (
-        trials
-        if "setting" in trials
-        else trials.reset_index(drop=True).assign(setting=lambda rows: setting_numbers(rows))
-    )
-    order = (
-        trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable").index
-    )
-    rows = trials.loc[order]
+    if "setting" not in trials:
+        trials = trials.reset_index(drop=True)
+        trials = trials.assign(setting=setting_numbers(trials))
+    rows = trials.assign(lost=trials["status"] != "completed").sort_values(["lost", "trial_index"], kind="stable")
     rows = rows[~rows.duplicated(["setting", "seed"]) | rows["seed"].isna()]
-    return means_over_seeds(rows, by=("setting",))
+    return means_over_seeds(rows.drop(columns="lost"), by=("setting",))
 
 
-def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
+def auc_at(k: int, curves: Sequence[Values]) -> float:
     """AUC@k: the mean of best-so-far over the first k trials, averaged over trajectories [n][trials].
 
     A trajectory that ended early keeps its last value. Raises ValueError for k < 1 or an empty trajectory.
@@ -187,18 +199,21 @@ def auc_at(k: int, curves: Sequence[Sequence[float]]) -> float:
     return float(padded(k, curves).mean())
 
 
-def n_to_reach(target: float, curves: Sequence[Sequence[float]]) -> int | None:
+def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
     """The first number of trials at which the mean best-so-far curve reaches `target`; None if it never does.
 
     n-95 is `n_to_reach(best - 0.05 * abs(best), curves)`, best being the best value any compared method reached.
     """
-    mean = padded(max(map(len, curves), default=0), curves).mean(0)
-    reached = np.flatnonzero(mean >= target)
+    means = padded(max(map(len, curves), default=0), curves).mean(0)
+    reached = np.flatnonzero(means >= target)
     return int(reached[0]) + 1 if len(reached) else None
 
 
-def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
-    """The first k values of each trajectory [n, k], short ones continued by their last value. Raises ValueError as `auc_at`."""
+def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
+    """The first k values of each trajectory [n, k], short ones continued by their last value.
+
+    Raises ValueError as `auc_at`.
+    """
     if k < 1 or not len(curves) or any(len(curve) == 0 for curve in curves):
         raise ValueError(f"k = {k}, {len(curves)} trajectories: k >= 1 and at least one trial in each are required")
     arrays = [np.asarray(curve, dtype=float)[:k] for curve in curves]
@@ -206,7 +221,8 @@ def padded(k: int, curves: Sequence[Sequence[float]]) -> np.ndarray:
 
 
 def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Settings that were trained with several seeds begin with the first training, end with the last, and took the GPU time of all."""
+    """A setting with several seeds begins with its first training, ends with its last, and takes the GPU time of
+    all."""
     setting = [name for name in SETTING if name in trials]
     if not trials.duplicated(setting).any():
         return means
@@ -230,8 +246,7 @@ def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _landscapes(trials: pd.DataFrame) -> pd.Series:
-    """What each trial's search was on: the dataset, or the study where there is none, and what else of problem and set-up the table
-    has several of."""
+    """The landscape of each trial's search, named as `curves_of` says."""
     parts = list(comparable(trials))
     datasets = {part.problem.get("dataset") for part in parts}
     only = f"{datasets.pop() or ''} " if len(datasets) == 1 else ""  # else the words of a part begin with it
@@ -241,26 +256,26 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
     return names
 
 
-def _curve(landscape: str, study: str, search: str, seed: float, rows: pd.DataFrame, low: float) -> Curve:
-    """The curve of one search's rows, which have columns `told` and `reported`."""
+def _curve(rows: pd.DataFrame, low: float) -> Curve:
+    """The curve of one search's rows, which have columns `landscape`, `told`, `reported` and `score`."""
     rows = rows.sort_values(["ended_at", "trial_index"], kind="stable")
+    first = rows.iloc[0]
     told = rows["told"].fillna(-np.inf).to_numpy()
     held = np.maximum.accumulate(told)
     last = np.maximum.accumulate(
         np.where((told == held) & (told > np.concatenate([[-np.inf], held[:-1]])), np.arange(len(rows)), -1)
     )
     reported = rows["reported"].to_numpy(dtype=float)
-    reached = np.where(last >= 0, reported[last], low)
     return Curve(
-        landscape,
-        search,
-        int(seed),
-        reached,
+        first["landscape"],
+        first["search"],
+        int(first["search_seed"]),
+        np.where(last >= 0, reported[last], low),
         low,
         *_times(rows),
-        study,
+        first["study"],
         waiting=int((last < 0).sum()),
-        score=str(rows["score"].iloc[0]),
+        score=first["score"],
     )
 
 

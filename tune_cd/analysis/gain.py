@@ -1,4 +1,5 @@
-"""What balancing is worth: the best of a landscape beside the best that a conventional recipe can reach (`fig:balance_gain`)."""
+"""What balancing gains: a landscape's best score, less the best that a conventional recipe reaches
+(`fig:balance_gain`)."""
 
 from collections.abc import Sequence
 
@@ -13,9 +14,9 @@ from tune_cd.analysis.scores import BALANCE
 def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None) -> np.ndarray:
     """Cells that a recipe with this average reaches by its learning rate alone: booleans [n_p, n_e, n_b].
 
-    They lie on the diagonal Lambda_e / Lambda_p = λ_e / λ_p (`ssec:ctrm_norm`), which passes between cells in general: those
-    count whose centre is at most `within` octaves of Lambda_e away, by default half a step of the grid, so that every
-    Lambda_p has its nearest Lambda_e (two of them where the diagonal passes just between).
+    They lie on the diagonal Lambda_e / Lambda_p = λ_e / λ_p (`ssec:ctrm_norm`), which passes between cells in general.
+    A cell counts where its centre is at most `within` octaves of Lambda_e away, by default half a step of the grid, so
+    that every Lambda_p has its nearest Lambda_e (two of them where the diagonal passes just between).
     Raises ValueError for other axes than (Lambda_p, Lambda_e, batch_size), an unknown average, a batch size that k does
     not divide, and where `within` is needed because the grid has a single Lambda_e.
     """
@@ -28,8 +29,9 @@ def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None)
         )
     ratios = np.log2([balance.ratio(average, size, k) for size in grid.ticks[2]])  # [n_b], octaves
     positive, entropy = np.log2(grid.ticks[0]), np.log2(grid.ticks[1])
-    away = entropy[None, :, None] - positive[:, None, None] - ratios
-    return np.abs(away) <= within + 1e-9
+    away = np.abs(entropy[None, :, None] - positive[:, None, None] - ratios)
+    near: np.ndarray = away <= within + 1e-9
+    return near
 
 
 def balance_gain(
@@ -44,9 +46,9 @@ def balance_gain(
     Indexed by batch_size. Columns: best, best_Lambda_p, best_Lambda_e, for every average the same (separate,
     separate_Lambda_p, ...), and gain_separate, ...: best less that average's. NaN where no such cell has a value.
     `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
-    select: the grid in which the best cells are chosen, such as the validation score's, where `grid` holds the score that
-    is reported; None: in `grid` itself, as the paper's figures do. k, within and errors: see `reachable`; ValueError where
-    `select` has other cells.
+    select: the grid in which the best cells are chosen, such as the validation score's, where `grid` holds the score
+    that is reported; None: in `grid` itself, as the paper's figures do. k, within and errors: see `reachable`;
+    ValueError also where `select` has other cells.
     """
     select = grid if select is None else select
     if any(

@@ -9,6 +9,7 @@ landscape.holes                         # cells without a value, and why
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,10 @@ class Grid:
         )
 
     def place(self, batch_size: float | None = None) -> int:
-        """Where a batch size lies on the last axis; None: of a grid that has only one. Raises ValueError for one it has not."""
+        """Where a batch size lies on the last axis; None: that of a grid with a single one.
+
+        Raises ValueError for a batch size that the grid does not have.
+        """
         ticks = self.ticks[-1]
         found = np.arange(len(ticks)) if batch_size is None else np.flatnonzero(ticks == batch_size)
         if len(found) != 1:
@@ -83,8 +87,10 @@ class Grid:
         return int(found[0])
 
     def at(self, batch_size: float | None = None) -> pd.DataFrame:
-        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole. Raises ValueError as `place`, and for
-        other than three axes."""
+        """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole.
+
+        Raises ValueError as `place`, and for other than three axes.
+        """
         if len(self.names) != 3:
             raise ValueError(f"axes {self.names}: a slice is one of three")
         rows, columns = (pd.Index(tick, name=name) for tick, name in zip(self.ticks[:2], self.names))
@@ -113,36 +119,45 @@ def grid(
 ) -> Grid:
     """The grid of a score: a column of the table, or a name in its `scores` map.
 
-    trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for (the
-    same setting and seed) counts once. Rows that do not say where they are on an axis cannot be placed and are left out,
-    but for the batch size, which is NaN then.
+    trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for
+    (the same setting and seed) counts once. Rows that do not say where they are on an axis cannot be placed and are
+    left out, but for the batch size, which is NaN then.
     axes: parameters' names; None: (Lambda_p, Lambda_e, batch_size) where trials have them, else every searched one.
     cell: None: every setting that occurs is a cell; else settings are put into cells so many octaves wide.
-    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and where the axes
-    span more than LARGEST cells, as those of a search's trials soon do: `cells` has a row for every one that was tried.
+    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and where
+    the axes span more than LARGEST cells. The trials of a search soon do; `cells` has a row for each setting that was
+    tried.
     """
     placed = _place(trials, score, axes, cell)
     shape = tuple(map(len, placed.ticks))
     if prod(shape) > LARGEST:
-        raise ValueError(
-            f"{' x '.join(map(str, shape))} cells of {len(trials)} trials: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves"
-        )
-    arrays = []
-    for tried, hole in zip(placed.aggregated(), (np.nan, 0, np.nan, 0)):
-        arrays.append(np.full(shape, hole, dtype=tried.dtype))
-        arrays[-1][tuple(placed.at.T)] = tried
-    return Grid(score, placed.names, placed.ticks, *arrays, words=score_words(trials, score))
+        size = f"{' x '.join(map(str, shape))} cells of {len(trials)} trials"
+        raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves")
+
+    def dense(tried: np.ndarray, hole: float) -> np.ndarray:
+        """Values of the cells that were tried, as an array over all cells."""
+        array = np.full(shape, hole, dtype=tried.dtype)
+        array[tuple(placed.at.T)] = tried
+        return array
+
+    means, counts, spread, lost = placed.aggregated()
+    arrays = dense(means, np.nan), dense(counts, 0), dense(spread, np.nan), dense(lost, 0)
+    return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score))
 
 
 def cells(
     trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
 ) -> pd.DataFrame:
-    """The cells of `grid` that some training tried, a row each, in the order of the axes: the parameters, then value, count, spread, lost,
-    and `trials`, the index of the rows that lie there. Arguments and errors: as for `grid`, but for the number of cells."""
+    """The cells of `grid` that some training tried, a row each, in the order of the axes.
+
+    Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows that lie there.
+    Arguments and errors: as for `grid`, but for the number of cells.
+    """
     placed = _place(trials, score, axes, cell)
     table = pd.DataFrame({name: tick[at] for name, tick, at in zip(placed.names, placed.ticks, placed.at.T)})
-    table[["value", "count", "spread", "lost"]] = pd.DataFrame(dict(enumerate(placed.aggregated())), index=table.index)
-    return table.astype({"count": int, "lost": int}).assign(trials=placed.members)
+    means, counts, spread, lost = placed.aggregated()
+    members = pd.Series(placed.members, index=table.index, dtype=object)
+    return table.assign(value=means, count=counts, spread=spread, lost=lost, trials=members)
 
 
 LARGEST = 4_000_000
@@ -151,17 +166,20 @@ LARGEST = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Trainings put into cells. at [n_cells, n_axes]: each cell's place on every axis, ascending. values, where [n_trainings]: the
-    score, NaN where there is none, and the cell. members [n_cells]: index of the rows in each cell, repeated trainings too."""
+    """Trainings put into cells.
+
+    at [n_cells, n_axes]: each cell's place on every axis, ascending. values, where [n_trainings]: the score, NaN where
+    there is none, and the cell. members [n_cells]: index of the rows in each cell, repeated trainings too.
+    """
 
     names: tuple[str, ...]
     ticks: tuple[np.ndarray, ...]
     at: np.ndarray
     values: np.ndarray
     where: np.ndarray
-    members: list[tuple]
+    members: list[tuple[Any, ...]]
 
-    def aggregated(self) -> list[np.ndarray]:
+    def aggregated(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """values, counts, spread and lost of every cell."""
         size, finite = len(self.at), np.isfinite(self.values)
         where, values = self.where[finite], self.values[finite]
@@ -170,7 +188,7 @@ class _Placed:
             means = np.bincount(where, values, minlength=size) / counts
             squares = np.bincount(where, (values - means[where]) ** 2, minlength=size)
             spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
-        return [means, counts, spread, np.bincount(self.where[~finite], minlength=size)]
+        return means, counts, spread, np.bincount(self.where[~finite], minlength=size)
 
 
 def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: float | None) -> _Placed:
@@ -180,8 +198,9 @@ def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: f
     names = tuple(axes or parameter_names(trials))
     trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
-    known = ~np.isnan(columns[[name != "batch_size" for name in names]]).any(0)
-    trials, columns = trials[known], columns[:, known]
+    required = columns[[name != "batch_size" for name in names]]
+    missing: np.ndarray = np.logical_or.reduce(np.isnan(required))
+    trials, columns = trials.loc[~missing], columns[:, ~missing]
     ticks, codes = zip(
         *(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names))
     )
@@ -192,7 +211,7 @@ def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: f
         else np.empty(0)
     )
     counted = _once(trials, values)
-    members: list[list] = [[] for _ in at]
+    members: list[list[Any]] = [[] for _ in at]
     for row, place in zip(trials.index, where.tolist()):
         members[place].append(row)
     return _Placed(names, ticks, at, values[counted], where[counted], [tuple(rows) for rows in members])
@@ -214,9 +233,13 @@ def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) ->
 
 
 def _once(trials: pd.DataFrame, values: np.ndarray) -> np.ndarray:
-    """Places of the rows that count: of those with equal parameters, whether axes or not, and seed the first with a value."""
+    """Places of the rows that count.
+
+    Of rows with equal parameters, whether axes or not, and equal seeds that is the first with a value.
+    """
     order = np.argsort(np.isnan(values), kind="stable")
     seeds = trials["seed"].astype(float) if "seed" in trials else np.full(len(trials), np.nan)
     keys = np.column_stack([settings(trials), seeds])[order]
     repeated = pd.DataFrame(keys).duplicated().to_numpy() & ~np.isnan(keys[:, -1])
-    return order[~repeated]
+    counted: np.ndarray = order[~repeated]
+    return counted

@@ -1,11 +1,12 @@
-"""`table:xbm` from results tables: what cross-batch memory is worth at each balance, with and without rate decay.
+"""`table:xbm` from results tables: what cross-batch memory gains at each balance, with and without rate decay.
 
 A cell's two numbers are trainings of one setting: the one that was chosen without decay, and the same again with it.
-Beside them stands when each was at its best, in iterations: the paper needs 1.5 to 2 times as many at a fixed balance.
+A further column says when each was at its best, in iterations: the paper needs 1.5 to 2 times as many at a fixed
+balance.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isclose, isfinite, nan
 
 import pandas as pd
@@ -44,6 +45,9 @@ PRINTED = {
 """`table:xbm` as printed, of Stanford Online Products."""
 PRINTED_DATASET = "sop"
 
+Numbers = Mapping[str, float]
+"""A mode's numbers by COLUMNS."""
+
 SUFFIX = ", decay"
 COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations", "trained"]
 NUMBERS = ("without XBM", "with XBM")
@@ -76,8 +80,8 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
     """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
 
     Then iterations until the best score on validation, "≥" where that was the last look, and those with memory as
-    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; Stanford Online
-    Products have the printed numbers beside them.
+    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; the table of
+    Stanford Online Products has columns with the printed numbers.
     trials: those of the experiment's searches count, with any schedule (decay: every one but "constant").
     """
     parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
@@ -85,7 +89,7 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
     for words, rows in parts:
         block = _block(memory_modes(rows))
         if set(rows["dataset"]) == {PRINTED_DATASET}:
-            block = block.reindex([*PRINTED, *block.index.difference(PRINTED, sort=False)])
+            block = block.reindex([*PRINTED, *(name for name in block.index if name not in PRINTED)])
             for place, column in enumerate(NUMBERS):
                 block[f"printed: {column}"] = pd.Series({name: cells[place] for name, cells in PRINTED.items()})
         if len(parts) > 1:
@@ -96,11 +100,11 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _block(modes: pd.DataFrame) -> pd.DataFrame:
     """One experiment's rows of the table."""
-    found = {label: dict(row) for label, row in modes.iterrows()}
+    found: dict[str, Numbers] = {str(label): dict(row) for label, row in modes.iterrows()}
     none = dict.fromkeys(COLUMNS, nan)
 
-    def pair(label: str, cell: Callable[[dict, dict], str]) -> str:
-        """A cell's two numbers; they are seen beside those of S1 with the same schedule."""
+    def pair(label: str, cell: Callable[[Numbers, Numbers], str]) -> str:
+        """A cell's two numbers. Each is made of the mode's own numbers and those of S1 with the same schedule."""
         ends = ("", SUFFIX)
         return " / ".join(cell(found.get(f"{label}{end}", none), found.get(f"{S1}{end}", none)) for end in ends)
 
@@ -111,18 +115,18 @@ def _block(modes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*NUMBERS, *TIMES])
 
 
-def _recall(mode: dict, first: dict) -> str:
+def _recall(mode: Numbers, first: Numbers) -> str:
     return f"{mode['recall_at_1']:.2f}" if isfinite(mode["recall_at_1"]) else "-"
 
 
-def _iterations(mode: dict, first: dict) -> str:
+def _iterations(mode: Numbers, first: Numbers) -> str:
     if not isfinite(mode["iterations"]):
         return "-"
     at_the_end = mode["iterations"] >= mode["trained"]
     return f"{'≥' if at_the_end else ''}{mode['iterations']:,.0f}"
 
 
-def _ratio(mode: dict, first: dict) -> str:
+def _ratio(mode: Numbers, first: Numbers) -> str:
     ratio = mode["iterations"] / first["iterations"] if first["iterations"] else nan
     return f"{ratio:.1f}" if isfinite(ratio) else "-"
 
@@ -134,10 +138,10 @@ def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
 
 
 def _decays(config: str) -> bool:
-    return json.loads(config).get("schedule", "constant") != "constant"
+    return bool(json.loads(config).get("schedule", "constant") != "constant")
 
 
-def _of_choice(decayed: pd.DataFrame, chosen: dict) -> pd.DataFrame:
+def _of_choice(decayed: pd.DataFrame, chosen: Numbers) -> pd.DataFrame:
     """Of rows that repeat a choice those of the chosen setting; others, of searches of their own, are all kept."""
     repeats = decayed["search"].str.endswith(DECAY)
     pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
@@ -145,9 +149,10 @@ def _of_choice(decayed: pd.DataFrame, chosen: dict) -> pd.DataFrame:
     return decayed[~repeats | pd.Series(same, index=decayed.index, dtype=bool)]
 
 
-def _best(trials: pd.DataFrame) -> dict:
+def _best(trials: pd.DataFrame) -> Numbers:
     """The best setting's numbers, COLUMNS without those that are not known."""
-    best = best_trial(means_over_seeds(trials.assign(scores=_with_iterations(trials))))
+    scores = pd.Series(_with_iterations(trials), index=trials.index, dtype=object)
+    best = best_trial(means_over_seeds(trials.assign(scores=scores)))
     if best is None:
         return {}
     measured = {"recall_at_1": "test_precision_at_1", "iterations": "iterations", "trained": "trained"}
@@ -156,7 +161,7 @@ def _best(trials: pd.DataFrame) -> dict:
     }
 
 
-def _with_iterations(trials: pd.DataFrame) -> list[dict]:
+def _with_iterations(trials: pd.DataFrame) -> list[dict[str, float]]:
     """Each trial's scores, and among them its iterations until the best and in all: to be averaged over seeds alike."""
     counts = [trials[field].astype(float) / trials["batch_size"].astype(float) for field in ("best_at", "images_seen")]
     added = [{"iterations": best, "trained": trained} for best, trained in zip(*counts)]

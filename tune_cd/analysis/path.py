@@ -1,6 +1,7 @@
 """A search's path: its line searches, as the table's `direction` and `line_position` tell them (`algo:line_search`)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,30 +22,31 @@ MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), 
 class Line:
     """One line search, seen in a plane of two parameters.
 
-    points [n, 2]: their values where it began, where that is known, then of its trials in the order of asking. trials: the
-    trials' index in the table.
+    points [n, 2]: their values where it began, where that is known, then of its trials in the order of asking. trials:
+    the trials' index in the table.
     """
 
     direction: str
     points: np.ndarray
-    trials: tuple
+    trials: tuple[Any, ...]
 
 
 def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lambda_e")) -> list[Line]:
-    """The line searches among one search's trials in asking order: neighbours that share a direction, and lie on one line in log space.
+    """The line searches among one search's trials in asking order.
 
-    axes: the two parameters of the plane, which every trial has. The second condition matters where a search changes lines after
-    every trial, and asks twice along one direction from different places. Where a line began is known for the directions in
-    MOVES and along the axes; it is the last best, most often.
+    Neighbours belong to one line search where they share a direction and lie on one line in log space. The second
+    condition matters where a search changes lines after every trial and asks twice along one direction from different
+    places. The point where a line began is known for the directions in MOVES and along the axes; most often it is the
+    last best. axes: the two parameters of the plane, which every trial has.
     """
     found: list[Line] = []
     moves = MOVES if axes == ("Lambda_p", "Lambda_e") else {axes[0]: (1.0, 0.0), axes[1]: (0.0, 1.0)}
-    columns = [trials["direction"], trials["line_position"], *(parameter(trials, name) for name in axes)]
-    for index, direction, position, *h in zip(trials.index, *columns):
+    places = np.column_stack([parameter(trials, name) for name in axes])  # [n_trials, 2]
+    for index, direction, position, h in zip(trials.index, trials["direction"], trials["line_position"], places):
         if not isinstance(direction, str) or direction in SINGLE:
             found.append(Line("", np.empty((0, 2)), ()))  # ends the line before it
             continue
-        points = np.array([h], dtype=float)
+        points = h[None]
         if direction in moves and np.isfinite(position):
             points = np.vstack([points[0] / 2.0 ** (position * np.array(moves[direction])), points])
         joined = np.vstack([found[-1].points, points]) if found and found[-1].direction == direction else None

@@ -1,4 +1,4 @@
-"""How well the learning rate alone was tuned: the trials on the diagonal of a conventional recipe (`ssec:ctrm_norm`)."""
+"""How well the learning rate alone was tuned: the trials on a conventional recipe's diagonal (`ssec:ctrm_norm`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +50,8 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
     sizes, at = np.unique(rows["batch_size"].astype(float), return_inverse=True)
     ratios = np.array([balance.ratio(average, size, k) for size in sizes])
     away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
-    return rows[away.abs() <= (within if isinstance(within, float) else within[rows.index]) + 1e-9]
+    near: pd.DataFrame = rows[away.abs() <= (within if isinstance(within, float) else within[rows.index]) + 1e-9]
+    return near
 
 
 def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> RateSearch:

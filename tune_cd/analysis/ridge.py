@@ -1,7 +1,8 @@
 """The shape of a landscape around its optimum: a quadratic fit, its principal directions and widths.
 
 Coordinate descent needs few line searches where its directions are conjugate for the Hessian of M in log h
-(`subsec:reparam`); "it would also be possible to approximate the Hessian of M in the optimal configuration", says the paper.
+(`subsec:reparam`); "it would also be possible to approximate the Hessian of M in the optimal configuration", says the
+paper.
 
     shape = ridge(results.read("results", "my-grid"), "test_score")
     shape.widths                        # octaves to 5 % below the optimum, along each principal direction
@@ -18,6 +19,7 @@ import pandas as pd
 
 from tune_cd.analysis.grids import cells
 from tune_cd.analysis.scores import BALANCE, parameter_names
+from tune_cd.search.space import Array
 
 DROP = 0.05
 """A width is the distance at which the score is this share of its best value lower, as in n-95."""
@@ -32,8 +34,8 @@ ROUNDS = 5  # of choosing the trials near the optimum by the fit, and fitting ag
 class Ridge:
     """The quadratic best + (x - optimum)ᵀ H (x - optimum) / 2 through the trials near the best one; x in octaves.
 
-    names: the axes [d] that took several values. optimum [d]: the parameters there, NaN unless the fit has a maximum inside
-    the box that trials cover. value: the fit's there, or the best trial's. hessian [d, d]: score per octave².
+    names: the axes [d] that took several values. optimum [d]: the parameters there, NaN unless the fit has a maximum
+    inside the box that trials cover. value: the fit's there, or the best trial's. hessian [d, d]: score per octave².
     directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues, negative
     where the score falls. widths [d]: octaves in which the fit falls by DROP of its value, inf where it does not fall.
     widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d, d]: Hessians as uncertain as the fit.
@@ -70,13 +72,14 @@ def ridge(
 ) -> Ridge:
     """Fit a quadratic in octaves, by least squares, to the settings near the best one.
 
-    Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the best
-    one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum: of a
-    Gaussian ridge, share 0.25 finds widths that are 5 % too large, 0.5 finds 15 %, and intervals know nothing of that: they are those of a quadratic.
-    trials, axes and errors: as in `analysis.cells`, which are the settings (means over seeds); axes of one value are left
-    out, as are settings without a batch size beside others that have one. Raises ValueError also for a share outside (0, 1], where no
-    axis took two values, for too few settings, a quadratic of d axes has (d + 1)(d + 2) / 2 coefficients, and 2 more are needed
-    to tell how uncertain they are, and for settings that leave it open, on a line or with an axis of two values.
+    Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the
+    best one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum:
+    of a Gaussian ridge, share 0.25 finds widths that are 5 % too large, 0.5 finds 15 %. The intervals are those of a
+    quadratic and leave that error out.
+    trials, axes and errors: as in `analysis.cells`, which are the settings (means over seeds). Axes of one value are
+    left out, as are settings without a batch size where others have one. Raises ValueError also for a share outside
+    (0, 1], for settings on a line or with an axis of two values, which leave the quadratic open, and for too few: of d
+    axes it has (d + 1)(d + 2) / 2 coefficients, and 2 settings more are needed to tell how uncertain they are.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -86,13 +89,12 @@ def ridge(
     frame = frame.dropna(subset=list(names))
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
-        raise ValueError(
-            f"{len(frame)} settings with a score that differ in {len(names)} parameters: at least {least} that differ in one or more are needed"
-        )
+        found = f"{len(frame)} settings with a score that differ in {len(names)} parameters"
+        raise ValueError(f"{found}: at least {least} that differ in one or more are needed")
     x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
         raise ValueError(
-            f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: no quadratic can be told from another"
+            f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: they fit many quadratics"
         )
     near = _nearest(x, x[y.argmax()], least)
     for _ in range(ROUNDS):
@@ -103,11 +105,11 @@ def ridge(
 
 
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """Degrees between each principal direction and each row of a matrix of directions in log (Lambda_p, Lambda_e, b), by name.
+    """Degrees between each principal direction and each row of a matrix of directions in log (Lambda_p, Lambda_e, b).
 
-    One row a pair: direction (0: the steepest), row, degrees, and low, high: the 95 % interval, from 0 where the row is as near as
-    95 % of the directions drawn. Of a fit over fewer axes only the rows that move along these alone are compared. Raises
-    ValueError where there is none.
+    One row a pair: direction (0: the steepest), row (its name), degrees, and low, high: the 95 % interval, from 0 where
+    the row is as near as 95 % of the directions drawn. Of a fit over fewer axes only the rows that move along these
+    alone are compared. Raises ValueError where there is none.
     """
     rows = _rows(ridge, matrix)
     drawn = _oriented(np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2), ridge.directions)  # [DRAWS, d, d]
@@ -124,7 +126,7 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
 def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
 
-    0: a line search along one does not move the other's optimum, so one sweep is enough; 1: they are as bad as parallel.
+    0: a line search along one does not move the optimum of the other, so one sweep is enough; 1: as bad as parallel.
     One row a pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
     """
     rows = _rows(ridge, matrix)
@@ -146,9 +148,7 @@ class _Fit:
         self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
         self.freedom = len(y) - np.linalg.matrix_rank(design)
         residuals = y - design @ self.coefficients
-        rounding = (
-            np.finfo(float).eps * np.abs(y).max() * len(y)
-        )  # what exact scores leave open, lest no curvature be some
+        rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # of exact scores; less is no curvature
         self.residual = float(max(np.sqrt((residuals**2).sum() / max(1, self.freedom)), rounding))
         self.covariance = self.residual**2 * np.linalg.pinv(design.T @ design)
         self.hessian = self._hessian(self.coefficients)
@@ -166,14 +166,16 @@ class _Fit:
         hessian[..., *self.terms] = coefficients[..., 1 + d :]
         return np.triu(hessian) + np.triu(hessian, 1).swapaxes(-1, -2)
 
-    def at(self, x: np.ndarray) -> np.ndarray:
-        return self._design(x) @ self.coefficients
+    def at(self, x: np.ndarray) -> Array:
+        values: Array = self._design(x) @ self.coefficients
+        return values
 
-    def optimum(self) -> np.ndarray | None:
+    def optimum(self) -> Array | None:
         """Coordinates of the maximum; None where the fit has none."""
         if np.linalg.eigvalsh(self.hessian).max() >= 0:
             return None
-        return self.centre - np.linalg.solve(self.hessian, self.coefficients[1 : 1 + len(self.centre)])
+        optimum: Array = self.centre - np.linalg.solve(self.hessian, self.coefficients[1 : 1 + len(self.centre)])
+        return optimum
 
     def drawn(self, seed: int) -> np.ndarray:
         """Hessians [DRAWS, d, d] from the coefficients' distribution, Student's t with the fit's degrees of freedom."""
@@ -203,11 +205,11 @@ def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
 def _spans(d: np.ndarray) -> bool:
     first, second = np.triu_indices(d.shape[1])
     design = np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second]])
-    return np.linalg.matrix_rank(design) == design.shape[1]
+    return bool(np.linalg.matrix_rank(design) == design.shape[1])
 
 
 def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> np.ndarray:
-    """Places of the settings that the fit says are near the optimum; those of `_nearest` where it has none or they are too few."""
+    """Places of the settings near the optimum of the fit; those of `_nearest` where it has none or they are too few."""
     if fit.optimum() is not None:
         fitted = fit.at(x)
         drop = fitted.max() - fitted
@@ -220,15 +222,17 @@ def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> 
 def _ridge(names: tuple[str, ...], fit: _Fit, x: np.ndarray, y: np.ndarray, seed: int) -> Ridge:
     low, high = x.min(0), x.max(0)
     optimum = fit.optimum()
-    inside = optimum is not None and bool(((optimum >= low) & (optimum <= high)).all())
-    value = float(fit.at(optimum[None])[0]) if inside else float(y.max())
+    if optimum is not None and ((optimum >= low) & (optimum <= high)).all():
+        value, where = float(fit.at(optimum[None])[0]), 2.0**optimum
+    else:
+        value, where = float(y.max()), np.full(len(names), np.nan)
     curvatures, vectors = np.linalg.eigh(fit.hessian)  # ascending: the steepest fall first
     draws = fit.drawn(seed)
     spread = np.linalg.eigvalsh(draws)
     widths_low, widths_high = np.quantile(_widths(spread, value), [0.025, 0.975], axis=0, method="nearest")
     return Ridge(
-        names, 2.0**optimum if inside else np.full(len(names), np.nan), value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value),
-        widths_low, widths_high, draws, len(x), fit.residual, 2.0**low, 2.0**high,
+        names, where, value, fit.hessian, vectors.T, curvatures, _widths(curvatures, value), widths_low, widths_high,
+        draws, len(x), fit.residual, 2.0**low, 2.0**high,
     )  # fmt: skip
 
 
@@ -260,9 +264,10 @@ def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple[float, float]:
-    """The 95 % interval of degrees, 0 to 90, between a principal direction and a row. drawn [DRAWS, d]: the direction's draws.
+    """The 95 % interval of degrees, 0 to 90, between a principal direction and a row.
 
-    An angle has no sign, so draws are never below one that is 0 in truth: whether 0 is possible is asked of the cone of draws.
+    drawn [DRAWS, d]: the direction's draws. An angle has no sign, so draws are never below one that is 0 in truth. The
+    interval begins at 0 where the row is within the cone of 95 % of the draws.
     """
     cosines = drawn @ row * np.sign(drawn @ direction) * (1.0 if direction @ row >= 0 else -1.0)
     low, high = np.quantile(np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0))), [0.025, 0.975])
@@ -273,18 +278,17 @@ def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple
 
 def _folded(low: float, high: float) -> tuple[float, float]:
     """The interval of a number's size, from that of the number."""
-    return (
-        (0.0, float(max(-low, high)))
-        if low <= 0 <= high
-        else (float(min(abs(low), abs(high))), float(max(abs(low), abs(high))))
-    )
+    sizes = sorted((abs(float(low)), abs(float(high))))
+    return 0.0 if low <= 0 <= high else sizes[0], sizes[1]
 
 
-def _degrees(cosine: np.ndarray | float) -> np.ndarray:
-    return np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
+def _degrees(cosine: np.ndarray | float) -> Array:
+    degrees: Array = np.degrees(np.arccos(np.clip(np.abs(cosine), 0.0, 1.0)))
+    return degrees
 
 
 def _coupled(hessians: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 where one of them has no curvature."""
     scale = np.sqrt(np.abs(first @ hessians @ first) * np.abs(second @ hessians @ second))
-    return np.clip(np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0), -1.0, 1.0)
+    share: Array = np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0)
+    return np.clip(share, -1.0, 1.0)

@@ -1,15 +1,16 @@
-"""A table's columns as the rest of the analysis wants them: scores by name, parameters in octaves, one problem at a time."""
+"""A table's columns for the rest of the analysis: scores by name, parameters in octaves, one problem at a time."""
 
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tune_cd.results.schema import CONFIRM
-from tune_cd.search.space import KEY_DIGITS
+from tune_cd.search.space import KEY_DIGITS, Array
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 """The axes of `fig:hp_omniglot`."""
@@ -23,7 +24,7 @@ SET_UP = (
     "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs", "test",
     "test_image_size",
 )  # fmt: skip
-"""Fields of a built-in training's configuration that its score depends on beside the balance and the seed: trials that
+"""Fields of a built-in training's configuration that its score depends on, besides balance and seed: trials that
 differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
 where they were not searched. Where set-ups have to be told apart, the first ones are named first."""
 
@@ -68,8 +69,9 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
-    """A score of every trial as floats, NaN where it was not measured: a column of the table, or a name in its `scores` map.
+    """A score of every trial as floats, NaN where it was not measured.
 
+    name: a column of the table, or a name in its `scores` map.
     Raises ValueError, with the names there are, for one that no trial has.
     """
     if name in trials:
@@ -106,7 +108,7 @@ def score_words(trials: pd.DataFrame, score: str) -> str:
 
 
 def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
-    """The same table with a column for every score of the `scores` map that it has no column for: to be asked for many of them."""
+    """The same table with every score of the `scores` map in a column, for analyses that read many of them."""
     maps = maps_of(trials, "scores")
     names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
     columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
@@ -120,10 +122,12 @@ def per_class(trials: pd.DataFrame) -> int:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN where a trial has none. Raises ValueError for one that no trial has, but for the batch
-    size, which rows need not say."""
+    """Values of a parameter [n_trials], NaN where a trial has none.
+
+    Raises ValueError for one that no trial has, but for the batch size, which rows need not say.
+    """
     if name in BALANCE and name in trials and trials[name].notna().any():
-        return trials[name].astype(float).to_numpy()
+        return trials[name].to_numpy(dtype=float, na_value=np.nan)
     maps = maps_of(trials, "params")
     if name != "batch_size" and not any(name in params for params in maps):
         raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
@@ -155,7 +159,10 @@ def varied(trials: pd.DataFrame) -> tuple[str, ...]:
 
 
 def settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """Every parameter of every trial, the searched ones and the balance's three, in octaves: equal rows are equal settings."""
+    """Every parameter of every trial, the searched ones and the balance's three, in octaves.
+
+    Equal rows are equal settings.
+    """
     table = pd.DataFrame(maps_of(trials, "params"), index=trials.index, dtype=float)
     for name in filter(trials.columns.__contains__, BALANCE):
         given = trials[name].astype(float)
@@ -165,11 +172,12 @@ def settings(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(np.round(logs, KEY_DIGITS), index=trials.index, columns=table.columns)
 
 
-def octaves(values: np.ndarray, name: str) -> np.ndarray:
+def octaves(values: np.ndarray, name: str) -> Array:
     """log2 of a parameter's values, NaN kept. Raises ValueError for one that is not positive."""
     if (values <= 0).any():
         raise ValueError(f"parameter {name!r} = {values[values <= 0][0]:g}: log-scaled parameters are > 0")
-    return np.log2(values)
+    logs: Array = np.log2(values)
+    return logs
 
 
 def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
@@ -184,9 +192,8 @@ def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
         said = [json.loads(text) for text in set_ups(trials, but).unique() if text != "{}"]
         differing = {name: sorted({_value(one, name) for one in said}) for name in _differing(said)}
         if differing:
-            raise ValueError(
-                f"trials of more than one set-up: {', '.join(f'{name} {values}' for name, values in differing.items())}; select one, as `parts_of` does"
-            )
+            fields = ", ".join(f"{name} {values}" for name, values in differing.items())
+            raise ValueError(f"trials of more than one set-up: {fields}; select one, as `parts_of` does")
 
 
 def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]:
@@ -200,18 +207,20 @@ def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]
     rows["set_up"] = set_ups(rows, but) if "config" in rows else "{}"
     fields = [name for name in PROBLEM if name in rows]
     told = _telling(rows[fields].drop_duplicates().to_dict("records"), fields)
-    for key, problem in rows.groupby(fields, dropna=False) if len(rows) else ():
+    for _, problem in rows.groupby(fields, dropna=False) if len(rows) else ():
         said = _filled(problem)
         maps = {text: json.loads(text) for text in said.unique()}
         telling = _telling(list(maps.values()), SET_UP)
-        of_problem = {name: value if pd.notna(value) else None for name, value in zip(fields, key)}
+        first = problem.iloc[0]
+        of_problem = {name: str(first[name]) if pd.notna(first[name]) else None for name in fields}
         for text, part in problem.groupby(said):
             set_up = " ".join(
                 f"{name}={_value(maps[text], name)}"
                 for name in telling
                 if name in maps[text] or name not in WITHOUT_EFFECT
             )
-            words = [of_problem[name] for name in told if of_problem[name] is not None] + [set_up] * bool(set_up)
+            words = [value for name in told if (value := of_problem[name]) is not None]
+            words += [set_up] * bool(set_up)
             yield Part(of_problem, set_up, " ".join(words), trials.iloc[part.index])
 
 
@@ -279,15 +288,10 @@ def _filled(rows: pd.DataFrame) -> pd.Series:
     return known.fillna("{}")
 
 
-def _differing(maps: Sequence[dict]) -> list[str]:
-    """The SET_UP fields in which set-ups differ."""
-    return [name for name in SET_UP if len({_text(one.get(name)) for one in maps}) > 1]
-
-
-def _telling(maps: Sequence[dict], fields: Sequence[str]) -> list[str]:
+def _telling(maps: Sequence[Mapping[Any, Any]], fields: Sequence[str]) -> list[str]:
     """As few of these fields, the first ones first, as tell all of the maps apart that can be."""
     chosen: list[str] = []
-    found = {()}
+    found: set[tuple[str, ...]] = {()}
     for name in fields:
         now = {tuple(_text(one.get(other)) for other in (*chosen, name)) for one in maps}
         if len(now) > len(found):
@@ -300,11 +304,11 @@ def _text(value: object) -> str:
     return "" if value is None or value != value else json.dumps(value, sort_keys=True)
 
 
-def _value(set_up: dict, name: str) -> str:
+def _value(set_up: Mapping[str, Any], name: str) -> str:
     return str(set_up.get(name, "default"))
 
 
-def _differing(said: Iterable[dict]) -> list[str]:
+def _differing(said: Sequence[Mapping[str, Any]]) -> list[str]:
     """The fields in which set-ups differ. A field without effect in one of them makes no difference by that alone."""
     values = {name: {json.dumps(one.get(name)) for one in said} for name in SET_UP}
     return [name for name in SET_UP if len(values[name] - ({"null"} if name in WITHOUT_EFFECT else set())) > 1]
@@ -315,6 +319,6 @@ def completed(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[trials["status"] == "completed"]
 
 
-def maps_of(trials: pd.DataFrame, field: str) -> list[dict]:
+def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:
     """A map column as dicts, which plain readers of Parquet give as lists of pairs."""
     return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]

@@ -10,19 +10,20 @@ TERMS = ("positive_term", "entropy_term")
 
 
 def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
-    """The settings whose completed trainings measured both terms: positive_term, entropy_term, score (means over seeds), Lambda_p,
-    Lambda_e, batch_size, trial_id of the first training, and `front`: whether no other has both terms lower (or one lower and
-    the other equal).
+    """The settings whose completed trainings measured both terms.
 
+    Columns positive_term, entropy_term and score (means over seeds), Lambda_p, Lambda_e, batch_size, trial_id of the
+    first training, and `front`: whether no other setting has both terms lower (or one lower and the other equal).
     trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an unknown score.
     """
     require_one(trials)
     rows = completed(trials).reset_index(drop=True)  # labels of tables that were put together repeat
-    scores = score_column(rows, score) if len(rows) else np.nan
-    table = rows.assign(score=scores)[[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]]
-    table = table[np.isfinite(table[[*TERMS, "score"]].astype(float)).all(axis=1)]
+    scores = score_column(rows, score) if len(rows) else pd.Series(dtype=float)
+    rows = rows.assign(score=scores)
+    rows = rows[np.isfinite(rows[[*TERMS, "score"]].to_numpy(dtype=float)).all(axis=1)]
+    table: pd.DataFrame = rows[[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]]
     if len(table):
-        setting = settings(rows.loc[table.index]).apply(tuple, axis=1)
+        setting = settings(rows).apply(tuple, axis=1)
         means = table.groupby(setting, sort=False)[[*TERMS, "score"]].transform("mean")
         table = table.assign(**means)[~setting.duplicated()]
     table = table.reset_index(drop=True)
@@ -30,14 +31,14 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
 
 
 def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
-    """Of a table of `sublosses`, one row a term: Spearman's rank correlation with the score (NaN below three
-    settings), and how low the term lies in the best tenth of settings: its mean rank there, 0 the lowest of all, 1 the highest.
+    """Of a table of `sublosses`, one row a term: its correlation with the score, and its rank in the best settings.
 
-    No p-value: settings that a search asked for are no random sample of anything. "Good retrieval requires both terms to be
-    low" shows as a best tenth with both ranks below 0.5.
+    correlation: Spearman's; NaN below three settings. rank_of_best: the term's mean rank in the best tenth of settings,
+    0 the lowest of all, 1 the highest. There is no p-value, since the settings of a search are not a random sample.
+    "Good retrieval requires both terms to be low" shows as a best tenth with both ranks below 0.5.
     """
     rows = []
-    best = table["score"].rank(pct=True, method="first") > 0.9 if len(table) else []
+    best = table["score"].rank(pct=True, method="first") > 0.9
     for term in TERMS:
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
         correlation = spearmanr(table[term], table["score"]).statistic if enough else np.nan
@@ -54,11 +55,9 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
 
 def _front(points: np.ndarray) -> np.ndarray:
     """Which points [n, 2] no other point dominates: booleans [n]."""
-    order = np.lexsort((points[:, 1], points[:, 0]))
-    front, lowest = np.zeros(len(points), dtype=bool), np.inf
-    kept = None
-    for index in order:
-        first, second = points[index]
-        if second < lowest or (kept is not None and np.array_equal(points[index], kept)):
-            front[index], lowest, kept = True, second, points[index]
+    front, lowest, kept = np.zeros(len(points), dtype=bool), np.inf, None
+    for index in np.lexsort((points[:, 1], points[:, 0])):
+        point = tuple(points[index])
+        if point[1] < lowest or point == kept:
+            front[index], lowest, kept = True, point[1], point
     return front

@@ -1,4 +1,4 @@
-"""The paper's tables from results tables: DataFrames of what stands in the cells, and those as Markdown or LaTeX.
+"""The paper's tables from results tables, as DataFrames, Markdown or LaTeX.
 
 print(markdown(compared(summary(curves_of(trials)))))     tab:hp_res; with columns=["AUC@20"] tab:ablation
 print(latex(best_values(trials)))                         the best balances, ssec:best_hp_values
@@ -7,7 +7,7 @@ print(markdown(memory(trials)))                           table:xbm
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -18,12 +18,15 @@ from scipy.stats import t as student
 from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.curves import means_over_settings
-from tune_cd.analysis.memory_table import MEMORY_FIELDS, MEMORY_MODES, memory, memory_modes  # noqa: F401, a part of this module's names
+from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
+from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
+from tune_cd.analysis.memory_table import memory as memory
+from tune_cd.analysis.memory_table import memory_modes as memory_modes
 from tune_cd.analysis.scores import PROBLEM, searching
 
 ALIKE = 0.01
-"""Settings whose score is less than this share below the best count as alike: "very little difference between the few-best
-settings", says `ssec:best_hp_values`."""
+"""Settings whose score is less than this share below the best count as alike: "very little difference between the
+few-best settings", says `ssec:best_hp_values`."""
 
 BASE_NUMBERS = [
     ("sop", "Song et al. 2016", "margin", {"P@1": 0.62}),
@@ -50,27 +53,40 @@ BASE_SCORES = {
 
 # Search methods -----------------------------------------------------------------------------------------------
 
-CELLS = {
-    **{
-        f"AUC@{k}": lambda row, k=k: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-"
-        for k in BUDGETS
-    },
+
+def _auc(k: int) -> Callable[[Any], str]:
+    return lambda row: _mean(row[f"auc{k}"], row[f"auc{k}_ci"]) if row.trials >= k else "-"
+
+
+def _difference(k: int) -> Callable[[Any], str]:
+    return lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+")
+
+
+def _p_value(k: int) -> Callable[[Any], str]:
+    return lambda row: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-"
+
+
+CELLS: dict[str, Callable[[Any], str]] = {
+    **{f"AUC@{k}": _auc(k) for k in BUDGETS},
     "searches": lambda row: f"{row.trajectories}",
     "n-95": lambda row: _counts(row.n95, row.n95_low, row.n95_high, row.trials),
     "t-95": lambda row: _time(row.t95, 1),
     "stuck": lambda row: f"{row.stuck:.1%}",
     "GPU time": lambda row: _time(row.gpu95, 0),
-    **{f"ΔAUC@{k}": lambda row, k=k: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") for k in BUDGETS},
-    **{f"p@{k}": lambda row, k=k: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-" for k in BUDGETS},
+    **{f"ΔAUC@{k}": _difference(k) for k in BUDGETS},
+    **{f"p@{k}": _p_value(k) for k in BUDGETS},
 }
-"""Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of searches of fewer trials."""
+"""Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of
+searches of fewer trials."""
 
 
 def compared(
     table: pd.DataFrame, columns: Sequence[str] = ("AUC@10", "AUC@20", "n-95"), across: str = "landscape"
 ) -> pd.DataFrame:
-    """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`; across="method": landscapes down,
-    (column, method) across. Columns: names in CELLS; raises ValueError for any other."""
+    """A summary's cells as text: methods down, (landscape, column) across as in `tab:hp_res`.
+
+    across="method": landscapes down, (column, method) across. columns: names in CELLS; raises ValueError for any other.
+    """
     unknown = [column for column in columns if column not in CELLS]
     if unknown:
         raise ValueError(f"columns {unknown}: any of {list(CELLS)}")
@@ -190,7 +206,7 @@ def published_name(dataset: str | None) -> str:
 
 
 def markdown(table: pd.DataFrame, per_table: int = 4) -> str:
-    """A table as Markdown; columns of two levels are split into tables of at most `per_table` of the upper level's groups."""
+    """A table as Markdown; columns of two levels are split into tables of at most `per_table` groups."""
     if table.columns.nlevels == 1:
         return _aligned(_text(table))
     groups = list(dict.fromkeys(table.columns.get_level_values(0)))
@@ -252,7 +268,7 @@ def _text(table: pd.DataFrame) -> list[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as it stands in a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
+    """A value as text for a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
     nothing."""
     if isinstance(value, tuple):
         return " to ".join(dict.fromkeys(map(cell_text, value)))
@@ -280,7 +296,7 @@ def _time(value: float, digits: int) -> str:
 
 
 def _counts(n: float, low: float, high: float, trials: int) -> str:
-    n, *interval = (
-        f"{count:.0f}" if isfinite(count) else f">{trials}" for count in (n, low, high) if not np.isnan(count)
-    )
-    return f"{n} ({' to '.join(interval)})" if interval else n
+    def text(count: float) -> str:
+        return f"{count:.0f}" if isfinite(count) else f">{trials}"
+
+    return text(n) if np.isnan(low) else f"{text(n)} ({text(low)} to {text(high)})"

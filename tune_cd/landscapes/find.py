@@ -13,7 +13,7 @@ MEASURED = tuple(sorted(path.stem for path in SHIPPED.glob("*.parquet")))
 def find(name: str) -> Landscape:
     """A landscape by its name, among formulas and then `MEASURED`, or by the path of a table.
 
-    Raises ValueError for a name that is none of them, and for a table that is no full grid.
+    Raises ValueError for a name that is none of them, and for a table that is not a full grid.
     """
     if name in LANDSCAPES:
         return LANDSCAPES[name]

@@ -20,10 +20,12 @@ import pandas as pd
 from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd import results
+from tune_cd.analysis.scores import require_one
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent
-"""Measured grids that come with the package, `<name>.parquet` with the results table's columns; each says how it was made."""
+"""Measured grids that come with the package, `<name>.parquet` with the results table's columns; README.md says how they
+were made."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] in octaves -> scores [...], larger is better, NaN where training diverges."""
@@ -118,12 +120,13 @@ class Table:
 
 
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = None) -> Landscape:
-    """The landscape measured by a full grid of trials: rows of the results table, of one task and metric.
+    """The landscape measured by a full grid of trials: rows of the results table, of one problem and set-up.
 
     axes: the columns (or names in `params`) that span it; None: those of Lambda_p, Lambda_e and batch_size that vary.
     Replicates are averaged; test scores are reported where every completed row has one. Batch sizes are searched as
-    allowed values, all else as real axes. Raises ValueError for no or mixed rows, and for holes: cells of the
-    factorial where no trial completed or diverged.
+    allowed values, all else as real axes. Raises ValueError for a table without a completed trial, for rows of several
+    problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial
+    completed or diverged.
     """
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
@@ -134,6 +137,10 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = Non
                 f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
             )
     names = list(axes or (n for n in ("Lambda_p", "Lambda_e", "batch_size") if ended[n].nunique() > 1))
+    try:
+        require_one(ended, but=names)
+    except ValueError as error:
+        raise ValueError(f"landscape {name!r}: {error}") from None
     columns = {n: _column(ended, n) for n in names}
     if not names or any(len(np.unique(values)) < 2 for values in columns.values()):
         raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")

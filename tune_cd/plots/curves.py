@@ -1,8 +1,9 @@
 """How fast searches find a good balance (`fig:hpo_curves`, `fig:omniglot3D`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,14 +27,15 @@ from tune_cd.plots.style import (
 Bands = Mapping[str, Mapping[str, pd.DataFrame]]
 
 LETTERS = 11.5  # of a title in an inch
+TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "95 % of the best"}
 
 
 def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None, unit: str = "s") -> Figure:
-    """`fig:hpo_curves`, `fig:omniglot3D`: the mean of the best so far, a panel a problem, a curve a method, its band shaded.
+    """`fig:hpo_curves`, `fig:omniglot3D`: the mean of the best so far, a panel a problem, a curve and a band a method.
 
     bands: problem -> method -> what `analysis.mean_curve` returns: mean, low, high, indexed by "trials", "seconds" or
-    "gpu_seconds", which the x axis says. best: problem -> the best score there is; 95 % of it is drawn as a line. unit: of times,
-    such as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis.
+    "gpu_seconds", which the x axis says. best: problem -> the best score there is; 95 % of it is drawn as a line. unit:
+    of times, such as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis.
     Raises ValueError for curves over different indices.
     """
     problems = {
@@ -46,60 +48,51 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
     if len(names) > 1:
         raise ValueError(f"curves over {names} on one figure: all over the same is required")
     styles = styles_of(method for methods in problems.values() for method in methods)
+    figure, panels = _panels(list(problems))
+    for panel in panels[:, 0]:
+        panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
+    for panel, (problem, methods) in zip(panels.flat, problems.items()):
+        _draw_curves(panel, methods, styles)
+        if best and problem in best:
+            panel.axhline(best[problem] - 0.05 * abs(best[problem]), **TARGET)
+        panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
+    handles = [
+        Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m)
+        for m, s in styles.items()
+    ]
+    if best and set(best) & set(problems):
+        handles.append(Line2D([], [], **TARGET))
+    outside_legend(figure, handles, "lower")
+    return figure
+
+
+def _panels(problems: Sequence[str]) -> tuple[Figure, np.ndarray]:
+    """A figure with a panel a problem, its title broken where it is wider than the panel."""
     columns = len(problems) if len(problems) <= 3 else 2 if len(problems) == 4 else 3
     rows = -(-len(problems) // columns)
     width, height = max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4
     titles = [fill(problem, int(width / columns * LETTERS), break_on_hyphens=False) for problem in problems]
     figure = new_figure(width, height + 0.15 * rows * max(title.count("\n") for title in titles))
     panels = figure.subplots(rows, columns, squeeze=False)
-    for panel in panels[:, 0]:
-        panel.set_ylabel(f"{LABELS[score]} of the best so far" if score in LABELS else score, fontsize=NORMAL)
-    for panel, title, (problem, methods) in zip(panels.flat, titles, problems.items()):
-        _draw_curves(panel, methods, styles)
-        if best and problem in best:
-            panel.axhline(
-                best[problem] - 0.05 * abs(best[problem]),
-                color=BLACK,
-                linewidth=0.8,
-                linestyle=(0, (2, 3)),
-                label="95 % of the best",
-            )
+    for panel, title in zip(panels.flat, titles):
         panel.set_title(title, fontsize=NORMAL)
-        panel.set_xlabel(label(names[0]).replace("(s)", f"({unit})"), fontsize=NORMAL)
     for panel in panels.flat[len(problems) :]:
         panel.set_visible(False)
-    handles = [
-        Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, linewidth=1.8, markersize=5.5, label=m)
-        for m, s in styles.items()
-    ]
-    if best and set(best) & set(problems):
-        handles.append(Line2D([], [], color=BLACK, linewidth=0.8, linestyle=(0, (2, 3)), label="95 % of the best"))
-    outside_legend(figure, handles, "lower")
-    return figure
+    return figure, panels
 
 
 def _draw_curves(axes: Axes, methods: Mapping[str, pd.DataFrame], styles: Mapping[str, Style]) -> None:
     """Bands beneath, means above, marks apart from those of the other curves; each holds from where it was reached."""
     for i, (method, curve) in enumerate(methods.items()):
-        style, points = styles[method], len(curve)
-        axes.fill_between(
-            curve.index,
-            curve["low"],
-            curve["high"],
-            step="post",
-            color=style.colour,
-            alpha=0.15,
-            linewidth=0,
-            label=method,
-        )
-        every = max(1, points // 8)
-        axes.plot(
-            curve.index, curve["mean"], color=style.colour, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.7,
-            drawstyle="steps-post",
-            markevery=((i * every) // max(1, len(methods)), every), label=method, zorder=3,
-        )  # fmt: skip
-    if next(iter(methods.values())).index.name != "trials":
+        style, every = styles[method], max(1, len(curve) // 8)
+        band = {"color": style.colour, "alpha": 0.15, "linewidth": 0, "label": method}
+        axes.fill_between(curve.index, curve["low"], curve["high"], step="post", **band)
+        marks = {"marker": style.marker, "markersize": 5, "markevery": ((i * every) // max(1, len(methods)), every)}
+        line = {"color": style.colour, "linestyle": style.line, "linewidth": 1.7, "drawstyle": "steps-post"}
+        axes.plot(curve.index, curve["mean"], label=method, zorder=3, **line, **marks)
+    over_trials = next(iter(methods.values())).index.name == "trials"
+    if not over_trials:
         axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=next(iter(methods.values())).index.name == "trials"))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=over_trials))
     axes.tick_params(labelsize=SMALL)
     plain(axes)

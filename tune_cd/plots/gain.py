@@ -1,7 +1,8 @@
-"""What balancing is worth, and how both terms of the loss relate to the score (`fig:balance_gain`, `fig:sublosses`)."""
+"""What balancing gains, and how both terms of the loss relate to the score (`fig:balance_gain`, `fig:sublosses`)."""
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -40,21 +41,15 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
     for name in ("best", *averages):
         style = AVERAGES.get(name, BALANCED)
         text = "balanced" if name == "best" else f"{name} average"
-        axes.plot(
-            gain.index,
-            gain[name],
-            color=style.colour,
-            linestyle=style.line,
-            marker=style.marker,
-            linewidth=2,
-            markersize=6.5,
-            label=text,
-        )
+        look = {"color": style.colour, "linestyle": style.line, "marker": style.marker}
+        axes.plot(gain.index, gain[name], linewidth=2, markersize=6.5, label=text, **look)
     if averages:
         conventional = gain[averages].max(axis=1)
         axes.fill_between(gain.index, conventional, gain["best"], color=BALANCED.colour, alpha=0.10, linewidth=0)
         than = f"{averages[0]} average" if len(averages) == 1 else "better of the averages"
-        axes.set_title(f"balancing is worth {worth(gain):+.3f} over the {than}, mean over batch sizes", fontsize=NORMAL)
+        axes.set_title(
+            f"balancing gains {mean_gain(gain):+.3f} over the {than}, mean over batch sizes", fontsize=NORMAL
+        )
     batch_axis(axes.xaxis, gain.index)
     axes.set_xlabel(label("batch_size"))
     axes.set_ylabel(f"best {label(score)}")
@@ -78,20 +73,10 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     sizes = sorted(table["batch_size"].dropna().unique())
     few = len(sizes) <= len(MARKERS) and table["batch_size"].notna().all()
     scale = Normalize(table["score"].min(), table["score"].max())
-    groups = (
-        [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)]
-        if few
-        else [("settings", "o", table)]
-    )
-    for name, marker, rows in groups:
-        axes.scatter(
-            rows["positive_term"].astype(float), rows["entropy_term"].astype(float), c=rows["score"].astype(float), cmap=COLOUR_MAP, norm=scale,
-            marker=marker, s=38, edgecolors=BLACK, linewidths=0.5, label=name, zorder=3,
-        )  # fmt: skip
-    shapes = [
-        Line2D([], [], linestyle="none", marker=marker, color="#BBBBBB", markeredgecolor=BLACK, label=name)
-        for name, marker, _ in groups
-    ]
+    groups = [("settings", "o", table)]
+    if few:
+        groups = [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)]
+    shapes = [_draw_settings(axes, rows, marker, name, scale) for name, marker, rows in groups]
     handles = shapes if len(groups) > 1 else []
     if "front" in table and table["front"].astype(bool).sum() > 1:
         front = table[table["front"].astype(bool)].sort_values("positive_term")
@@ -108,7 +93,15 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     return figure
 
 
-def worth(gain: pd.DataFrame) -> float:
+def _draw_settings(axes: Axes, rows: pd.DataFrame, marker: str, name: str, scale: Normalize) -> Line2D:
+    """Settings as points, their colour the score; a handle for the legend."""
+    x, y, score = (rows[column].astype(float) for column in ("positive_term", "entropy_term", "score"))
+    look = {"marker": marker, "s": 38, "edgecolors": BLACK, "linewidths": 0.5}
+    axes.scatter(x, y, c=score, cmap=COLOUR_MAP, norm=scale, label=name, zorder=3, **look)
+    return Line2D([], [], linestyle="none", marker=marker, color="#BBBBBB", markeredgecolor=BLACK, label=name)
+
+
+def mean_gain(gain: pd.DataFrame) -> float:
     """Mean over batch sizes of the best score less the best of the averages."""
     averages = [name.removeprefix("gain_") for name in gain if name.startswith("gain_")]
     return float(np.nanmean(gain["best"] - gain[averages].max(axis=1)))

@@ -33,10 +33,10 @@ HALF = 5.0  # octaves from the middle of the drawn cube to its sides
 def directions_figure(
     matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None
 ) -> Figure:
-    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h; beside them those of A_th where `theory` is given.
+    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h, and those of A_th where `theory` is given.
 
-    matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`. Raises
-    ValueError for other shapes, entries that are not finite, and rows of zeros.
+    matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`.
+    Raises ValueError for other shapes, entries that are not finite, and rows of zeros.
     """
     drawn = [(_checked(matrix, "matrix"), "A", list(matrix))]
     if theory is not None:
@@ -48,15 +48,8 @@ def directions_figure(
         middle, half = (ends.min(0) + ends.max(0)) / 2, 0.6 * np.ptp(ends, axis=0).max()
         _frame(axes, middle - half, middle + half, view=(27, 25))
         for n, (row, row_name, (colour, line)) in enumerate(zip(rows, row_names, ROWS)):
-            _arrow(
-                axes,
-                row,
-                colour,
-                line,
-                (str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"),
-                half,
-                floor=middle[2] - half,
-            )
+            words = str(n), f"${matrix_name}$[{n},:]  {NAMES.get(row_name, row_name)}"
+            _arrow(axes, row, colour, line, words, half, floor=middle[2] - half)
         for axis, name in ((axes.xaxis, r"\Lambda_p"), (axes.yaxis, r"\Lambda_e"), (axes.zaxis, "b")):
             axis.set_label_text(rf"$\log_2 {name}$ (octaves)")
             axis.set_major_locator(MultipleLocator(1 if matrix_name != "A" else 0.5))
@@ -67,10 +60,10 @@ def directions_figure(
 def constraints_figure(
     r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0
 ) -> Figure:
-    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, which meet in one point.
+    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, and their point.
 
-    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`); as given, the planes meet at the paper's best of Omniglot
-    (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. All > 0, else ValueError.
+    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`); as given, the planes meet at the paper's best of
+    Omniglot (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. All > 0, else ValueError.
     """
     ratios = {"r_p": r_p, "r_e": r_e, "r_eq": r_eq, "eta": eta}
     for name, value in ratios.items():
@@ -86,22 +79,9 @@ def constraints_figure(
     for i, j in combinations(range(3), 2):
         ends = _line_in_box(np.cross(normals[i], normals[j]), point, low, high)
         axes.plot(*ends.T, color=GREY, linewidth=1.0, zorder=8)
-    axes.plot(
-        *point[:, None],
-        linestyle="none",
-        marker="o",
-        markersize=8,
-        color=BLACK,
-        markeredgecolor="white",
-        zorder=10,
-        label="all three hold",
-    )
-    axes.set(xlabel=r"$\Lambda_p$ (log scale)", ylabel=r"$\Lambda_e$ (log scale)", zlabel="b (images, log scale)")
-    for axis, start, end in zip((axes.xaxis, axes.yaxis), low, high):
-        decades = [n for n in range(-40, 41) if start <= n * log2(10) <= end]
-        axis.set_ticks([n * log2(10) for n in decades], [f"$10^{{{n}}}$" for n in decades])
-    sizes = list(range(int(np.ceil(low[2])), int(high[2]) + 1, 2))
-    axes.zaxis.set_ticks(sizes, [f"{2.0**n:g}" for n in sizes])
+    dot = {"linestyle": "none", "marker": "o", "markersize": 8, "color": BLACK, "markeredgecolor": "white"}
+    axes.plot(*point[:, None], label="all three hold", zorder=10, **dot)
+    _label_octaves(axes, low, high)
     p, e, b = 2.0**point
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.52, 1.11), ncols=2, fontsize=NORMAL, frameon=False, handlelength=3.2,
@@ -110,8 +90,18 @@ def constraints_figure(
     return figure
 
 
+def _label_octaves(axes: Axes3D, low: np.ndarray, high: np.ndarray) -> None:
+    """Names of the axes, and the parameters' values at ticks in octaves: decades of both weights, batch sizes."""
+    axes.set(xlabel=r"$\Lambda_p$ (log scale)", ylabel=r"$\Lambda_e$ (log scale)", zlabel="b (images, log scale)")
+    for axis, start, end in zip((axes.xaxis, axes.yaxis), low, high):
+        decades = [n for n in range(-40, 41) if start <= n * log2(10) <= end]
+        axis.set_ticks([n * log2(10) for n in decades], [f"$10^{{{n}}}$" for n in decades])
+    sizes = list(range(int(np.ceil(low[2])), int(high[2]) + 1, 2))
+    axes.zaxis.set_ticks(sizes, [f"{2.0**n:g}" for n in sizes])
+
+
 def plane_polygon(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Corners [n, 3], in order around, of the plane normal · x = offset within a box; empty where it passes the box by."""
+    """Corners [n, 3], in order around, of the plane normal · x = offset within a box; empty where they do not meet."""
     corners = np.array(list(product(*zip(low, high))))
     found = []
     for a, b in combinations(corners, 2):
@@ -153,31 +143,17 @@ def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np
             if len(piece) >= 3:
                 pieces.append(piece)
                 colours.append(to_rgba(colour, opacity))
-        axes.plot(
-            *np.vstack([whole, whole[:1]]).T,
-            color=colour,
-            linestyle=line,
-            linewidth=2,
-            label=f"{names[i]}: {texts[i]}",
-            zorder=9,
-        )
+        edge = {"color": colour, "linestyle": line, "linewidth": 2, "label": f"{names[i]}: {texts[i]}"}
+        axes.plot(*np.vstack([whole, whole[:1]]).T, zorder=9, **edge)
         corner = whole[np.argmax(whole @ LABELLED[i])]
         place = corner + 0.2 * (whole.mean(0) - corner)
-        axes.text(
-            *place,
-            names[i],
-            color=BLACK,
-            fontsize=LARGE + 2,
-            ha="center",
-            va="center",
-            path_effects=cased(3),
-            zorder=11,
-        )
+        look = {"color": BLACK, "fontsize": LARGE + 2, "ha": "center", "va": "center"}
+        axes.text(*place, names[i], path_effects=cased(3), zorder=11, **look)
     axes.add_collection3d(Poly3DCollection(pieces, facecolors=colours, linewidths=0))
 
 
 LABELLED = np.array([(1.0, -1.0, 1.0), (1.0, -1.0, -1.0), (-1.0, -1.0, 1.0)])
-"""Towards which corner of its plane each name stands."""
+"""The corner of its plane near which each name is written."""
 
 
 def _checked(matrix: Mapping[str, Sequence[float]], name: str) -> np.ndarray:
@@ -200,7 +176,7 @@ def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, f
 def _arrow(
     axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float
 ) -> None:
-    """A shaft, a head of four strokes with a name beyond, and the shaft's shadow on the floor, which shows where in depth it points.
+    """A shaft, a head of four strokes, a name beyond it, and the shaft's shadow on the floor, which shows its depth.
 
     words: the name, and the legend's entry. half: half the side of the cube. floor: its height.
     """

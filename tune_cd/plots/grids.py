@@ -44,11 +44,12 @@ INSET = 0.07  # share of a cell between its edge and the square that outlines it
 
 
 def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8) -> Figure:
-    """`fig:hp_omniglot`: a square per batch size, one scale of colours, the averages' diagonals, the `top` best cells outlined.
+    """`fig:hp_omniglot`: a square per batch size with the averages' diagonals, the `top` best cells outlined.
 
     grid: of two axes, or three with a slice for each value of the last. averages: drawn where the first two axes are
-    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. Raises ValueError for other numbers of
-    axes, an unknown average, and a batch size that is NaN or not a multiple of k where the global average is to be drawn.
+    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. Raises ValueError for other numbers
+    of axes, an unknown average, and a batch size that is NaN or not a multiple of k where the global average is to be
+    drawn.
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
@@ -69,11 +70,11 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
         panel.tick_params(labelbottom=True)  # also above a square of the last row that has none
-    below, beside = (
-        (panels[0, 0].set_xlabel, panels[0, 0].set_ylabel) if len(slices) == 1 else (figure.supxlabel, figure.supylabel)
-    )
-    below(label(grid.names[0]), fontsize=NORMAL)
-    beside(label(grid.names[1]), fontsize=NORMAL)
+    if len(slices) == 1:
+        _name_axes(panels[0, 0], grid)
+    else:
+        figure.supxlabel(label(grid.names[0]), fontsize=NORMAL)
+        figure.supylabel(label(grid.names[1]), fontsize=NORMAL)
     figure.colorbar(
         ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
     )
@@ -89,27 +90,17 @@ def plane(
     top: int = 8,
     select: Grid | None = None,
 ) -> Figure:
-    """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, with the best cell and the best that each average reaches.
+    """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, its best cell and the best that each average reaches.
 
-    batch_size: None: that of the best cell. select: the grid in which those are chosen, such as the validation score's; None:
-    in `grid` itself, as the paper's figures do. Raises ValueError as `grid_slices`, and for a batch size that the grid has not.
+    batch_size: None: that of the best cell. select: the grid in which those are chosen, such as the validation score's;
+    None: in `grid` itself, as the paper's figures do. Raises ValueError as `grid_slices`, and for a batch size that the
+    grid does not have.
     """
-    slices = _slices(grid)
-    asked = [
-        pair
-        for pair in slices
-        if batch_size in (None, pair[0]) or (pair[0] is not None and np.isnan([pair[0], batch_size]).all())
-    ]
-    if not asked:
-        raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
-    if not np.isfinite(grid.values).any():
-        return empty_figure(f"No cell of the grid has a {grid.words or label(grid.score)}: no trial has completed.")
-    tick, place = max(asked, key=lambda pair: np.nanmax(grid.values[pair[1]], initial=-np.inf))
+    tick, place = _slice_of(grid, batch_size)
     values = grid.values[place]
     if not np.isfinite(values).any():
-        return empty_figure(
-            f"No cell with {grid.names[2]} = {tick:g} has a {grid.words or label(grid.score)}: no trial has completed."
-        )
+        cells = f"with {grid.names[2]} = {tick:g}" if np.isfinite(grid.values).any() else "of the grid"
+        return empty_figure(f"No cell {cells} has a {grid.words or label(grid.score)}: no trial has completed.")
     shape = _shape(grid)
     figure = new_figure(max(7.6 * min(1, shape), 7), max(5.3 * min(1, 1 / shape), TALL) + 1.4)
     axes = figure.subplots()
@@ -117,15 +108,9 @@ def plane(
     shown = _shown(grid, averages)
     _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
-    handles = _mark_best(
-        axes,
-        grid,
-        values,
-        marked,
-        values if select is None else np.where(np.isfinite(values), select.values[place], np.nan),
-    )
-    axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
-    axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
+    chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
+    handles = _mark_best(axes, grid, values, marked, chosen_by)
+    _name_axes(axes, grid)
     if tick is not None and np.isfinite(tick):
         axes.set_title(f"{symbol(grid.names[2])} = {tick:g}", fontsize=NORMAL)
     figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=(grid.words or label(grid.score)))
@@ -143,7 +128,7 @@ def cell_edges(ticks: np.ndarray) -> np.ndarray:
 
 
 def top_cells(values: np.ndarray, k: int) -> np.ndarray:
-    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is no value."""
+    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is left out."""
     flat = np.where(np.isnan(values), -np.inf, values).ravel()
     order = np.argsort(-flat, kind="stable")[: min(k, np.isfinite(values).sum())]
     return np.stack(np.unravel_index(order, values.shape), axis=1)
@@ -156,6 +141,24 @@ def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
     if len(grid.names) != 3:
         raise ValueError(f"a grid over {grid.names}: 2 or 3 axes can be drawn")
     return [(tick, (slice(None), slice(None), i)) for i, tick in enumerate(grid.ticks[2].tolist())]
+
+
+def _slice_of(grid: Grid, batch_size: float | None) -> tuple[float | None, tuple]:
+    """The slice of a batch size, NaN is one too; None: that of the best cell."""
+
+    def asked(tick: float | None) -> bool:
+        return batch_size in (None, tick) or (tick is not None and bool(np.isnan([tick, batch_size]).all()))
+
+    slices = _slices(grid)
+    found = [one for one in slices if asked(one[0])]
+    if not found:
+        raise ValueError(f"batch_size {batch_size}: one of {[tick for tick, _ in slices]}")
+    return max(found, key=lambda one: np.nanmax(grid.values[one[1]], initial=-np.inf))
+
+
+def _name_axes(axes: Axes, grid: Grid) -> None:
+    axes.set_xlabel(label(grid.names[0]), fontsize=NORMAL)
+    axes.set_ylabel(label(grid.names[1]), fontsize=NORMAL)
 
 
 def _shape(grid: Grid) -> float:
@@ -173,55 +176,31 @@ def _shown(grid: Grid, averages: Sequence[str]) -> list[str]:
 
 def _diagonals(grid: Grid, averages: Sequence[str], batch_size: float | None, k: int) -> dict[str, float]:
     """average -> Lambda_e / Lambda_p of the recipes that it makes."""
-    ratios = {}
-    for average in _shown(grid, averages):
-        ratios[average] = balance.ratio(average, batch_size, k)
-    return ratios
+    return {average: balance.ratio(average, batch_size, k) for average in _shown(grid, averages)}
 
 
 def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
-    """Cells [n_p, n_e] of the slice that a recipe reaches; of a grid with one Lambda_e those whose cell the diagonal crosses."""
+    """Cells [n_p, n_e] of the slice that a recipe reaches; of a grid with one Lambda_e those that the diagonal
+    crosses."""
     return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
 
 
 def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float], top: int) -> None:
-    """Cells, what stands for a value where there is none, diagonals and outlines."""
+    """Cells, hatches where there is no value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
-    values = grid.values[place]
-    mesh = axes.pcolormesh(
-        x, y, np.ma.masked_invalid(values.T), cmap=COLOUR_MAP, norm=scale, rasterized=True
-    )  # as vectors, seams show
+    values = np.ma.masked_invalid(grid.values[place].T)
+    mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # as vectors, seams show
     mesh.set_label("cells")
-    missing, lost = np.isnan(values), grid.lost[place] > 0
-    for name, (colour, hatch), where in (
-        ("not tried", HOLE, missing & ~lost),
-        ("did not complete", LOST, missing & lost),
-    ):
+    for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
-            axes.add_collection(
-                PolyCollection(
-                    _squares(x, y, np.argwhere(where)),
-                    facecolor=colour,
-                    edgecolor="#9A9A9A",
-                    linewidth=0,
-                    hatch=hatch,
-                    label=name,
-                )
-            )
+            look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
+            axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
     for average, ratio in diagonals.items():
         style = AVERAGES[average]
         ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
-        axes.plot(
-            ends,
-            ends * ratio,
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=1.8,
-            path_effects=cased(3.4),
-            label=average,
-            zorder=3,
-        )
-    best = top_cells(values, top)
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8, "path_effects": cased(3.4)}
+        axes.plot(ends, ends * ratio, label=average, zorder=3, **look)
+    best = top_cells(grid.values[place], top)
     if len(best):
         outline = {"facecolor": "none", "edgecolor": BALANCED.colour, "linewidth": 1.3, "path_effects": cased(2.6)}
         axes.add_collection(PolyCollection(_squares(x, y, best, INSET), **outline, label="top", zorder=4))
@@ -231,12 +210,17 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
     axes.set_box_aspect(1 / _shape(grid))
 
 
+def _without_value(grid: Grid, place: tuple) -> list[tuple[str, tuple[str, str], np.ndarray]]:
+    """(name, (colour, hatch), cells) of the two kinds of cells without a value."""
+    missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
+    return [("not tried", HOLE, missing & ~lost), ("did not complete", LOST, missing & lost)]
+
+
 def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0) -> np.ndarray:
-    """Corners [n, 4, 2] of cells [n, 2] between edges x and y, each side moved in by a share of the cell, in log space."""
-    low, high = (
-        np.array([[np.log2(x)[i], np.log2(y)[j]] for i, j in cells]),
-        np.array([[np.log2(x)[i + 1], np.log2(y)[j + 1]] for i, j in cells]),
-    )
+    """Corners [n, 4, 2] of cells [n, 2] between edges x and y, each side moved in by `inset` of the cell in octaves."""
+    at, up = np.log2(x), np.log2(y)
+    low = np.array([[at[i], up[j]] for i, j in cells])
+    high = np.array([[at[i + 1], up[j + 1]] for i, j in cells])
     low, high = low + inset * (high - low), high - inset * (high - low)
     corners = [(low[:, 0], low[:, 1]), (high[:, 0], low[:, 1]), (high[:, 0], high[:, 1]), (low[:, 0], high[:, 1])]
     return 2.0 ** np.array(corners).transpose(2, 0, 1)
@@ -277,28 +261,15 @@ def _legend(
 ) -> None:
     """What every line, mark and hatch is, outside the axes."""
     place = place or (Ellipsis,)
-    missing, lost = np.isnan(grid.values[place]), grid.lost[place] > 0
     entries: list[Artist] = []
     for average in averages:
-        style = AVERAGES[average]
-        entries.append(
-            Line2D(
-                [],
-                [],
-                color=style.colour,
-                linestyle=style.line,
-                linewidth=1.8,
-                label=f"reached by the {average} average",
-            )
-        )
+        style, text = AVERAGES[average], f"reached by the {average} average"
+        entries.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.8, label=text))
     if top:
         several = place == (Ellipsis,) and len(_slices(grid)) > 1
         best = f"the best {top} of each {symbol(grid.names[2])}" if several else f"the best {top}"
         entries.append(Patch(facecolor="none", edgecolor=BALANCED.colour, linewidth=1.3, label=best))
-    for name, (colour, hatch), where in (
-        ("not tried", HOLE, missing & ~lost),
-        ("tried, did not complete", LOST, missing & lost),
-    ):
+    for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
             entries.append(Patch(facecolor=colour, edgecolor="#9A9A9A", linewidth=0.5, hatch=hatch, label=name))
     if handles:

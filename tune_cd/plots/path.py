@@ -32,6 +32,7 @@ from tune_cd.plots.style import (
 MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of what they span
 CROWDED = 30.0  # square points that a number may share with others
 SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
+RING = {"linestyle": "none", "marker": "o", "fillstyle": "none"}
 
 
 def path_figure(
@@ -48,22 +49,10 @@ def path_figure(
     if trials["study"].nunique() > 1:
         raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
     rows, of = _one_search(trials)
-    lost = rows["status"] != "completed"
-    means = rows["val_score"].where(~lost).groupby(rows["trial_index"]).transform("mean")
-    rows = (
-        rows.assign(lost=lost, val_score=means)
-        .sort_values(["trial_index", "lost"], kind="stable")
-        .drop_duplicates("trial_index")
-    )
-    if batch_size is not None:
-        rows = rows[rows["batch_size"] == batch_size]
-    x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
-    rows = rows.assign(x=x, y=y).dropna(subset=["x", "y"])
+    rows = _placed(rows, batch_size, plane)
     if rows.empty:
-        return empty_figure(
-            f"There is no trial with {plane[0]} and {plane[1]}"
-            + (f" and b = {batch_size}." if batch_size is not None else ".")
-        )
+        size = "" if batch_size is None else f" and b = {batch_size}"
+        return empty_figure(f"There is no trial with {plane[0]} and {plane[1]}{size}.")
     figure = new_figure(7.6, 6.9)
     axes = figure.subplots()
     drawn = search_lines(rows, plane)
@@ -72,41 +61,43 @@ def path_figure(
     handles = _draw_lines(axes, drawn, styles)
     handles += _draw_points(axes, rows)
     _number(axes, rows, low, high)
-    log_axis(axes.xaxis, low[0], high[0])
-    log_axis(axes.yaxis, low[1], high[1])
+    for axis, set_label, i in ((axes.xaxis, axes.set_xlabel, 0), (axes.yaxis, axes.set_ylabel, 1)):
+        log_axis(axis, low[i], high[i])
+        set_label(label(plane[i]), fontsize=NORMAL)
     axes.set_aspect("equal")
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_xlabel(label(plane[0]), fontsize=NORMAL)
-    axes.set_ylabel(label(plane[1]), fontsize=NORMAL)
-    first, metric = rows.iloc[0], rows["metric_name"].iloc[0]
-    if axes.collections and rows["val_score"].notna().any():
-        figure.colorbar(
-            next(c for c in axes.collections if c.get_label() == "completed"),
-            ax=axes,
-            label=f"validation {metric}",
-            shrink=0.9,
-        )
-    sizes = rows["batch_size"].dropna().unique()
-    b = f", b = {sizes[0]:g}" if len(sizes) == 1 else ", all batch sizes" if len(sizes) else ""
-    axes.set_title(
-        f"{first['search']}{of}, study {first['study']}{b}: {len(rows)} trials in the order of asking", fontsize=NORMAL
-    )
+    completed = next((found for found in axes.collections if found.get_label() == "completed"), None)
+    if completed is not None:
+        figure.colorbar(completed, ax=axes, label=f"validation {rows['metric_name'].iloc[0]}", shrink=0.9)
+    axes.set_title(_title(rows, of), fontsize=NORMAL)
     outside_legend(figure, handles, "lower")
     return figure
 
 
+def _placed(rows: pd.DataFrame, batch_size: int | None, plane: tuple[str, str]) -> pd.DataFrame:
+    """One row a setting, with its mean score, whether it was lost, and its place x, y."""
+    lost = rows["status"] != "completed"
+    means = rows["val_score"].where(~lost).groupby(rows["trial_index"]).transform("mean")
+    rows = rows.assign(lost=lost, val_score=means).sort_values(["trial_index", "lost"], kind="stable")
+    rows = rows.drop_duplicates("trial_index")
+    if batch_size is not None:
+        rows = rows[rows["batch_size"] == batch_size]
+    x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
+    return rows.assign(x=x, y=y).dropna(subset=["x", "y"])
+
+
+def _title(rows: pd.DataFrame, of: str) -> str:
+    first, sizes = rows.iloc[0], rows["batch_size"].dropna().unique()
+    b = f", b = {sizes[0]:g}" if len(sizes) == 1 else ", all batch sizes" if len(sizes) else ""
+    return f"{first['search']}{of}, study {first['study']}{b}: {len(rows)} trials in the order of asking"
+
+
 def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The trials of the search to draw, and in words which of how many it is; all of no trials."""
-    searches = [
-        rows
-        for _, rows in trials.groupby(
-            ["search", "search_seed"] if "search_seed" in trials else ["search"], dropna=False
-        )
-    ]
-    on_lines = [
-        rows for rows in searches if (rows["direction"].notna() & ~rows["direction"].isin(SINGLE)).any()
-    ] or searches
+    by = [name for name in ("search", "search_seed") if name in trials]
+    searches = [rows for _, rows in trials.groupby(by, dropna=False)]
+    on_lines = [rows for rows in searches if not rows["direction"].dropna().isin(SINGLE).all()] or searches
     if not on_lines:
         return trials, ""
     best = [best_trial(rows) for rows in on_lines]
@@ -131,33 +122,13 @@ def _draw_lines(axes: Axes, drawn: list[Line], styles: dict[str, Style]) -> list
         if np.ptp(x, axis=0).max() > ON_LINE:
             axes.plot(*ends.T, color=style.colour, linestyle=style.line, linewidth=1.7, label=line.direction, zorder=2)
         else:
-            axes.plot(
-                *ends[:1].T,
-                linestyle="none",
-                marker="o",
-                markersize=15,
-                fillstyle="none",
-                color=style.colour,
-                label=line.direction,
-                zorder=2,
-            )
+            axes.plot(*ends[:1].T, markersize=15, color=style.colour, label=line.direction, zorder=2, **RING)
     handles = []
     for name, style in styles.items():
         flat = [np.ptp(np.log2(line.points), axis=0).max() <= ON_LINE for line in drawn if line.direction == name]
         text = f"{symbol(name)}, {len(flat)} line{'s' * (len(flat) > 1)}" + " across the plane" * all(flat)
         if all(flat):
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    linestyle="none",
-                    marker="o",
-                    markersize=12,
-                    fillstyle="none",
-                    color=style.colour,
-                    label=text,
-                )
-            )
+            handles.append(Line2D([], [], markersize=12, color=style.colour, label=text, **RING))
         else:
             handles.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.7, label=text))
     return handles
@@ -185,7 +156,7 @@ def _draw_points(axes: Axes, rows: pd.DataFrame) -> list[Line2D]:
 
 
 def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -> None:
-    """The number of each trial in the order of asking beside its point, several at one point together, where there is room."""
+    """The number of each trial in the order of asking next to its point, where there is room."""
     x = np.log2(rows[["x", "y"]].to_numpy(dtype=float) / low) / np.log2(high / low) * SIDE
     places, at = np.unique(np.round(x, 2), axis=0, return_inverse=True)
     texts = [", ".join(str(n) for n in rows["trial_index"].to_numpy()[at == i]) for i in range(len(places))]
@@ -195,15 +166,14 @@ def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -
         if offset is None:
             continue
         row = rows.iloc[int(np.argmax(at == i))]
-        axes.annotate(
-            texts[i], (row["x"], row["y"]), textcoords="offset points", xytext=offset, ha="center", va="center",
-            fontsize=SMALL, path_effects=cased(2), zorder=7,
-        )  # fmt: skip
+        where = {"textcoords": "offset points", "xytext": offset, "ha": "center", "va": "center"}
+        axes.annotate(texts[i], (row["x"], row["y"]), fontsize=SMALL, path_effects=cased(2), zorder=7, **where)
 
 
 def place_labels(points: np.ndarray, texts: Sequence[str], sizes: np.ndarray) -> list[tuple[float, float] | None]:
-    """Where labels stand beside points [n, 2] whose marks reach `sizes` [n] from their middles: offsets of the labels'
-    middles. All in points (1/72 inch).
+    """Places of labels around points [n, 2] whose marks reach `sizes` [n] from their middles.
+
+    They are offsets of the labels' middles from the points. All in points (1/72 inch).
 
     Of 32 places around its point each label takes the one that overlaps least with the points and the labels before it;
     None where that is more than CROWDED.

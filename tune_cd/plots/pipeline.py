@@ -14,7 +14,7 @@ ROUND = "round,pad=0,rounding_size=1"
 
 
 def pipeline_figure() -> Figure:
-    """`fig:pipeline`: labels in pairs, network, embeddings, pair matrix, the loss's two terms, their weighted sum, SGD."""
+    """`fig:pipeline`: labels in pairs, network, embeddings, pair matrix, the two terms, their weighted sum, SGD."""
     figure = Figure(figsize=(9.2, 4.25), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 100), ylim=(0, 46), xticks=[], yticks=[])
@@ -101,7 +101,7 @@ def _draw_embeddings(axes: Axes, left: float) -> None:
 
 
 def _draw_matrix(axes: Axes, left: float) -> None:
-    """All pairs: positive ones beside the diagonal, as the labels are in pairs, negative ones elsewhere."""
+    """All pairs: positive ones next to the diagonal, as the labels are in pairs, negative ones elsewhere."""
     for i in range(B):
         for j in range(B):
             kind = "self" if i == j else "positive" if i // 2 == j // 2 else "negative"

@@ -34,55 +34,40 @@ def draw_plane(
     axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]
 ) -> None:
     """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, with the recipes' diagonals."""
-    low, high = box
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
-    line = np.array([low, high])
+    line = np.array(box)
     for average in averages:
-        style = AVERAGES[average]
-        axes.plot(
-            line,
-            line * balance.ratio(average, batch_size, k),
-            linestyle=style.line,
-            color=style.colour,
-            linewidth=1.5,
-            label=f"{average} average{at}",
-            zorder=1,
-        )
-    scored = trials[trials["val_score"].notna()]
-    shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
-    styles = styles_of(trials["search"])
-    for search, rows in scored.groupby("search", sort=False):
-        drawn = axes.scatter(
-            rows["Lambda_p"], rows["Lambda_e"], c=rows["val_score"], marker=styles[search].marker,
-            s=60, edgecolors=BLACK, linewidths=0.6, label=f"{search} ({len(rows)} trials)", zorder=3, clip_on=False, **shades,
-        )  # fmt: skip
-    lost = trials[trials["val_score"].isna()]
-    if len(lost):
-        axes.scatter(
-            lost["Lambda_p"], lost["Lambda_e"], marker="x", color=VERMILION, s=50, label="diverged or failed", zorder=3
-        )
-    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
-    if bests:
-        places, text = (
-            pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]],
-            "best" if len(bests) == 1 else "best of each set-up",
-        )
-        axes.scatter(
-            *places.to_numpy().T,
-            s=260,
-            facecolors="none",
-            edgecolors=VERMILION,
-            linewidths=2,
-            label=text,
-            zorder=4,
-            clip_on=False,
-        )
-        axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
+        look = {"linestyle": AVERAGES[average].line, "color": AVERAGES[average].colour, "linewidth": 1.5}
+        ratio = balance.ratio(average, batch_size, k)
+        axes.plot(line, line * ratio, label=f"{average} average{at}", zorder=1, **look)
+    _draw_trials(axes, trials)
     axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label("Lambda_p"), ylabel=label("Lambda_e"))
     axes.set_aspect("equal")
     axes.figure.legend(
         *axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6
     )
+
+
+def _draw_trials(axes: Axes, trials: pd.DataFrame) -> None:
+    """A mark a trial, by its search and score; crosses for those without a score; a ring around the best."""
+    scored = trials[trials["val_score"].notna()]
+    shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
+    mark = {"s": 60, "edgecolors": BLACK, "linewidths": 0.6, "clip_on": False}
+    styles = styles_of(trials["search"])
+    for search, rows in scored.groupby("search", sort=False):
+        look = {"marker": styles[search].marker, "label": f"{search} ({len(rows)} trials)", **mark, **shades}
+        drawn = axes.scatter(rows["Lambda_p"], rows["Lambda_e"], c=rows["val_score"], zorder=3, **look)
+    lost = trials[trials["val_score"].isna()]
+    if len(lost):
+        cross = {"marker": "x", "color": VERMILION, "s": 50, "label": "diverged or failed"}
+        axes.scatter(lost["Lambda_p"], lost["Lambda_e"], zorder=3, **cross)
+    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
+    if bests:
+        text = "best" if len(bests) == 1 else "best of each set-up"
+        places = pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float).T
+        ring = {"s": 260, "facecolors": "none", "edgecolors": VERMILION, "linewidths": 2, "clip_on": False}
+        axes.scatter(*places, label=text, zorder=4, **ring)
+        axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
@@ -91,25 +76,12 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     for search, rows in trials.groupby("search", sort=False):
         curve = best_so_far(rows)
         style = styles[search]
-        axes.step(
-            curve.index,
-            curve,
-            where="post",
-            color=style.colour,
-            linestyle=style.line,
-            marker=style.marker,
-            markersize=5,
-            label=search,
-        )
+        look = {"color": style.colour, "linestyle": style.line, "marker": style.marker, "markersize": 5}
+        axes.step(curve.index, curve, where="post", label=search, **look)
         if curve.notna().any():
-            axes.annotate(
-                f"{curve.iloc[-1]:.3f}",
-                (curve.index[-1], curve.iloc[-1]),
-                textcoords="offset points",
-                xytext=(6, -3),
-                fontsize=8,
-                color=style.colour,
-            )
+            last = curve.index[-1], curve.iloc[-1]
+            place = {"textcoords": "offset points", "xytext": (6, -3), "fontsize": 8, "color": style.colour}
+            axes.annotate(f"{last[1]:.3f}", last, **place)
     metric = trials["metric_name"].iloc[0]
     axes.set(xlabel=label("trials"), ylabel=f"best validation {metric} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

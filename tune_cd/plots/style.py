@@ -28,15 +28,8 @@ from matplotlib.ticker import (
 
 COLOUR_MAP = colormaps["viridis"]
 
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 YELLOW = "#8F7E00"  # Okabe and Ito's F0E442 vanishes on white
 GREY, LIGHT = "#666666", "#E8E8E8"
 
@@ -76,9 +69,8 @@ METHODS = AVERAGES | {
     "gp": Style(PURPLE, "-", "*"),
     "cfo": Style(YELLOW, DASHES["dash"], ">"),
     "grid": Style(GREY, "-", "p"),
-    "without": Style(
-        ORANGE, DASHES["dash"], "s"
-    ),  # from here on the modes of a study with cross-batch memory, `table:xbm`
+    # the modes of a study with cross-batch memory, `table:xbm`
+    "without": Style(ORANGE, DASHES["dash"], "s"),
     "S1": Style(VERMILION, DASHES["dots"], "^"),
     "S2": Style(GREY, DASHES["dashdot"], "D"),
     "S3": Style(BLUE, DASHES["long"], "o"),
@@ -131,7 +123,7 @@ def symbol(name: str) -> str:
 
 
 def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[str, Style]:
-    """name -> Style: the known ones' own, and for the others, in alphabetical order, pairs of line and marker still free.
+    """name -> Style: the known ones' own; the others, in alphabetical order, get pairs of line and marker still free.
 
     Raises ValueError where more names are given than there are pairs.
     """
@@ -144,9 +136,7 @@ def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[s
         raise ValueError(f"{len(others)} names without a style of their own; at most {len(free)} can be told apart")
     colours = (GREEN, PURPLE, VERMILION, YELLOW, BLUE, SKY, ORANGE, GREY)
     order = sorted(free, key=lambda pair: (MARKERS.index(pair[1]), lines.index(pair[0])))
-    order = [
-        pair for n in range(len(lines)) for pair in order[n :: len(lines)]
-    ]  # so that neighbours differ in line and marker
+    order = [pair for n in range(len(lines)) for pair in order[n :: len(lines)]]  # neighbours differ in both
     made = {name: Style(colours[i % len(colours)], *order[i]) for i, name in enumerate(others)}
     return {name: known.get(name) or made[name] for name in names}
 
@@ -186,7 +176,7 @@ def outside_legend(figure: Figure, handles: Sequence[Artist], place: str) -> Non
 
 
 def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -> None:
-    """Log scale from low to high, labelled at decades; at `ticks` (at most 8 of them) where that is less than two decades."""
+    """Log scale from low to high, labelled at decades; below two decades at `ticks`, at most 8 of them."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
     decades = np.log10(high / low)
     if decades >= 2:

@@ -1,4 +1,4 @@
-"""Who trained what when: a study's trials on their machines."""
+"""A study's trials over time, on their machines."""
 
 import heapq
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
 def lanes(starts: Sequence[float], ends: Sequence[float]) -> np.ndarray:
     """The lane of each interval [start, end), so that none overlap in a lane and there are as few lanes as can be.
 
-    Starts are ascending. One that starts as another ends follows it in its lane; each takes the lowest lane that is free.
+    Starts are ascending. One that starts as another ends may follow it in its lane; each takes the lowest free lane.
     """
     busy: list[tuple[float, int]] = []  # (end, lane)
     free: list[int] = []
@@ -109,14 +109,5 @@ def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.nda
             named = several and width / ends.max() > 0.0066 * len(search)
             box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
             text = f"{number}\n{search}" if named else str(number)
-            axes.text(
-                x + width / 2,
-                row,
-                text,
-                ha="center",
-                va="center",
-                fontsize=SMALL - 1,
-                linespacing=0.95,
-                bbox=box,
-                clip_on=True,
-            )
+            look = {"ha": "center", "va": "center", "fontsize": SMALL - 1, "linespacing": 0.95, "clip_on": True}
+            axes.text(x + width / 2, row, text, bbox=box, **look)

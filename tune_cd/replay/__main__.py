@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, compared, markdown
@@ -27,7 +28,7 @@ examples:
   python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
   python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
   python -m tune_cd.replay --landscapes results/mine --start conventional
-  python -m tune_cd.replay --benchmark                           every claim of the README, about 20 minutes on two cores
+  python -m tune_cd.replay --benchmark                           the benchmark's tables, about 20 minutes on two cores
 """
 
 
@@ -35,92 +36,70 @@ TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
 """Trials a trajectory and trajectories a method and landscape, as in the paper; with --table 200 on measured grids,
 where differences are smaller."""
 
+DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
+"""
 
-HELP_TABLE = """instead: tab:hp_res or tab:ablation, beside the printed numbers and with what holds and what reverses;
+HELP = {
+    "--methods": f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
+    "--ablation": "instead of methods: the variants of the paper's search in tab:ablation and the appendix",
+    "--benchmark": f"""instead: every claim about the methods, or parts of {", ".join(PARTS)}; default: all but gp.
+Takes --trajectories and --processes only""",
+    "--table": """instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses;
 fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
---trajectories, --trials, --seed and --processes only)"""
-HELP_FIGURE = """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and
-STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)"""
-HELP_LANDSCAPES = f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
-with a full grid; default: {" ".join(PRINTED)}, with --table the measured ones as well"""
-HELP_TRAJECTORIES = f"""a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table {OF_MEASURED} on
-measured grids; with --benchmark the part's own"""
-HELP_TRIALS = f"a trajectory; default: {TRIALS}, as in the paper; 20 with --table ablation"
+--trajectories, --trials, --seed and --processes only)""",
+    "--figure": """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and
+STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)""",
+    "--reference": """method that the others are subtracted from, in pairs; default: the last one, with --ablation the
+first""",
+    "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
+with a full grid of one set-up; default: {" ".join(PRINTED)}, with --table the measured ones as well""",
+    "--noise": "standard deviations of the validation score, as shares of a landscape's range; default: 0",
+    "--failures": "probability that a trial fails; default: %(default)s",
+    "--durations": "of trials; default: %(default)s",
+    "--trajectories": f"""a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table
+{OF_MEASURED} on measured grids; with --benchmark the part's own""",
+    "--trials": f"a trajectory; default: {TRIALS}, as in the paper; 20 with --table ablation",
+    "--workers": "trials at a time, on a simulated clock; default: %(default)s",
+    "--start": """blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the
+optimum, or NAME=VALUE,...""",
+    "--seed": "of the first trajectory; the others count on from it; default: %(default)s",
+    "--processes": "default: one a core",
+    "--results": "also store every trial there, a study and a file a landscape; nothing stored is replaced",
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """All options, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.replay",
-        description="Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.",
+        description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = top.add_argument_group("what is compared")
-    what.add_argument(
-        "--methods",
-        nargs="+",
-        choices=list(OPTIMISERS),
-        default=["random", "cd-paper"],
-        metavar="NAME",
-        help=f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
-    )
-    what.add_argument(
-        "--ablation",
-        action="store_true",
-        help="instead of methods: the variants of the paper's search in tab:ablation and the appendix",
-    )
-    what.add_argument(
-        "--benchmark",
-        nargs="*",
-        choices=list(PARTS),
-        metavar="PART",
-        help=f"instead: every claim about the methods, or parts of {', '.join(PARTS)}; default: all but gp. Takes --trajectories and --processes only",
-    )
-    what.add_argument("--table", choices=[*paper_tables.TABLES, "fits"], help=HELP_TABLE)
-    what.add_argument("--figure", metavar="STEM", help=HELP_FIGURE)
-    what.add_argument(
-        "--reference",
-        metavar="NAME",
-        help="method that the others are subtracted from, in pairs; default: the last one, with --ablation the first",
-    )
-    where = top.add_argument_group("on what")
-    where.add_argument("--landscapes", nargs="+", metavar="NAME", help=HELP_LANDSCAPES)
-    where.add_argument(
-        "--noise",
-        nargs="+",
-        type=float,
-        default=[0.0],
-        metavar="F",
-        help="standard deviations of the validation score, as shares of a landscape's range; default: 0",
-    )
-    where.add_argument(
-        "--failures", type=float, default=0.0, metavar="P", help="probability that a trial fails; default: %(default)s"
-    )
-    where.add_argument("--durations", choices=list(DURATIONS), default="equal", help="of trials; default: %(default)s")
-    how = top.add_argument_group("how")
-    how.add_argument("--trajectories", type=int, metavar="N", help=HELP_TRAJECTORIES)
-    how.add_argument("--trials", type=int, metavar="N", help=HELP_TRIALS)
-    how.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="trials at a time, on a simulated clock; default: %(default)s",
-    )
-    how.add_argument(
-        "--start",
-        default="blind",
-        metavar="H",
-        help="blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the optimum, or NAME=VALUE,...",
-    )
-    how.add_argument(
-        "--seed", type=int, default=0, help="of the first trajectory; the others count on from it; default: %(default)s"
-    )
-    how.add_argument("--processes", type=int, metavar="N", help="default: one a core")
-    kept = "also store every trial there, a study and a file a landscape; nothing stored is replaced"
-    how.add_argument("--results", metavar="DIR", help=kept)
+    what, where, how = map(top.add_argument_group, ("what is compared", "on what", "how"))
+    methods = {"choices": list(OPTIMISERS), "default": ["random", "cd-paper"]}
+    _add(what, "--methods", nargs="+", metavar="NAME", **methods)
+    _add(what, "--ablation", action="store_true")
+    _add(what, "--benchmark", nargs="*", choices=list(PARTS), metavar="PART")
+    _add(what, "--table", choices=[*paper_tables.TABLES, "fits"])
+    _add(what, "--figure", metavar="STEM")
+    _add(what, "--reference", metavar="NAME")
+    _add(where, "--landscapes", nargs="+", metavar="NAME")
+    _add(where, "--noise", nargs="+", type=float, default=[0.0], metavar="F")
+    _add(where, "--failures", type=float, default=0.0, metavar="P")
+    _add(where, "--durations", choices=list(DURATIONS), default="equal")
+    _add(how, "--trajectories", type=int, metavar="N")
+    _add(how, "--trials", type=int, metavar="N")
+    _add(how, "--workers", type=int, default=1, metavar="N")
+    _add(how, "--start", default="blind", metavar="H")
+    _add(how, "--seed", type=int, default=0)
+    _add(how, "--processes", type=int, metavar="N")
+    _add(how, "--results", metavar="DIR")
     return top
+
+
+def _add(group: Any, option: str, **how: Any) -> None:
+    group.add_argument(option, help=HELP[option], **how)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -232,7 +211,7 @@ def _store(trajectories: list[Trajectory], landscapes: Sequence[Landscape], opti
 def _groups(
     landscapes: list[Landscape], options: argparse.Namespace
 ) -> list[tuple[dict[str, Method], list[Landscape]]]:
-    """(methods, the landscapes they are compared on); the ablation has other variants where a batch size is searched."""
+    """(methods, their landscapes); the ablation has other variants where a batch size is searched."""
     if not options.ablation:
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
@@ -249,9 +228,11 @@ def _groups(
 def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iterable[str]:
     table = summary([trajectory.as_curve() for trajectory in trajectories], reference)
     count = table["trajectories"].max()
-    yield f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached\n\n{markdown(compared(table))}"
+    head = f"Means over {count} trajectories ± half the 95 % interval; n-95: trials to 95 % of the best reached"
+    yield f"{head}\n\n{markdown(compared(table))}"
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
-    yield f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end\n\n{markdown(compared(table, columns))}"
+    head = f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end"
+    yield f"{head}\n\n{markdown(compared(table, columns))}"
 
 
 if __name__ == "__main__":

@@ -31,8 +31,7 @@ FIXED = replace(SETTINGS["paper"], budget_growth=1.0)
 """The preset "paper" without the growth of budgets."""
 
 LOCAL_LATER = replace(SETTINGS["local"], whole_sweeps=1)
-"""The preset "local", but every direction is searched from end to end once: a blind start is no neighbourhood of
-anything."""
+"""The preset "local", but every direction is searched from end to end once: a blind start may lie anywhere."""
 
 
 class Charged:
@@ -106,7 +105,7 @@ ABLATION_3D: dict[str, Method] = {
     "A_O (3,3,3) local": _variant(A_O_3D, 3, "local"),
     "A_O (3,3,3) fixed": _variant(A_O_3D, 3, FIXED),
 }
-"""The appendix's directions A_th in both readings, beside A_O; for landscapes with a batch size."""
+"""The appendix's directions A_th in both readings, and A_O; for landscapes with a batch size."""
 
 
 def notes_of(methods: Iterable[str]) -> list[str]:

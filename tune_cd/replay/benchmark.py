@@ -30,11 +30,8 @@ class Entry:
     @property
     def label(self) -> str:
         """The row's name in tables, such as "cd x4" or "cd, near:2"."""
-        return (
-            self.method
-            + (f" x{self.workers}" if self.workers > 1 else "")
-            + (f", {self.start}" if self.start != "blind" else "")
-        )
+        workers = f" x{self.workers}" if self.workers > 1 else ""
+        return self.method + workers + (f", {self.start}" if self.start != "blind" else "")
 
     @property
     def make(self) -> Method:
@@ -67,29 +64,50 @@ def _ablation(variants: dict[str, Method]) -> tuple[Entry, ...]:
 
 def _in_parallel(workers: int, durations: str, title: str) -> Part:
     columns = ("n-95", "t-95", "GPU time")
-    methods, landscapes = (
-        ("cd", "cd-paper", "random", "tpe", "cmaes"),
-        FITTED + (() if durations == "equal" else MEASURED),
-    )
-    entries = (Entry("cd"), *_entries(methods, workers=workers))
+    landscapes = FITTED if durations == "equal" else FITTED + MEASURED
+    entries = (Entry("cd"), *_entries(("cd", "cd-paper", "random", "tpe", "cmaes"), workers=workers))
     return Part(f"{workers} workers, {title}", entries, landscapes, columns, durations=durations, trials=64)
 
 
+AUCS = ("AUC@10", "AUC@20", "n-95")
+COMPARED = _entries(("cd", *RIVALS))
+
 PARTS: dict[str, Part] = {
-    "paper": Part("tab:hp_res on the ridges fitted to its Random rows",
-                  _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED,
-                  ("AUC@10", "AUC@20", "n-95"), "cd-paper"),
-    "ablation": Part("tab:ablation", _ablation(ABLATION), FITTED, ("AUC@10", "AUC@20", "n-95"), "A_O (3,3)"),
-    "ablation-3d": Part("the appendix's directions, with a batch size", _ablation(ABLATION_3D), ("batch",), ("AUC@10", "AUC@20", "n-95"), "A_O (3,3,3)"),
-    "formulas": Part("one worker, blind starts, formulas", _entries(("cd", *RIVALS)), FORMULAS, ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "ΔAUC@50", "n-95"), noise=(0.0, 0.02, 0.05)),
-    "measured": Part("one worker, blind starts, real trainings", _entries(("cd", *RIVALS)), MEASURED, ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=200),
-    "conventional": Part("real trainings, from equal weights of 0.1", _entries(("cd", *RIVALS), start="conventional"), MEASURED, ("AUC@5", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20"), "cd, conventional"),
-    "stuck": Part("below 95 % of the best after 50 trials, of 1,000 blind starts", _entries(("cd",)), FORMULAS + MEASURED, ("stuck", "AUC@20"), trajectories=1000),
+    "paper": Part(
+        "tab:hp_res on the ridges fitted to its Random rows",
+        _entries(("random", "tpe-paper", "cd-paper", "cd")), FITTED, AUCS, "cd-paper",
+    ),
+    "ablation": Part("tab:ablation", _ablation(ABLATION), FITTED, AUCS, "A_O (3,3)"),
+    "ablation-3d": Part(
+        "the appendix's directions, with a batch size", _ablation(ABLATION_3D), ("batch",), AUCS, "A_O (3,3,3)"
+    ),
+    "formulas": Part(
+        "one worker, blind starts, formulas", COMPARED, FORMULAS,
+        ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "ΔAUC@50", "n-95"), noise=(0.0, 0.02, 0.05),
+    ),
+    "measured": Part(
+        "one worker, blind starts, real trainings", COMPARED, MEASURED,
+        ("AUC@10", "AUC@20", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=200,
+    ),
+    "conventional": Part(
+        "real trainings, from equal weights of 0.1", _entries(("cd", *RIVALS), start="conventional"), MEASURED,
+        ("AUC@5", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20"), "cd, conventional",
+    ),
+    "stuck": Part(
+        "below 95 % of the best after 50 trials, of 1,000 blind starts", _entries(("cd",)), FORMULAS + MEASURED,
+        ("stuck", "AUC@20"), trajectories=1000,
+    ),
     **{f"workers-{n}": _in_parallel(n, "equal", "trials of equal length") for n in (4, 8, 16)},
     **{f"workers-{n}-varied": _in_parallel(n, "fourfold", "trials of half to double length") for n in (4, 8, 16)},
-    "warm": Part("begun 2, 4 and 8 octaves from the optimum", (Entry("cd"), *(Entry("cd", start=f"near:{k}") for k in (2, 4, 8))), FITTED + MEASURED,
-                 ("AUC@10", "ΔAUC@10", "ΔAUC@20")),
-    "gp": Part("Optuna's Gaussian process", _entries(("cd", "gp")), FITTED + MEASURED, ("AUC@10", "AUC@20", "ΔAUC@20", "n-95", "stuck"), trajectories=20),
+    "warm": Part(
+        "begun 2, 4 and 8 octaves from the optimum",
+        (Entry("cd"), *(Entry("cd", start=f"near:{k}") for k in (2, 4, 8))), FITTED + MEASURED,
+        ("AUC@10", "ΔAUC@10", "ΔAUC@20"),
+    ),
+    "gp": Part(
+        "Optuna's Gaussian process", _entries(("cd", "gp")), FITTED + MEASURED,
+        ("AUC@10", "AUC@20", "ΔAUC@20", "n-95", "stuck"), trajectories=20,
+    ),
 }  # fmt: skip
 """Everything; "gp" takes longer than all others together and is run only when asked for."""
 

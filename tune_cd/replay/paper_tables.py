@@ -1,4 +1,4 @@
-"""`tab:hp_res` and `tab:ablation`, on the fitted ridges and on measured grids, beside what the paper prints.
+"""`tab:hp_res` and `tab:ablation`, on the fitted ridges and on measured grids, with the paper's numbers.
 
     python -m tune_cd.replay --table hp_res
     python -m tune_cd.replay --table ablation
@@ -74,12 +74,12 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str =
         + (f" These searches began at {start}, the paper's began blind." if start != "blind" else "")
     )
     for column in table.columns:
-        yield markdown(beside_printed(numbers, column))
+        yield markdown(with_printed(numbers, column))
     yield markdown(differences(numbers, table))
     yield "\n".join(f"- {note}" for note in table.notes)
 
 
-def beside_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
+def with_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
     """A summary's cells of one column as text, methods down, landscapes across, each with the printed number where
     there is one."""
 
@@ -102,23 +102,23 @@ def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
         return CELLS["ΔAUC@20"](row) + said
 
     cells = _table(numbers, cell, f"AUC@20 less {table.reference}")
-    standings = {(row.method, row.landscape): standing(row) for row in numbers.itertuples()}
+    verdicts = {(row.method, row.landscape): verdict(row) for row in numbers.itertuples()}
     landscapes = list(cells.columns)
-    words = [_words({at: standings[method, at] for at in landscapes}, table, method) for method in cells.index]
+    words = [_words({at: verdicts[method, at] for at in landscapes}, table, method) for method in cells.index]
     return cells.assign(**{"the paper's order": words})
 
 
-def standing(row: object) -> str:
-    """behind, level or ahead: where a row of a summary stands to the reference in AUC@20, by its paired differences."""
+def verdict(row: object) -> str:
+    """behind, level or ahead: a row of a summary compared with the reference in AUC@20, by paired differences."""
     if not abs(row.d20) > max(row.d20_ci, ROUNDING):
         return "level"
     return "behind" if row.d20 < 0 else "ahead"
 
 
-def _words(standings: Mapping[str, str], table: PaperTable, method: str) -> str:
+def _words(verdicts: Mapping[str, str], table: PaperTable, method: str) -> str:
     if method == table.reference:
         return "-"
-    groups = {word: [at for at, stands in standings.items() if stands == word] for word in ("behind", "level", "ahead")}
+    groups = {word: [at for at, found in verdicts.items() if found == word] for word in ("behind", "level", "ahead")}
     words = (
         {"behind": "holds", "level": "open", "ahead": "reverses"}
         if method in table.claimed

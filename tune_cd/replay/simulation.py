@@ -24,10 +24,10 @@ from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser
 
 Method = Callable[..., Optimiser]
-"""A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `baselines.OPTIMISERS`."""
+"""A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `registry.OPTIMISERS`."""
 
 CONVENTIONAL = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}
-"""The recipe everybody knows: equal weights, a learning rate of 0.1 (SGD's usual one, as in the tasks of `tune_cd.run`)."""
+"""The most common recipe: equal weights, a learning rate of 0.1 (SGD's usual one, as in the tasks of `tune_cd.run`)."""
 
 
 @dataclass(frozen=True)

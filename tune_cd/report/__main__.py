@@ -20,7 +20,11 @@ examples:
   python -m tune_cd.report results                              every study, in report.html
   python -m tune_cd.report results --study mine --watch         while it runs; the page reloads itself
   python -m tune_cd.report s3://bucket/prefix -o ~/report.html  from an object store
-  python -m tune_cd.report results --study grid --figures out   also the paper's figures and tables, as SVG, PNG, Markdown and LaTeX
+  python -m tune_cd.report results --study grid --figures out   also the paper's figures (SVG, PNG) and tables
+"""
+
+DESCRIPTION = """\
+One self-contained page of what studies found: in words, the landscape, curves, the path, a timeline, every trial.
 """
 
 
@@ -28,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     """All options, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.report",
-        description="One self-contained page of what studies found: in words, the landscape, curves, the path, a timeline, every trial.",
+        description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -37,16 +41,18 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
     )
-    watch = f"write it again every so many seconds, until the studies' drivers have ended or Ctrl-C; {SECONDS:.0f} where no number is given"
+    watch = f"""write it again every so many seconds, until the studies' drivers have ended or Ctrl-C;
+{SECONDS:.0f} where no number is given"""
     top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
-    figures = "also write figures and tables of each study there; exit status 1 where some could not be made"
+    figures = """also write figures (SVG, PNG) and tables (Markdown, LaTeX) of each study there; exit status 1 where
+some could not be made"""
     top.add_argument("--figures", type=Path, metavar="DIR", help=figures)
     return top
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the page; 0, or 2 with a message for what cannot be read or written, 1 where figures or tables are missing,
-    by name."""
+    """Write the page. 0; 1 where figures or tables could not be made, which are named; 2 with a message for bad
+    input."""
     options = parser().parse_args(argv)
     missing: dict[str, str] = {}
     try:
@@ -70,15 +76,10 @@ def _check(options: argparse.Namespace) -> None:
     if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
         raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
     if not output.parent.is_dir() or output.is_dir():
-        raise ValueError(
-            f"-o {options.output}: a file in a folder that exists"
-            + (", not a folder" if output.is_dir() else f"; there is no folder {output.parent}")
-        )
-    if (
-        options.figures is not None
-        and options.figures.expanduser().exists()
-        and not options.figures.expanduser().is_dir()
-    ):
+        why = ", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"
+        raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
+    folder = None if options.figures is None else options.figures.expanduser()
+    if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
 
@@ -120,9 +121,8 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
         warnings.simplefilter("always")
         found = content(options.results, options.study, refresh=options.watch if live else None)
     if not found["studies"] and options.study is None and options.watch is None:
-        raise ValueError(
-            f"there are no trials below {options.results}: RESULTS is the folder that holds trials/, or one .parquet file"
-        )
+        required = "RESULTS is the folder that holds trials/, or one .parquet file"
+        raise ValueError(f"there are no trials below {options.results}: {required}")
     for warning in caught:
         print(redact(f"warning: {warning.message}"), file=sys.stderr)
     publish(options.output.expanduser(), render(found).encode())

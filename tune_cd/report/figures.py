@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +49,9 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
     """Everything that these trials give, in DIR/ and DIR/<study>/. Raises OSError where it cannot be written."""
     written = Written()
     for place, made in _places(trials):
-        written.attempt(f"{place}figures", lambda: _draw(written, made, folder, place))
+        written.attempt(f"{place}figures", partial(_draw, written, made, folder, place))
     for name, make in tables_of(trials).items():
-        written.attempt(name, lambda: _publish(folder, name, make()))
+        written.attempt(name, partial(_publish, folder, name, make))
     return written
 
 
@@ -72,7 +73,7 @@ def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
 def _draw(written: Written, made: Named, folder: Path, place: str) -> list[Path]:
     (folder / place).mkdir(parents=True, exist_ok=True)
     for name, make in made:
-        written.attempt(f"{place}{name}", lambda: _save(make, folder / place / name))
+        written.attempt(f"{place}{name}", partial(_save, make, folder / place / name))
     return []
 
 
@@ -87,7 +88,8 @@ def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
         raise
 
 
-def _publish(folder: Path, name: str, texts: dict[str, str]) -> list[Path]:
+def _publish(folder: Path, name: str, make: Callable[[], dict[str, str]]) -> list[Path]:
+    texts = make()
     folder.mkdir(parents=True, exist_ok=True)
     for ending, text in texts.items():
         publish(folder / f"{name}.{ending}", text.encode())
@@ -101,62 +103,54 @@ def figures_of(trials: pd.DataFrame) -> Named:
     """The figures of one study's trials of one problem and set-up."""
     score = "test_score" if trials["test_score"].notna().any() else "val_score"
     axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
-    balanced, words = tuple(axes[:2]) == BALANCE[:2], score_words(trials, score)
+    on_paths = trials
     if is_grid(cells, axes[:2]):
-        yield from (
-            _landscapes(cells, score)
-            if balanced
-            else [("landscape", lambda: plots.grid_slices(grid(cells, score, axes)))]
-        )
-        trials_on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
-    else:
-        trials_on_paths = trials
-    searches = trials_on_paths[~trials_on_paths["search"].isin(BASELINES)]
-    if len(axes) >= 2 and len(trials_on_paths):
-        yield (
-            "path",
-            lambda: plots.path_figure(searches if len(searches) else trials_on_paths, plane=(axes[0], axes[1])),
-        )
-    yield (
-        "sub-losses",
-        lambda: plots.sublosses_figure(terms, words) if len(terms := sublosses(trials, score)) else None,
-    )  # fig:sublosses
+        if tuple(axes[:2]) == BALANCE[:2]:
+            yield from _landscapes(cells, score)
+        else:
+            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes))
+        on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
+    searches = on_paths[~on_paths["search"].isin(BASELINES)]
+    if len(axes) >= 2 and len(on_paths):
+        shown = searches if len(searches) else on_paths
+        yield "path", lambda: plots.path_figure(shown, plane=(axes[0], axes[1]))
+
+    def both_terms() -> Figure | None:
+        terms = sublosses(trials, score)
+        return plots.sublosses_figure(terms, score_words(trials, score)) if len(terms) else None
+
+    yield "sub-losses", both_terms  # fig:sublosses
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:
     """A full grid over the balance, seen as in the paper."""
     averages, k = averages_of(cells), per_class(cells)
+
+    def plane(size: int) -> Figure:
+        return plots.plane(grid(cells, score), size, averages, k, select=grid(cells))
+
+    def gain() -> Figure:
+        table = balance_gain(grid(cells, score), k, averages, select=grid(cells))
+        return plots.gain_figure(table, score_words(cells, score))
+
     yield "landscape", lambda: plots.grid_slices(grid(cells, score), averages, k)  # fig:hp_omniglot
-    sizes = cells["batch_size"].unique()
-    for size in sorted(sizes.dropna()):
-        yield (
-            f"landscape-{size}",
-            lambda size=size: plots.plane(grid(cells, score), size, averages, k, select=grid(cells)),
-        )  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
-    if len(sizes.dropna()) > 1:
-        yield (
-            "balance-gain",
-            lambda: plots.gain_figure(
-                balance_gain(grid(cells, score), k, averages, select=grid(cells)), score_words(cells, score)
-            ),
-        )  # fig:balance_gain
+    sizes = sorted(cells["batch_size"].dropna().unique())
+    for size in sizes:
+        yield f"landscape-{size}", partial(plane, size)  # fig:hp_tinyimagenet_infonce, fig:ssl_ctr
+    if len(sizes) > 1:
+        yield "balance-gain", gain  # fig:balance_gain
 
 
 def figures_of_study(trials: pd.DataFrame) -> Named:
     """What a study's trials show whatever their set-ups."""
-    yield (
-        "timeline",
-        lambda: plots.timeline_figure(trials) if trials[["started_at", "ended_at"]].notna().all(axis=1).any() else None,
-    )
+    timed = trials[["started_at", "ended_at"]].notna().all(axis=1).any()
+    yield "timeline", lambda: plots.timeline_figure(trials) if timed else None
 
 
 def figures_of_all(trials: pd.DataFrame) -> Named:
     """What compares searches across studies, and what needs no trial at all."""
     for over in OVER:
-        yield (
-            f"curves-{over.replace('_', '-')}",
-            lambda over=over: _curves(trials, over),
-        )  # fig:hpo_curves, fig:omniglot3D
+        yield f"curves-{over.replace('_', '-')}", partial(_curves, trials, over)  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
         return  # nothing of a loss's two terms
     yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a

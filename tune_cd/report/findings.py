@@ -1,4 +1,4 @@
-"""What a study's table says, as values: the best setting, what it gains, how sure that is. `words` puts it into sentences."""
+"""What a study's table says, as values: the best setting, its gains, how sure they are. `words` makes sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Recipe:
 
     gain: on the test split (on validation where there is no test), over fresh seeds where both were trained with some.
     low, high: its 95 % interval over the seeds that both were trained with (Student's t on the pairs); NaN below two.
-    pairs: their number. fresh: its own score with fresh seeds. rates: how well its learning rate was tuned.
-    grid_step: octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
+    pairs: their number. fresh: its own score with fresh seeds. rates: how well its learning rate was tuned. grid_step:
+    octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
     """
 
     average: str
@@ -45,7 +45,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Findings:
-    """What there is to say about one study. Rows (`best`) are of `means_over_seeds`; Nones where nothing can be said."""
+    """The findings on one study. Rows (`best`) are of `means_over_seeds`; None where there is no finding."""
 
     study: str
     trials: pd.DataFrame
@@ -66,7 +66,10 @@ class Findings:
 
 
 def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
-    """trials: one study's rows, at least one. ranges: what was allowed, where it is known. Raises ValueError for several studies."""
+    """trials: one study's rows, at least one. ranges: what was allowed, where it is known.
+
+    Raises ValueError for several studies.
+    """
     if trials["study"].nunique() != 1:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
     trials = trials.assign(setting=setting_numbers(trials))
@@ -108,8 +111,11 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
 
 
 def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
-    """The recipes that a table's trials can be compared with. InfoNCE has one balance only, its own (`subsec:infonce_loss`), and
-    where a global average lies is known only for batches of whole classes."""
+    """The recipes that a table's trials can be compared with.
+
+    InfoNCE has one balance only, its own (`subsec:infonce_loss`). The place of a global average is known only for
+    batches of whole classes.
+    """
     if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
         return ()
     sizes, k = trials["batch_size"], per_class(trials)
@@ -124,7 +130,7 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that may make up a grid: those of the search `grid` where it was run, beside whatever else, or all."""
+    """The trials that may make up a grid: those of the search `grid` where it was run, else all."""
     asked = trials["search"] == "grid"
     return trials[asked] if asked.any() else trials
 

@@ -1,4 +1,4 @@
-"""The report's page: one HTML file with its styles, its scripts, plotly.js and the data inside; it asks no network for anything."""
+"""The report's page: one HTML file that holds its styles, its scripts, plotly.js and the data, and needs no network."""
 
 import html
 import json
@@ -13,9 +13,10 @@ KEYS = ("title", "created", "refresh", "notes", "studies")
 
 
 def render(payload: dict) -> str:
-    """The whole page, about 5 MB of HTML, most of it plotly.js. payload: what `tune_cd.report.payload` makes, plain JSON values.
+    """The whole page, about 5 MB of HTML, most of it plotly.js.
 
-    Raises ValueError for a payload without one of the five keys, and for a number that JSON has no word for, naming its place.
+    payload: what `tune_cd.report.payload` makes, plain JSON values. Raises ValueError for one that lacks a key of KEYS,
+    and for a number that is not finite, naming its place.
     """
     missing = [key for key in KEYS if key not in payload]
     if missing:
@@ -27,13 +28,12 @@ def render(payload: dict) -> str:
         "plotly": _script(get_plotlyjs()),
         "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
     }
-    return re.sub(
-        r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html")
-    )  # one pass: data that look like a placeholder stay as they are
+    # one pass: data that look like a placeholder stay as they are
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))
 
 
 def _json(payload: dict) -> str:
-    """JSON that stays inside its script element: without any `<`, and without the two line ends that are none in HTML."""
+    """JSON that stays inside its script element: `<` and the two line separators of Unicode are escaped."""
     try:
         text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
@@ -50,7 +50,7 @@ def _not_a_number(value: object, place: str = "payload") -> str | None:
 
 
 def _script(code: str) -> str:
-    """Code that does not end its own script element; in a string, where alone `</script` can be, the backslash means nothing."""
+    """Code that does not end its script element: `</script` occurs only in strings, where the backslash is ignored."""
     return re.sub(r"</(?=script)", r"<\\/", code, flags=re.IGNORECASE)
 
 

@@ -1,6 +1,6 @@
-"""A results table -> what the page shows, as JSON types: columns of trials, cells of the landscape, curves, lines, sentences.
+"""A results table -> the page's content as JSON types: trials, cells of the landscape, curves, lines, sentences.
 
-Everything that is computed is computed here, or in `analysis`; the page only draws and lists. `page.js` says how it reads it.
+Everything is computed here or in `analysis`; the page only draws and lists. `page.js` says how it reads the content.
 """
 
 import json
@@ -34,8 +34,10 @@ DIGITS = 6  # significant ones of every number in the page
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
 SCORES = 40  # choices of a score, at most
-COLUMNS = ("trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
-           "images_seen", "train_seconds", "hostname", "device", "gpus")  # fmt: skip
+COLUMNS = (
+    "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
+    "images_seen", "train_seconds", "hostname", "device", "gpus",
+)  # fmt: skip
 
 
 UNDER_WAY = {
@@ -45,13 +47,20 @@ UNDER_WAY = {
 }
 
 
-def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), ranges: Mapping[str, Ranges] | None = None,
-            commands: Mapping[str, str] | None = None, refresh: float | None = None) -> dict[str, Any]:  # fmt: skip
+def payload(
+    trials: pd.DataFrame,
+    title: str,
+    *,
+    notes: Sequence[str] = (),
+    ranges: Mapping[str, Ranges] | None = None,
+    commands: Mapping[str, str] | None = None,
+    refresh: float | None = None,
+) -> dict[str, Any]:
     """The page's content: a study after the other, by name.
 
-    trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges, commands: by
-    study, what each parameter was allowed to be and how the study is run again, where that is known. refresh: seconds after
-    which the page looks for a newer one of itself; None: never.
+    trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges,
+    commands: by study, the range of each parameter and the command that runs the study again, where they are known.
+    refresh: seconds after which the page looks for a newer one of itself; None: never.
     """
     studies = [
         _study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name))
@@ -60,9 +69,13 @@ def payload(trials: pd.DataFrame, title: str, *, notes: Sequence[str] = (), rang
     for study in studies if refresh is not None else ():  # what to try next is said when it has ended
         study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
-        "title": title, "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "refresh": refresh, "notes": [redact(note) for note in notes],
-        "tables": compared_studies(trials) if len(studies) > 1 else [], "studies": studies,
-    }  # fmt: skip
+        "title": title,
+        "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "refresh": refresh,
+        "notes": [redact(note) for note in notes],
+        "tables": compared_studies(trials) if len(studies) > 1 else [],
+        "studies": studies,
+    }
 
 
 def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -103,7 +116,8 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
 
 
 def _scores(trials: pd.DataFrame) -> list[str]:
-    """The scores to choose from: the split's own, the terms, then the rest without what repeats those or counts pairs."""
+    """The scores to choose from: the splits' own, the terms, then the others. Repeated ones and pair counts are left
+    out."""
     metric = trials["metric_name"].iloc[0]
     names = [
         name
@@ -118,9 +132,8 @@ def axes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
     balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
     columns = {name: parameter(trials, name) for name in names}
-    values = {
-        name: len(np.unique(column[~np.isnan(column)])) for name, column in columns.items() if not (column <= 0).any()
-    }  # axes are logarithmic
+    positive = {name: column for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
+    values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in positive.items()}
     others = sorted((name for name in values if name not in balanced), key=lambda name: -values[name])
     axes = [*balanced, *sorted(others[: 2 - len(balanced)])]
     few = [name for name in others if name not in axes and values[name] <= SLIDER_VALUES]
@@ -191,11 +204,19 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
     curves = []
     tested = curves_of(trials) if trials["test_score"].notna().any() else [None] * len(trials)
     for best, test in zip(curves_of(trials, "val_score"), tested):
-        curves.append({
-            "search": best.method, "label": f"{best.method}, seed {best.seed}" if repeated else best.method, "seed": best.seed,
-            "trials": list(range(1, len(best) + 1)), "best": _held(best), "test": _held(test) if test else [None] * len(best),
-            "seconds": _numbers(best.clock("seconds")), "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else np.full(len(best), np.nan)),
-        })  # fmt: skip
+        none = np.full(len(best), np.nan)
+        curves.append(
+            {
+                "search": best.method,
+                "label": f"{best.method}, seed {best.seed}" if repeated else best.method,
+                "seed": best.seed,
+                "trials": list(range(1, len(best) + 1)),
+                "best": _held(best),
+                "test": _held(test) if test else _numbers(none),
+                "seconds": _numbers(best.clock("seconds")),
+                "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else none),
+            }
+        )
     return curves
 
 
@@ -205,7 +226,7 @@ def _held(curve: Curve) -> list:
 
 
 def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
-    """The searches' paths in the plane of the first two axes: line searches in the order of asking, each with its points and trials."""
+    """The searches' paths in the plane of the first two axes: line searches in the order of asking."""
     if len(axes) < 2:
         return []
     placed = np.isfinite([parameter(trials, axis) for axis in axes[:2]]).all(axis=0)
@@ -217,7 +238,7 @@ def _lines(trials: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
             "direction": line.direction,
             "points": [_numbers(point) for point in line.points],
             "trials": [int(row) for row in line.trials],
-        }  # fmt: skip
+        }
         for (search, seed), rows in first.groupby(["search", "search_seed"], dropna=False, sort=False)
         for line in search_lines(rows, (axes[0], axes[1]))
     ]
@@ -249,13 +270,9 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.1f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:
@@ -287,13 +304,11 @@ def _plain(column: pd.Series) -> list:
 
 
 def _numbers(values: Sequence[float] | np.ndarray | pd.Series) -> list:
-    """Numbers with DIGITS significant digits, whole ones without a point; None for what is no number."""
+    """Numbers with DIGITS significant digits, whole ones without a point; None for NaN and infinities."""
     array = np.asarray(values, dtype=float)
     finite = np.isfinite(array)
     magnitude = np.floor(np.log10(np.abs(array), where=finite & (array != 0), out=np.zeros_like(array)))
-    places = np.clip(
-        DIGITS - 1 - magnitude, 0, 22
-    )  # powers of ten up to there are exact, so a quotient is the nearest number
+    places = np.clip(DIGITS - 1 - magnitude, 0, 22)  # powers of ten up to there are exact, and quotients the nearest
     power = 10.0**places
     rounded = np.where(finite, np.round(np.where(finite, array, 0.0) * power) / power, np.nan)
     whole = finite & (rounded == np.round(rounded)) & (np.abs(rounded) < 2**53)

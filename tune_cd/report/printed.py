@@ -1,6 +1,7 @@
-"""The tables of `--figures` as they are printed: headings, what the numbers are, Markdown and LaTeX."""
+"""The tables of `--figures` as they are printed: headings, definitions, Markdown and LaTeX."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +34,7 @@ HEADS = LETTERS | {
     "separate": "separate average",
     "global": "global average",
 }
-"""Column of a table -> what stands above it."""
-
+"""Column of a table -> its heading."""
 
 SCORES = (
     "val_score",
@@ -49,12 +49,11 @@ SCORES = (
 )
 """Columns with four decimals."""
 
-
 WITHIN = (
     f"within {100 * tables.ALIKE:.0f} %: settings, the best included, whose validation score is at most so much below "
     "the best one's, and the range of their weights."
 )
-"""What the columns on the settings alike are."""
+"""Definition of the columns `alike`."""
 
 
 class Printed(NamedTuple):
@@ -68,11 +67,12 @@ class Printed(NamedTuple):
 def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
     """Name of a file -> what makes its texts, by ending; of no text where the trials lack what it shows."""
     made = {"methods": _methods, "best-values": _best, "base-numbers": _base, "memory": _memory, "gains": _gains}
-    return {name: lambda make=make: _texts(make(trials)) for name, make in made.items()}
+    return {name: partial(_texts, make, trials) for name, make in made.items()}
 
 
-def _texts(printed: Sequence[Printed]) -> dict[str, str]:
+def _texts(make: Callable[[pd.DataFrame], list[Printed]], trials: pd.DataFrame) -> dict[str, str]:
     """One table after the other, in both forms."""
+    printed = make(trials)
     if not printed:
         return {}
     parts = [f"{tables.markdown(table.frame)}\n\n{table.caption}\n" for table in printed]
@@ -83,13 +83,12 @@ def _texts(printed: Sequence[Printed]) -> dict[str, str]:
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:
-    """Those of searches that choose what to try next: how fast a grid's cells were gone through says nothing."""
+    """Those of searches that choose the next trial; the order of a grid's cells says nothing of a method."""
     return [curve for curve in curves if curve.method != "grid"]
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of numbers with its columns as they are printed: intervals beside their means, nothing empty, nothing
-    alone in saying one thing."""
+    """A table of numbers as it is printed: headings, intervals behind their means, no empty columns."""
     shown = frame.astype(object)
     for name in set(SCORES).intersection(frame):
         sign = "+" if name.startswith("gain_") else ""
@@ -98,14 +97,8 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
         cells = zip(shown["test_score"], frame["test_ci"])
         shown["test_score"] = [f"{mean} ±{half:.4f}" if pd.notna(half) else mean for mean, half in cells]
         shown = shown.drop(columns="test_ci")
-    shown = shown[
-        [
-            name
-            for name in shown
-            if shown[name].map(tables.cell_text).ne("-").any() or name in ("val_score", "test_score")
-        ]
-    ]
-    return shown.rename(columns=HEADS)
+    empty = [name for name in shown if shown[name].map(tables.cell_text).eq("-").all()]
+    return shown.drop(columns=[name for name in empty if name not in ("val_score", "test_score")]).rename(columns=HEADS)
 
 
 MEMORY_SEARCHES = {search for searches in tables.MEMORY_MODES.values() for search in searches}
@@ -113,9 +106,11 @@ COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20
 
 
 def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[pd.DataFrame, str] | None:
-    """The search methods of one landscape compared, and what the columns are; columns that say nothing are left out.
-    None where there is nothing to compare: a single search, none but a grid or those of `table:xbm`, which know each
-    other's trials, or no completed trial."""
+    """The search methods of one landscape compared, and the definitions of the columns; empty columns are left out.
+
+    None where there is nothing to compare: a single search, only a grid or searches of `table:xbm`, which know each
+    other's trials, or no completed trial.
+    """
     shown = [curve for curve in searched(curves) if curve.method not in MEMORY_SEARCHES]
     best = max((np.nanmax(curve.reached, initial=-np.inf) for curve in curves), default=-np.inf)
     if len(shown) < 2 or not np.isfinite(best):
@@ -136,14 +131,8 @@ def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[
 def _definitions(
     cells: pd.DataFrame, most: int, curves: Sequence[Curve], best: float, reference: str | None
 ) -> Iterator[str]:
-    """What the columns of a table of methods are, a sentence each. most: searches of one method."""
-    split = (
-        "test"
-        if curves[0].score == "test_score"
-        else "validation"
-        if curves[0].score == "val_score"
-        else curves[0].score
-    )
+    """Definitions of the columns of a table of methods, a sentence each. most: searches of one method."""
+    split = {"test_score": "test", "val_score": "validation"}.get(curves[0].score, curves[0].score)
     yield f"Reached: the {split} score of the trial that was best by validation so far."
     if any(name.startswith("AUC") for name in cells):
         several = ", ± half the 95 % interval over searches (Student's t)" if most > 1 else ", of one search each"
@@ -167,11 +156,14 @@ def _methods(trials: pd.DataFrame) -> list[Printed]:
     compared = {landscape: methods(curves) for landscape, curves in grouped(curves_of(trials), "landscape").items()}
     found = [(landscape, *table) for landscape, table in compared.items() if table is not None]
     return [
-        Printed(
-            cells, f"Search methods on {landscape}. {definitions}", f"tab:hp_res{f'-{number}' if number > 1 else ''}"
-        )
+        Printed(cells, f"Search methods on {landscape}. {definitions}", _label("tab:hp_res", number))
         for number, (landscape, cells, definitions) in enumerate(found, 1)
     ]
+
+
+def _label(name: str, number: int) -> str:
+    """A table's label in LaTeX; from the second of several on with its number."""
+    return f"{name}-{number}" if number > 1 else name
 
 
 def _best(trials: pd.DataFrame) -> list[Printed]:
@@ -216,7 +208,8 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
         else "seeds; where there is 1, it is the one that chose"
     )
     caption = (
-        "What the search found beside the usual averages, whose learning rate alone was tuned: scores on the test split, "
+        "What the search found beside the usual averages, whose learning rate alone was tuned: scores on the test "
+        "split, "
         f"means over {seeds}; in brackets 95 % intervals of the gain (Student's t over pairs of equal seeds)."
     )
     return [Printed(shown, caption, "tab:gains")]
@@ -234,6 +227,5 @@ def _memory(trials: pd.DataFrame) -> list[Printed]:
     printed = []
     for number, part in enumerate(parts, 1):
         head = f"Cross-batch memory on {part.words}" if part.words else "Cross-batch memory"
-        label = f"table:xbm{f'-{number}' if number > 1 else ''}"
-        printed.append(Printed(tables.memory(part.trials), f"{head}: {words}", label))
+        printed.append(Printed(tables.memory(part.trials), f"{head}: {words}", _label("table:xbm", number)))
     return printed

@@ -1,4 +1,4 @@
-"""The page's small tables: what is read rather than looked at."""
+"""The page's small tables."""
 
 from typing import Any
 
@@ -12,11 +12,15 @@ from tune_cd.report.findings import Findings, averages_of
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
-TERMS = "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of them (0: the lowest of all)."
+TERMS = (
+    "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of "
+    "them (0: the lowest of all)."
+)
+MODES = "Best of each mode by validation; R@1 on the test split."
 
 
 def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """A study's tables; those that would say nothing are left out. whole: its trials that make up a grid, where some do."""
+    """A study's tables, without empty ones. whole: its trials that make up a grid, where some do."""
     trials, tables = found.trials, []
     if whole is not None and averages_of(whole) and whole["batch_size"].notna().all():
         tables.append(_gain(whole))
@@ -34,26 +38,17 @@ def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]
 
 
 def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Several studies beside each other: memory modes, their searches where they are on one landscape, and the best of each."""
+    """Several studies compared: memory modes, searches on a common landscape, and the best of each study."""
     tables = []
     for study, rows in trials.groupby("study"):
         for part in comparable(rows, but=MEMORY_FIELDS):
             if set(part.trials["search"]) >= {"S1", "S3"}:
                 modes = memory_modes(part.trials).reset_index(names="balance")
                 name = f"{study}: {part.words}" if part.words else study
-                tables.append(
-                    _table(
-                        f"Cross-batch memory, {name}",
-                        readable(modes),
-                        "Best of each mode by validation; R@1 on the test split.",
-                    )
-                )
+                tables.append(_table(f"Cross-batch memory, {name}", readable(modes), MODES))
     for landscape, curves in grouped(curves_of(trials), "landscape").items():
-        compared = (
-            methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20"))
-            if len({curve.study for curve in searched(curves)}) > 1
-            else None
-        )
+        several = len({curve.study for curve in searched(curves)}) > 1
+        compared = methods(curves, ("searches", *SEARCHES[1:], "t-95", "ΔAUC@20", "p@20")) if several else None
         if compared is not None:
             tables.append(_table(f"Searches on {landscape}, all studies", compared[0].reset_index(), compared[1]))
     best = best_values(trials, each=["study"])
@@ -68,12 +63,10 @@ def _gain(whole: pd.DataFrame) -> dict[str, Any]:
     gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
     means = gain.filter(like="gain_").mean().dropna()
-    mean = (
-        ", ".join(f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items())
-        or "not known"
-    )
+    gains = [f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()]
     split = "test" if score == "test_score" else "validation"
-    note = f"Scores of the {split} split, each cell chosen by validation. Mean over batch sizes: {mean}."
+    note = f"Scores of the {split} split, each cell chosen by validation. "
+    note += f"Mean over batch sizes: {', '.join(gains) or 'not known'}."
     return _table("What balancing gains at each batch size", readable(gain[columns].reset_index()), note)
 
 

@@ -14,7 +14,7 @@ from tune_cd.report.findings import Findings, Mean, Recipe, finite
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 
-BASELINES = ("separate", "global", "without", "S1", "S2")  # searches beside the one that was asked for
+BASELINES = ("separate", "global", "without", "S1", "S2")  # searches that accompany the one that was asked for
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
 
@@ -29,8 +29,10 @@ class Sentence:
 
 
 def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
-    """The summary of a study, in the order to read it. command: how it is run again, such as `python -m tune_cd.run --study S`;
-    None where it was not `tune_cd.run`'s."""
+    """The summary of a study, in the order to read it.
+
+    command: how it is run again, such as `python -m tune_cd.run --study S`; None where it was not `tune_cd.run`'s.
+    """
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
     return [
@@ -91,7 +93,7 @@ def _gains(found: Findings) -> list[Sentence]:
     sentences = [_gain(found, recipe) for recipe in found.recipes]
     if found.missing:
         which = " or ".join(found.missing)
-        text = f"No completed trial lies where the {which} average can reach, so what tuning the balance gains over it is not known."
+        text = f"No completed trial is within reach of the {which} average, so the gain of tuning over it is not known."
         sentences.append(Sentence("Without balancing", text, "note"))
     return sentences
 
@@ -99,23 +101,20 @@ def _gains(found: Findings) -> list[Sentence]:
 def _gain(found: Findings, recipe: Recipe) -> Sentence:
     split = "test" if finite(found.best["test_score"]) and finite(recipe.best["test_score"]) else "validation"
     name = "test_score" if split == "test" else "val_score"
-    sure = (
-        f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {recipe.pairs}{' fresh' * (recipe.fresh is not None)} seeds in pairs)"
-        if finite(recipe.low)
-        else ""
-    )
+    seeds = f"{recipe.pairs}{' fresh' * (recipe.fresh is not None)} seeds in pairs"
+    interval = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {seeds})"
+    sure = interval if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
     own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
     head = f"Over the {recipe.average} average"
     if recipe.best["trial_id"] == found.best["trial_id"]:
-        text = f"Nothing: the best setting is one that the {recipe.average} average reaches by its learning rate alone ({own})."
+        text = f"Nothing: the {recipe.average} average reaches the best setting by its learning rate alone ({own})."
         return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
     noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
-    text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise} Tuning the learning rate alone, the {recipe.average} average reached {own}."
-    return Sentence(
-        head, f"{text} {tuned(recipe)}", "result" if recipe.rates.exhausted or recipe.grid_step else "caution"
-    )
+    text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise}"
+    text += f" Tuning the learning rate alone, the {recipe.average} average reached {own}. {tuned(recipe)}"
+    return Sentence(head, text, "result" if recipe.rates.exhausted or recipe.grid_step else "caution")
 
 
 def tuned(recipe: Recipe) -> str:
@@ -144,7 +143,8 @@ def _certainty(found: Findings) -> list[Sentence]:
     if finite(found.noise):
         most = TWO_TRAININGS * found.noise
         said.append(
-            f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; so may any two by chance."
+            f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; "
+            "so may any two by chance."
         )
     else:
         said.append(
@@ -158,7 +158,7 @@ def _certainty(found: Findings) -> list[Sentence]:
         )
         said.append(f"The best was chosen by its validation score; the test split had no part in that{luck}.")
     else:
-        said.append("There is no test score: the best of many validation scores is flattered by the choice.")
+        said.append("There is no test score. The best of many validation scores is biased upwards by the choice.")
     if found.alike > 1:
         spans = {
             name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}"
@@ -166,11 +166,13 @@ def _certainty(found: Findings) -> list[Sentence]:
         }
         ranges = ", ".join(f"{LETTERS.get(name, name)} {span}" for name, span in spans.items())
         said.append(
-            f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): there is little to choose between them."
+            f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): "
+            "there is little to choose between them."
         )
     if found.unfinished:
+        trained = found.seeds + found.unfinished
         said.append(
-            f"Of the best setting's {found.seeds + found.unfinished} trainings only {found.seeds} completed: its score is of those alone."
+            f"Of the best setting's {trained} trainings only {found.seeds} completed: its score is of those alone."
         )
     return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) and not found.unfinished else "caution")]
 
@@ -180,21 +182,17 @@ def _shape(found: Findings) -> list[Sentence]:
     if shape is None or len(shape.names) < 2:
         return []
     if not np.isfinite(shape.widths_high[0]):
-        return [
-            Sentence(
-                "The shape around it",
-                f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides.",
-                "note",
-            )
-        ]
-    first, rest = shape.widths[0], shape.widths[-1]
+        text = f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides."
+        return [Sentence("The shape around it", text, "note")]
+    widths = [_octaves(*interval) for interval in zip(shape.widths, shape.widths_low, shape.widths_high)]
     across = ", ".join(f"{part:+.2f} {LETTERS.get(name, name)}" for name, part in zip(shape.names, shape.directions[0]))
-    text = f"The score falls fastest along ({across}) in log space: by 5 % within {_octaves(first, shape.widths_low[0], shape.widths_high[0])}"
-    text += f", slowest across that: {_octaves(rest, shape.widths_low[-1], shape.widths_high[-1])}."
+    text = f"The score falls fastest along ({across}) in log space: by 5 % within {widths[0]}"
+    text += f", slowest across that: {widths[-1]}."
     if set(shape.names) <= set(LETTERS) and {"Lambda_p", "Lambda_e"} <= set(shape.names):
         angle = alignment(shape, balance.A_O).query("direction == 0 and row == 'balance'").iloc[0]
-        text += f" That is {angle['degrees']:.0f}° ({angle['low']:.0f}° to {angle['high']:.0f}°) from the balance direction."
-    text += f" From a quadratic through {shape.trials} settings near the best; in brackets what the fit's own uncertainty allows."
+        degrees = f"{angle['degrees']:.0f}° ({angle['low']:.0f}° to {angle['high']:.0f}°)"
+        text += f" That is {degrees} from the balance direction."
+    text += f" From a quadratic through {shape.trials} settings near the best; in brackets its 95 % intervals."
     if not shape.peaked:
         text += " They do not show a fall on all sides, so the optimum may lie further on."
     return [Sentence("The shape around it", text, "note")]

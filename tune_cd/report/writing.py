@@ -24,14 +24,13 @@ SILENCE = 60.0
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
     """Their trials, from a results folder, an object store or one Parquet file; of all studies for None.
 
-    Raises ValueError naming the studies there are for one without a row, FileNotFoundError where there are no results."""
+    Raises ValueError naming the studies there are for one without a row, FileNotFoundError where there are no results.
+    """
     if is_file(place):
         trials = results.read_file(place)
-        unknown = set(studies or ()).difference(trials["study"])
+        unknown = sorted(set(studies or ()).difference(trials["study"]))
         if unknown:
-            raise ValueError(
-                f"study {', '.join(sorted(unknown))}: not in {place}; there are {', '.join(sorted(trials['study'].unique()))}"
-            )
+            raise ValueError(_unknown(unknown, place, trials))
         return trials if studies is None else trials[trials["study"].isin(studies)].reset_index(drop=True)
     if studies is not None and len(studies) == 1:
         trials = results.read(place, studies[0])
@@ -45,10 +44,13 @@ def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
         study for study in studies if study not in set(trials["study"]) and text_of(store, study, OPTIONS) is None
     ]
     if unknown:
-        raise ValueError(
-            f"study {', '.join(unknown)}: not in {store.where()}; there are {', '.join(sorted(trials['study'].unique())) or 'none'}"
-        )
+        raise ValueError(_unknown(unknown, store.where(), trials))
     return trials[trials["study"].isin(studies)].reset_index(drop=True)
+
+
+def _unknown(studies: Sequence[str], place: Path | str, trials: pd.DataFrame) -> str:
+    there_are = ", ".join(sorted(trials["study"].unique())) or "none"
+    return f"study {', '.join(studies)}: not in {place}; there are {there_are}"
 
 
 def is_file(place: Path | str) -> bool:
@@ -57,7 +59,7 @@ def is_file(place: Path | str) -> bool:
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
-    """What the page shows of these studies. Files that cannot be used are named on the page, and warned of. Errors: `read`."""
+    """What the page shows of these studies. Unusable files are named on the page, and warned of. Errors: as `read`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
@@ -79,15 +81,16 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
 
 
 def write_report(place: Path | str, study: str) -> Path | str:
-    """Write a study's page beside its tables; returns where. Errors: as `read`, and OSError where it cannot be written."""
+    """Write a study's page to its folder; returns where. Errors: as `read`, and OSError where it cannot be written."""
     store, file = store_of(place), file_of(study, REPORT)
     store.write(file, render(content(place, [study])).encode())
     return store.where(file)
 
 
 class Watch:
-    """Whether studies are still under way: their drivers give signs of life, or they are somebody's own, of which that is not known.
+    """Whether studies are still under way: their drivers give signs of life.
 
+    Of a study without a driver of ours that is not known, and it counts as under way.
     Raises, when asked, ValueError and OSError as `read`.
     """
 

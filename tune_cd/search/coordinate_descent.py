@@ -1,6 +1,6 @@
 """Reparameterised coordinate descent, ask and tell (`subsec:reparam`).
 
-The algorithm is in `trajectory`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
+The algorithm is in `line_search`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
 Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
 on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the
 history is the whole state (saving is JSON, restoring is walking again).
@@ -19,31 +19,34 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
 from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
-from tune_cd.search.space import Space
+from tune_cd.search.space import Array, Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
 
 STATE_VERSION = 1
+
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""One starting configuration, several, or none."""
 
 BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 
 @dataclass
 class _Trial:
-    h: dict
+    h: Configuration
     value: float | None = None  # None: live
     asked: Proposal | None = None  # None: told without having been asked
     recalled: bool = False  # evaluated by an earlier run of the same search
     censored: bool = False  # stopped early
 
     def counts(self, best: float | None) -> float | None:
-        """The value beside the `best` one so far; None: live."""
+        """What the value counts as, given the `best` one so far; None: live."""
         return self.value if self.value is None else uncensored(self.value, self.censored, best)
 
 
 class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
-    space: the box H. settings: "default", "paper", "local" (see `trajectory.SETTINGS`) or a `SearchSettings`.
+    space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
@@ -52,7 +55,8 @@ class CoordinateDescent:
         that cost nothing, and replace the blind one.
     workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
         order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
-        of workers: the others look ahead (`lookahead`); with "default" they fill in where least is known (`guided`).
+        of workers, and the others look ahead (`speculative`). With "default" they ask where least is known
+        (`model_guided`).
 
     Raises ValueError for anything that does not fit.
     """
@@ -64,7 +68,7 @@ class CoordinateDescent:
         settings: str | SearchSettings = "default",
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
-        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        start: Start = None,
         workers: int = 1,
         seed: int = 0,
     ):
@@ -74,10 +78,11 @@ class CoordinateDescent:
         self._budgets = _budgets(budgets, len(rows))
         self._starts = _starts(space, start)
         self.seed = seed
-        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
-        self._reached: Trajectory | Guided | None = None
+        self._trials: dict[Key, _Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._walked: Trajectory | None = None  # how far the walk has come; None: begin it again
+        self._modelled: Guided | None = None  # the state of the model-guided search
 
-    def ask(self) -> dict | None:
+    def ask(self) -> Configuration | None:
         """The next configuration, or None while `workers` trials are live, or when nothing is left to propose."""
         proposal = self._next() if len(self.live) < self.workers else None
         if proposal is None:
@@ -97,18 +102,18 @@ class CoordinateDescent:
         trial = self._trials.setdefault(self.space.key(h), _Trial(h))
         value = _value(value)
         if trial.value is not None and (trial.value, trial.censored) != (value, censored):
-            self._reached = None  # history was rewritten: walk it again
+            self._walked = None  # history was rewritten: walk it again
         trial.value, trial.censored = value, censored
 
     def recall(self, history: Sequence[Told]) -> None:
-        """Trials of an earlier run of this search, in asking order. Unlike values told they are no starting points.
+        """Trials of an earlier run of this search, in asking order. Unlike values told they are not used as starts.
 
         Raises ValueError for a configuration outside the space.
         """
         for h, value, censored in history:
             h = self.space.check(h)
             self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True, censored=censored)
-        self._reached = None
+        self._walked = None
 
     @property
     def finished(self) -> bool:
@@ -116,17 +121,17 @@ class CoordinateDescent:
         return self._walk().finished and not self.live
 
     @property
-    def live(self) -> list[dict]:
+    def live(self) -> list[Configuration]:
         return [dict(trial.h) for trial in self._trials.values() if trial.value is None]
 
     @property
-    def history(self) -> list[tuple[dict, float | None]]:
+    def history(self) -> list[tuple[Configuration, float | None]]:
         """(h, value) of all told trials in asking order; a failed trial's value is None."""
         told = (trial for trial in self._trials.values() if trial.value is not None)
         return [(dict(trial.h), None if trial.value == FAILED else trial.value) for trial in told]
 
     @property
-    def best(self) -> tuple[dict, float] | None:
+    def best(self) -> tuple[Configuration, float] | None:
         numbers = (trial for trial in self._trials.values() if trial.value not in (None, FAILED))
         return best_of([(dict(trial.h), trial.value) for trial in numbers if not trial.censored])
 
@@ -136,7 +141,7 @@ class CoordinateDescent:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return trial.asked
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
         plan = self._plan
         return {
@@ -175,7 +180,7 @@ class CoordinateDescent:
         return search
 
     def _next(self) -> Proposal | None:
-        """What to ask next, beside the live trials."""
+        """What to ask next, while the live trials run."""
         state = self._walk()
         if isinstance(state, Guided):
             return None if state.finished else state.proposal()
@@ -185,40 +190,42 @@ class CoordinateDescent:
         """The state at the first proposal whose value is not known."""
         if self._plan.settings.proposals == "model":
             return self._guided()
-        state = self._reached or self.first()
+        state = self._walked or self.first()
         while not state.finished:
             proposal = state.proposal()
             trial = self._trials.get(self.space.key(proposal.h))
-            if trial is None or trial.value is None:
+            value = None if trial is None else trial.counts(state.value if state.here else None)
+            if trial is None or value is None:
                 break
-            state = state.told(trial.h, trial.counts(state.value if state.here else None))
+            state = state.told(trial.h, value)
         if any(trial.asked or trial.recalled for trial in self._trials.values()):
-            self._reached = state  # before the first ask, told points may still become starts
+            self._walked = state  # before the first ask, told points may still become starts
         return state
 
     def _guided(self) -> Guided:
         """What follows from all values told, in asking (or, unasked, telling) order."""
         best = self.best[1] if self.best else None
-        told = tuple((trial.h, trial.counts(best)) for trial in self._trials.values() if trial.value is not None)
+        counted = ((trial.h, trial.counts(best)) for trial in self._trials.values())
+        told = tuple((h, value) for h, value in counted if value is not None)
         live = tuple(self.live)
-        if not isinstance(self._reached, Guided) or (self._reached.told, self._reached.live) != (told, live):
-            self._reached = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
-        return self._reached
+        if self._modelled is None or (self._modelled.told, self._modelled.live) != (told, live):
+            self._modelled = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
+        return self._modelled
 
     def first(self) -> Trajectory:
         """The state of the line searches before anything is evaluated, for who walks them alone."""
         return Trajectory.first(self._plan, self._starting_points(), self._budgets)
 
-    def _starting_points(self) -> tuple[dict, ...]:
+    def _starting_points(self) -> tuple[Configuration, ...]:
         return self._given() or (self.space.sample(np.random.default_rng(self.seed)),)
 
-    def _given(self) -> tuple[dict, ...]:
+    def _given(self) -> tuple[Configuration, ...]:
         """The starts that someone chose: `start`, and what was told before the first ask."""
         told = takewhile(lambda trial: trial.asked is None and not trial.recalled, self._trials.values())
         return (*(self._starts or ()), *(trial.h for trial in told))
 
 
-def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], np.ndarray]:
+def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
     n_axes = len(space.names)
     if rows is None and space.names in BALANCE_SPACES:
         names = tuple(A_O)[:n_axes]
@@ -231,11 +238,11 @@ def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[t
             f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}"
         )
     if not array.any(axis=1).all():
-        raise ValueError(f"directions {rows!r}: a row of zeros is no direction")
+        raise ValueError(f"directions {rows!r}: a row of zeros does not move")
     return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array
 
 
-def _direction_name(space: Space, row: np.ndarray, i: int) -> str:
+def _direction_name(space: Space, row: Array, i: int) -> str:
     """The name of a known direction, of the axis it runs along, or its number."""
     if space.names in BALANCE_SPACES:
         for name, known in A_O.items():
@@ -260,7 +267,7 @@ def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]
     return tuple(each)
 
 
-def _starts(space: Space, start: Mapping | Sequence[Mapping] | None) -> list[dict] | None:
+def _starts(space: Space, start: Start) -> list[Configuration] | None:
     if start is None:
         return None
     points = [start] if isinstance(start, Mapping) else list(start)
@@ -271,7 +278,7 @@ def _value(value: float | None) -> float:
     return FAILED if value is None or not isfinite(value) else float(value)
 
 
-def _trial_to_json(trial: _Trial) -> dict:
+def _trial_to_json(trial: _Trial) -> dict[str, Any]:
     entry = {"h": trial.h, "live": trial.value is None, "value": None if trial.value == FAILED else trial.value}
     if trial.asked is not None:
         entry |= {"direction": trial.asked.direction, "line_position": trial.asked.line_position}

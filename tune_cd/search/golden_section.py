@@ -39,7 +39,7 @@ class Bracket:
     high: float
     value: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not all(map(isfinite, (self.low, self.interior, self.high))):
             raise ValueError(f"bracket ({self.low}, {self.interior}, {self.high}): all three must be finite")
         if not self.low <= self.interior <= self.high:
@@ -56,7 +56,7 @@ class Bracket:
         return self.width <= width or self.proposal() in (self.low, self.interior, self.high)
 
     def proposal(self) -> float:
-        """The one point to evaluate next: GOLDEN of the longer part, from the interior point. Equal parts: the upper."""
+        """The point to evaluate next: GOLDEN of the longer part, from the interior point. Equal parts: the upper."""
         above, below = self.high - self.interior, self.interior - self.low
         return self.interior + GOLDEN * above if above >= below else self.interior - GOLDEN * below
 
@@ -72,9 +72,8 @@ class Bracket:
         if isnan(value):
             raise ValueError(f"value {value}: a number is required; tell a failed trial as {FAILED}")
         if not self.low <= position <= self.high or position == self.interior:
-            raise ValueError(
-                f"position {position}: must lie in [{self.low}, {self.high}] and differ from the interior point {self.interior}"
-            )
+            interior = f"the interior point {self.interior}"
+            raise ValueError(f"position {position}: must lie in [{self.low}, {self.high}] and differ from {interior}")
         if value > self.value or self.value == FAILED:
             return self._moved_to(position, value)
         if position > self.interior:
@@ -98,7 +97,7 @@ class Growing(Bracket):
     lowest: float
     highest: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not self.lowest <= self.low or not self.high <= self.highest:
             limits = (self.lowest, self.highest)
@@ -107,7 +106,7 @@ class Growing(Bracket):
     def told(self, position: float, value: float) -> "Growing":
         """As `Bracket.told`; the part beyond a new best point becomes GROWTH times what it was, as far as there is
         room."""
-        after = super().told(position, value)
+        after = Bracket(self.low, self.interior, self.high, self.value).told(position, value)
         lowest = self.lowest if after.low == self.low else after.low
         highest = self.highest if after.high == self.high else after.high
         low, high = after.low, after.high
@@ -115,4 +114,4 @@ class Growing(Bracket):
             high = max(high, min(highest, position + GROWTH * (self.high - self.interior)))
         elif after.interior < self.interior:
             low = min(low, max(lowest, position - GROWTH * (self.interior - self.low)))
-        return replace(after, low=low, high=high, lowest=lowest, highest=highest)
+        return Growing(low, after.interior, high, after.value, lowest, highest)

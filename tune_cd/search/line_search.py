@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 as a chain of immutable states (`algo:cd`, `algo:line_search`).
 
-A state knows nothing of trials, workers or history: whoever walks along it brings the values. Since states are values
-themselves, "what would be asked next if this trial turned out better" is a question one can simply ask.
+A state knows nothing of trials, workers or history: the caller brings the values. Since states are values themselves,
+the caller can also look ahead, to the state after a trial that turns out better.
 """
 
 from dataclasses import dataclass, replace
@@ -11,22 +11,22 @@ import numpy as np
 
 from tune_cd.search.golden_section import FAILED, Bracket, Growing
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import Space
+from tune_cd.search.space import Array, Configuration, Space
 
 
 @dataclass(frozen=True)
 class SearchSettings:
     """What the presets differ in. Raises ValueError for what is out of range.
 
-    proposals: "model": the line and the point of largest expected improvement, see `guided`; "golden": line searches in
-        turn, Algorithms 1 and 2, to which the other settings belong.
+    proposals: "model": the line and the point of largest expected improvement, see `model_guided`; "golden": line
+        searches in turn, Algorithms 1 and 2, to which the other settings belong.
     slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
         direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
     score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
     resolution: a bracket at most this wide, in octaves, is not searched further.
     bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
         moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to which the best
-        lies (`golden.Growing`), and begins twice as wide the next time along a direction that gained nothing.
+        lies (`golden_section.Growing`), and begins twice as wide the next time along a direction that gained nothing.
     whole_sweeps: so many times every direction is first searched from end to end, whatever `bracket` says.
     """
 
@@ -38,7 +38,7 @@ class SearchSettings:
     bracket: float | None = None
     whole_sweeps: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.proposals not in ("golden", "model"):
             raise ValueError(f"proposals {self.proposals!r}: golden or model")
         if self.slope_threshold < 0 or self.budget_growth < 1 or self.resolution <= 0:
@@ -74,7 +74,7 @@ class Plan:
 
     space: Space
     names: tuple[str, ...]  # of the directions
-    directions: np.ndarray  # [n_directions, n_axes], in log coordinates
+    directions: Array  # [n_directions, n_axes], in log coordinates
     settings: SearchSettings
 
 
@@ -86,15 +86,15 @@ class Trajectory:
     """
 
     plan: Plan
-    starts: tuple[dict, ...]  # starting points still to be evaluated
+    starts: tuple[Configuration, ...]  # starting points still to be evaluated
     budgets: tuple[int, ...]  # c_i
     widths: tuple[float, ...]  # of the bracket that a line begins with, by direction: octaves to either side
-    here: dict | None = None  # h of algo:cd
+    here: Configuration | None = None  # h of algo:cd
     value: float = FAILED
     low: float = inf  # the range of finite values met, for `score_range`
     high: float = -inf
     turn: int = 0  # i of algo:cd
-    origin: dict | None = None  # h_l of algo:line_search
+    origin: Configuration | None = None  # h_l of algo:line_search
     before: float = FAILED  # the value at h_l
     bracket: Bracket | None = None
     steps: int = 0
@@ -102,7 +102,7 @@ class Trajectory:
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
     @classmethod
-    def first(cls, plan: Plan, starts: tuple[dict, ...], budgets: tuple[int, ...]) -> "Trajectory":
+    def first(cls, plan: Plan, starts: tuple[Configuration, ...], budgets: tuple[int, ...]) -> "Trajectory":
         """The state before anything is evaluated."""
         return cls(plan, starts, budgets, (plan.settings.bracket or inf,) * len(budgets))
 
@@ -111,14 +111,16 @@ class Trajectory:
         return not self.starts and self.exhausted >= len(self.budgets)
 
     def proposal(self) -> Proposal:
+        """Raises ValueError when finished."""
         if self.starts:
             return Proposal(self.starts[0], "start", 0.0)
-        position = self.bracket.proposal()
-        h = self.plan.space.along(self.origin, self.plan.directions[self.turn], position)
+        origin, bracket = self._current
+        position = bracket.proposal()
+        h = self.plan.space.along(origin, self.plan.directions[self.turn], position)
         return Proposal(h, self.plan.names[self.turn], position)
 
-    def told(self, h: dict, value: float) -> "Trajectory":
-        """The next state, after the proposal h was found to be worth `value`."""
+    def told(self, h: Configuration, value: float) -> "Trajectory":
+        """The next state, after the proposal h was evaluated and found to have this value."""
         after = self
         if value != FAILED:
             after = replace(after, low=min(self.low, value), high=max(self.high, value))
@@ -127,26 +129,35 @@ class Trajectory:
             if self.here is None or value > self.value:
                 after = replace(after, here=h, value=value)
             return after if after.starts else after._line()
-        bracket = self.bracket.told(self.bracket.proposal(), value)
-        if bracket.interior != self.bracket.interior:
+        _, before = self._current
+        bracket = before.told(before.proposal(), value)
+        if bracket.interior != before.interior:
             after = replace(after, here=h, value=value)
         after = replace(after, bracket=bracket, steps=self.steps + 1)
         return after._next_line() if after._line_is_over() else after
 
+    @property
+    def _current(self) -> tuple[Configuration, Bracket]:
+        """The origin and the bracket of the current line."""
+        if self.origin is None or self.bracket is None:
+            raise ValueError("no line is being searched: starts are left to evaluate, or the search is finished")
+        return self.origin, self.bracket
+
     def _line(self) -> "Trajectory":
-        """Begin a line search from the incumbent; lines with nothing to search are passed over."""
-        line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(), steps=0)
+        """Begin a line search from the incumbent; lines with nothing to search are skipped."""
+        assert self.here is not None  # the starts were evaluated
+        line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(self.here), steps=0)
         return line._next_line() if line._line_is_over() else line
 
-    def _bracket(self) -> Bracket:
-        """From end to end of the box, or a neighbourhood of the incumbent."""
-        low, high = self._chord(self.here)
+    def _bracket(self, h: Configuration) -> Bracket:
+        """From end to end of the box, or a neighbourhood of the incumbent h."""
+        low, high = self._chord(h)
         if self.lines < self.plan.settings.whole_sweeps * len(self.budgets) or self.widths[self.turn] == inf:
             return Bracket(low, 0.0, high, self.value)
         width = self.widths[self.turn] / self._octaves
         return Growing(max(low, -width), 0.0, min(high, width), self.value, low, high)
 
-    def _chord(self, h: dict) -> tuple[float, float]:
+    def _chord(self, h: Configuration) -> tuple[float, float]:
         space = self.plan.space
         return space.chord(space.to_log(h), self.plan.directions[self.turn])
 
@@ -159,7 +170,8 @@ class Trajectory:
         return self.steps >= self.budgets[self.turn] or self._at_resolution()
 
     def _at_resolution(self) -> bool:
-        return self.bracket.narrower_than(self.plan.settings.resolution / self._octaves)
+        _, bracket = self._current
+        return bracket.narrower_than(self.plan.settings.resolution / self._octaves)
 
     def _next_line(self) -> "Trajectory":
         """End the current line search: grow its budget if it was slow, its bracket if it gained nothing, and turn to
@@ -168,8 +180,9 @@ class Trajectory:
         budgets[self.turn] = self._grown(budgets[self.turn])
         deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
         gained = self.value > self.before
-        longest = self._octaves * max(map(abs, self._chord(self.origin)))
-        wider = not gained and isinstance(self.bracket, Growing) and widths[self.turn] < longest
+        origin, bracket = self._current
+        longest = self._octaves * max(map(abs, self._chord(origin)))
+        wider = not gained and isinstance(bracket, Growing) and widths[self.turn] < longest
         widths[self.turn] *= 2 if wider else 1
         exhausted = 0 if deeper or wider or gained else self.exhausted + 1
         turn = (self.turn + 1) % len(budgets)

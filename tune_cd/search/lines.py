@@ -7,7 +7,7 @@ import numpy as np
 
 from tune_cd.search.line_search import Plan
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Space
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 
 STEP, FINE_STEP = 0.5, 0.05
 """Spacing of the points on a line in octaves, over the box and again around the best of them."""
@@ -19,9 +19,9 @@ class Line:
 
     space: Space
     name: str
-    through: dict
-    direction: np.ndarray  # [n_axes], in log coordinates
-    positions: np.ndarray
+    through: Configuration
+    direction: Array  # [n_axes], in log coordinates
+    positions: Array
 
     def around(self, position: float) -> "Line":
         """The same line within STEP of a position, FINE_STEP apart."""
@@ -33,7 +33,7 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: dict) -> list[Line]:
+def lines_through(plan: Plan, h: Configuration) -> list[Line]:
     """Through h from end to end of the box, along the plan's directions and along each axis that is none of them."""
     space, x = plan.space, plan.space.to_log(h)
     directions = list(zip(plan.names, plan.directions, strict=True))
@@ -46,8 +46,8 @@ def lines_through(plan: Plan, h: dict) -> list[Line]:
     ]
 
 
-def candidates(lines: Sequence[Line]) -> np.ndarray:
-    """The points of all lines, one line after the other, as the coordinates [n, n_axes] of the configurations they stand for."""
+def candidates(lines: Sequence[Line]) -> Array:
+    """Coordinates [n, n_axes] of the configurations at the points of all lines, one line after the other."""
     space = lines[0].space
     x = np.concatenate([space.to_log(line.through) + line.positions[:, None] * line.direction for line in lines])
     for i, axis in enumerate(space.axes):
@@ -65,10 +65,10 @@ def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
     raise IndexError("the lines have fewer candidates")
 
 
-def _positions(chord: tuple[float, float], direction: np.ndarray) -> np.ndarray:
+def _positions(chord: tuple[float, float], direction: Array) -> Array:
     length = (chord[1] - chord[0]) * float(np.linalg.norm(direction))
     return np.linspace(*chord, int(length / STEP) + 2)
 
 
-def _parallel(a: np.ndarray, b: np.ndarray) -> bool:
+def _parallel(a: Array, b: Array) -> bool:
     return bool(abs(a @ b) > (1 - NEGLIGIBLE) * np.linalg.norm(a) * np.linalg.norm(b))

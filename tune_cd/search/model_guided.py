@@ -1,9 +1,9 @@
 """Coordinate descent whose next line and point are chosen from the data: the default search.
 
-Like `algo:cd`, each step moves along one line through the best point found so far. Unlike it, the line is not fixed by
-turn and budget: a small Gaussian process (`surrogate`) compares all points of all lines, along the directions of A and
-along the single axes, and the largest expected improvement is evaluated next. Directions of A alone get stuck on
-measured landscapes, axes alone are slow on smooth ridges; which one helps is only seen in the data.
+Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line is not fixed
+by turn and budget: a small Gaussian process (`gaussian_process`) compares all points of all lines, along the directions
+of A and along the single axes, and the largest expected improvement is evaluated next. Directions of A alone get stuck
+on measured landscapes, axes alone are slow on smooth ridges; which one helps is only seen in the data.
 
 Any number of trials may be live. Each counts as evaluated, at the value the process believes it to have, but no better
 than the best told; lines through the likeliest of them are compared too.
@@ -14,65 +14,69 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tune_cd.search.gaussian_process import Surrogate
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
 
 TRADING, SCALING = 4.0, 8.0
 """Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,
-`ssec:intuition`), and of all others. Both are believed, not fitted, and the same in narrow boxes: shortened in proportion,
+`ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes: shortened in proportion,
 a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
 
 APART = 0.02
-"""Nothing is evaluated within so many octaves, on every axis, of what already was."""
+"""Nothing is evaluated within so many octaves, on every axis, of an evaluated point."""
 
 CENTRE, BALANCED = 2.0, 2.0
 """The expected improvement is weighted by exp(-(CENTRE·|u|² + BALANCED·(a·u)²)/2), u = ±1 at the ends of each axis and
-a any direction that trades parameters: a box is drawn around what seems likely, extreme balances least so, while a
-Gaussian process finds the corners most interesting, knowing least of them. Without it (both 0) AUC@20 falls by .06 on both
+a any direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a
+Gaussian process prefers the corners, of which it knows least. Without the weight (both 0) AUC@20 falls by .06 on both
 measured landscapes, .03 on omniglot's ridge, .04 on the narrow one."""
 
 AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
-"""Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and all
-others: a recipe in use has a tuned learning rate more often than a tuned balance. From equal weights AUC@10 rises by .06 to
-.13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge; all of the weight there would gain no more and
-lose .06 to .13 of AUC@20 (.02 to .04 with half) where the start is a random point."""
+"""Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and
+all others: a recipe in use has a tuned learning rate more often than a tuned balance. From equal weights AUC@10 rises
+by .06 to .13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge. All of the weight there would
+gain no more, and where the start is a random point it loses .06 to .13 of AUC@20 (half of the weight: .02 to .04)."""
 
 CLOSE, CLOSE_FROM, CLOSE_EVERY = 1.0, 15, 3
-"""From 15 trials on, two in three are chosen with length scales of one octave, and by any improvement however small: ridges
-can be narrower than believed. Costs nothing measurable on smooth ridges; on the InfoNCE grid, whose ridge is two octaves
-wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 % with one in three. From 12 on
-instead, AUC@20 is .006 higher there, but n-95 on the margin grid is 18 instead of 15; from 18 on, .006 lower and the same."""
+"""From 15 trials on, two in three are chosen with length scales of one octave, and by any improvement however small:
+ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid, whose ridge
+is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 % with one in
+three. From 12 on instead, AUC@20 is .006 higher there, but n-95 on the margin grid is 18 instead of 15; from 18 on,
+.006 lower and the same."""
 
 PROMISE, PATIENCE = 1e-3, 9
-"""Finished when each of the last PATIENCE trials promised to gain less than PROMISE of the range of the values. Smooth ridges
-without noise end after 50 to 77 trials, the measured grids after 39 to 79; of 40 runs on a needle ridge none ended on its floor,
-of 2e-3 one, after 68. Without patience it is 2 of 5."""
+"""Finished when each of the last PATIENCE trials promised to gain less than PROMISE of the range of the values. Smooth
+ridges without noise end after 50 to 77 trials, the measured grids after 39 to 79. Of 40 runs on a needle ridge none
+ended on its floor, of 2e-3 one, after 68. Without patience it is 2 of 5."""
 
 EXPLORATION = 10
-"""Else an improvement counts from 1 / min(n, EXPLORATION) above the best of n values, in their standard deviations: the fewer
-there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on smooth ridges and on the margin grid, with
-or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much early on gains .01 more on the former and loses .01 more
-on the latter. Without the limit it ends (PROMISE) up to 20 trials later on wide and curved ridges. From a given start it is 0.1 from
-the first trial on: steps too far for what is near lose .01 of AUC@10 on average there."""
+"""Else an improvement counts from 1 / min(n, EXPLORATION) above the best of n values, in their standard deviations: the
+fewer there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on smooth ridges and on the
+margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much early on gains .01 more on
+the former and loses .01 more on the latter. Without the limit the search ends (PROMISE) up to 20 trials later on wide
+and curved ridges. From a given start it is 0.1 from the first trial on: longer steps miss what is near and lose .01 of
+AUC@10 on average there."""
 
-BESIDE, MARGIN_BESIDE = 3, 0.3
-"""While trials are live, the lines through so many of them, the likeliest, are compared beside the best's: with none, n-95 with
-8 workers is 26 instead of 18 on the margin grid and 25 instead of 17 on the narrow ridge; all would be no better. And an
-improvement counts from at least so much above the best, which will have risen before this one ends: from 0.1, n-95 with 4
-workers is 13 instead of 10 on the narrowest fitted ridge."""
+LIVE_LINES, LIVE_MARGIN = 3, 0.3
+"""While trials are live, the lines through so many of them, the likeliest, are compared with the best's. With none,
+n-95 with 8 workers is 26 instead of 18 on the margin grid and 25 instead of 17 on the narrow ridge; all would be no
+better. And an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this trial
+ends: from 0.1, n-95 with 4 workers is 13 instead of 10 on the narrowest fitted ridge."""
 
 FIRST_WEIGHT = 0.25
-"""While nothing is told but failures, where least is known is asked, times the weight to this power: workers start far apart. AUC@20 with 8
-workers for 1, 0.5, 0.25, 0: narrow ridge .61 .64 .66 .61, margin grid .53 .54 .54 .51."""
+"""While only failures are told, the point of largest uncertainty is asked, times the weight to this power: workers
+start far apart. AUC@20 with 8 workers for 1, 0.5, 0.25, 0: narrow ridge .61 .64 .66 .61, margin grid .53 .54 .54
+.51."""
 
 TAIL = 4.0
-"""Values further below the median than TAIL times what the best is above it count as that far below: how bad is bad
-says nothing of where the best is, and a metric without a lower bound would drown the differences at the top."""
+"""Values further below the median than TAIL times what the best is above it count as that far below. Very bad values
+say nothing of where the best is, and a metric without a lower bound would hide the differences at the top."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,9 @@ class Guided:
     """
 
     plan: Plan
-    starts: tuple[dict, ...]
-    told: tuple[tuple[dict, float], ...] = ()
-    live: tuple[dict, ...] = ()
+    starts: tuple[Configuration, ...]
+    told: tuple[tuple[Configuration, float], ...] = ()
+    live: tuple[Configuration, ...] = ()
     blind: bool = True
 
     @property
@@ -112,13 +116,13 @@ class Guided:
         return next((proposal for proposal in through if proposal is not None), None)
 
     @cached_property
-    def _asked(self) -> list[dict]:
+    def _asked(self) -> list[Configuration]:
         return [*(h for h, _ in self.told), *self.live]
 
-    def _incumbents(self) -> Iterator[Sequence[dict]]:
+    def _incumbents(self) -> Iterator[Sequence[Configuration]]:
         """Whose lines are compared; the next group counts only where the one before has nothing left.
 
-        First the best told and the likeliest live ones (`BESIDE`), or all there are while no trial has a value.
+        First the best told and the likeliest live ones (`LIVE_LINES`), or all there are while no trial has a value.
         """
         if not self._any_value:
             yield self._asked
@@ -126,10 +130,10 @@ class Guided:
         ranked = [h for h, _ in sorted(self.told, key=lambda pair: -pair[1])]  # of equals the first asked
         likeliest = np.argsort(-self._values[len(self.told) :], kind="stable")
         live = [self.live[at] for at in likeliest]
-        yield [*ranked[:1], *live[:BESIDE]]
-        yield from ([h] for h in [*ranked[1:], *live[BESIDE:]])
+        yield [*ranked[:1], *live[:LIVE_LINES]]
+        yield from ([h] for h in [*ranked[1:], *live[LIVE_LINES:]])
 
-    def _best_through(self, incumbents: Sequence[dict]) -> Proposal | None:
+    def _best_through(self, incumbents: Sequence[Configuration]) -> Proposal | None:
         """The most promising new configuration on the lines through `incumbents`; None if there is none."""
         through = [line for h in incumbents for line in lines_through(self.plan, h)]
         score, line, position = self._most(through)
@@ -139,23 +143,25 @@ class Guided:
         return line.at(fine if finer > score else position)
 
     def _most(self, lines: Sequence[Line]) -> tuple[float, Line, float]:
-        """The largest score on any of the lines, of equals the first, with its line and position; -1: nothing new is on them."""
+        """The largest score on any of the lines, of equals the first, with its line and position; -1: no point is
+        new."""
         x = candidates(lines)
-        score = np.where(self._is_new(x), self._worth(x), -1.0)
+        score = np.where(self._is_new(x), self._score(x), -1.0)
         at = int(np.argmax(score))
         return float(score[at]), *locate(lines, at)
 
-    def _is_new(self, x: np.ndarray) -> np.ndarray:
+    def _is_new(self, x: Array) -> NDArray[np.bool_]:
         near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, self._points.T)]
-        return ~np.logical_and.reduce(near).any(1)
+        known: NDArray[np.bool_] = np.logical_and.reduce(near).any(1)
+        return ~known
 
-    def _worth(self, x: np.ndarray) -> np.ndarray:
-        """What evaluating x [n, n_axes] is worth [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
+    def _score(self, x: Array) -> Array:
+        """By which x [n, n_axes] are chosen [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
         if not self._any_value:
             return self._surrogate.posterior(self._coordinates(x))[1] * self._weight(x) ** FIRST_WEIGHT
         return self._improvement(x, self._margin) * self._weight(x)
 
-    def _improvement(self, x: np.ndarray, margin: float) -> np.ndarray:
+    def _improvement(self, x: Array, margin: float) -> Array:
         return self._surrogate.expected_improvement(self._coordinates(x), margin)
 
     @cached_property
@@ -174,20 +180,21 @@ class Guided:
         gain = np.where(self._is_new(x), self._improvement(x, 0.0), 0.0).max()
         return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
 
-    def _weight(self, x: np.ndarray) -> np.ndarray:
+    def _weight(self, x: Array) -> Array:
         """How likely the best is at x [n, n_axes] before anything is told, [n]: see CENTRE and AROUND_TRADING."""
         low, high = self.plan.space.low, self.plan.space.high
         u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
         trading = [row / np.abs(row).max() for row in self.plan.directions if _trades(row)]
         unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
-        central = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
+        central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
         if self.blind or self._start is None:
             return central
         away = self._along_rows(x - self._start, AROUND_TRADING, AROUND_SCALING)
-        return (central + np.exp(-(away**2).sum(-1) / 2)) / 2
+        around: Array = np.exp(-(away**2).sum(-1) / 2)
+        return (central + around) / 2
 
     @cached_property
-    def _start(self) -> np.ndarray | None:
+    def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best of the starts that did not fail; None where all did."""
         space, values = self.plan.space, {self.plan.space.key(h): value for h, value in self.told}
         left = [h for h in self.starts if values.get(space.key(h)) != FAILED]
@@ -199,12 +206,12 @@ class Guided:
         return any(value > FAILED for _, value in self.told)
 
     @cached_property
-    def _points(self) -> np.ndarray:
+    def _points(self) -> Array:
         """Coordinates [n_told + n_live, n_axes], in octaves."""
         return np.log2([[h[name] for name in self.plan.space.names] for h in self._asked])
 
     @cached_property
-    def _values(self) -> np.ndarray:
+    def _values(self) -> Array:
         """What the model is told of each point [n_told + n_live]: of live ones its own belief, at most the best told.
 
         The least or the median value told instead cost .002 to .026 of AUC@20 on ridges, with 4 workers.
@@ -232,30 +239,31 @@ class Guided:
         if self._closely:
             return 0.0
         margin = 1 / min(len(self.told), EXPLORATION) if self.blind else 1 / EXPLORATION
-        return max(margin, MARGIN_BESIDE) if self.live else margin
+        return max(margin, LIVE_MARGIN) if self.live else margin
 
-    def _coordinates(self, x: np.ndarray) -> np.ndarray:
+    def _coordinates(self, x: Array) -> Array:
         """x [n, n_axes] in the length scales of this trial."""
         return self._along_rows(x, CLOSE, CLOSE) if self._closely else self._along_rows(x, TRADING, SCALING)
 
-    def _along_rows(self, x: np.ndarray, trading: float, scaling: float) -> np.ndarray:
-        """r = A log h of `eq:reparam`, orthonormal where A is, in units of octaves; log h where A is no basis."""
+    def _along_rows(self, x: Array, trading: float, scaling: float) -> Array:
+        """r = A log h of `eq:reparam`, orthonormal where A is, in units of octaves; log h where A is not a basis."""
         rows = self.plan.directions
         if len(rows) != rows.shape[1] or abs(np.linalg.det(rows)) < NEGLIGIBLE:
             rows = np.eye(rows.shape[1])
         units = [trading if _trades(row) else scaling for row in rows]
-        return x @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T / units
+        along: Array = x @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T / units
+        return along
 
 
-def _raised(values: np.ndarray) -> np.ndarray:
+def _raised(values: Array) -> Array:
     """Values [n] with a short lower tail (`TAIL`); failures count as the worst that is left."""
     numbers = values[values > FAILED]
     if not len(numbers):
         return np.zeros(len(values))
     median, best = np.median(numbers), numbers.max()
-    return np.maximum(values, max(numbers.min(), median - TAIL * (best - median)))
+    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
 
 
-def _trades(direction: np.ndarray) -> bool:
+def _trades(direction: Array) -> bool:
     """Whether one parameter grows along it as another shrinks."""
     return bool(direction.min() < 0 < direction.max())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from tune_cd.search.space import Space
+from tune_cd.search.space import Configuration, Space
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Proposal:
     `line_position` is γ on the line through the line's origin, in octaves per unit of the direction (0 at the origin).
     """
 
-    h: dict
+    h: Configuration
     direction: str
     line_position: float
 
@@ -38,13 +38,14 @@ class Optimiser(Protocol):
     space: Space
     workers: int
 
-    def ask(self) -> dict | None:
+    def ask(self) -> Configuration | None:
         """The next configuration to evaluate; None while `workers` are live, or nothing useful is left to propose."""
 
     def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
         """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first.
 
-        censored: the trial was stopped early, for being worse than others: its value may lose a comparison, never win one.
+        censored: the trial was stopped early, for being worse than others. Its value may lose a comparison, never win
+        one.
         """
 
     def recall(self, history: Sequence[Told]) -> None:
@@ -58,17 +59,17 @@ class Optimiser(Protocol):
         """True when nothing is left to propose, whatever is told."""
 
     @property
-    def live(self) -> list[dict]:
+    def live(self) -> list[Configuration]:
         """Configurations asked for and not yet told, in asking order."""
 
     @property
-    def best(self) -> tuple[dict, float] | None:
+    def best(self) -> tuple[Configuration, float] | None:
         """The best configuration told so far and its value; None before the first number."""
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """Which line an asked configuration was proposed on. Raises KeyError for one never asked."""
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """Everything needed to continue, as plain JSON types."""
 
 
@@ -84,7 +85,7 @@ def uncensored(value: float, censored: bool, best: float | None) -> float:
     return min(value, nextafter(best, -inf)) if censored and best is not None else value
 
 
-def best_of(history: Iterable[tuple[dict, float | None]]) -> tuple[dict, float] | None:
+def best_of(history: Iterable[tuple[Configuration, float | None]]) -> tuple[Configuration, float] | None:
     """The best (h, value) of a history in asking order; of equal values the first. None while there is no number."""
     numbers = [(h, value) for h, value in history if value is not None]
     return max(numbers, key=lambda pair: pair[1]) if numbers else None

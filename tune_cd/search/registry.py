@@ -2,9 +2,9 @@
 
     search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
-`OPTIMISERS` names every search method of the project. A method without a start begins where `CoordinateDescent` with
-the same seed does, at a point drawn uniformly in the log box: methods given equal seeds start alike and can be
-compared in pairs. Optuna and FLAML are imported when one of their methods is made, never before.
+A method without a start begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the log
+box: methods with equal seeds start alike and can be compared in pairs. Optuna and FLAML are imported when one of their
+methods is made, never before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +15,12 @@ import numpy as np
 
 from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
 from tune_cd.search.baselines.cfo_rule import CfoRule
-from tune_cd.search.baselines.line import LineRule
+from tune_cd.search.baselines.line import LineRule, LineSearch
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import OptunaRule
-from tune_cd.search.coordinate_descent import CoordinateDescent
-from tune_cd.search.protocol import Optimiser, Proposal, Told
-from tune_cd.search.space import Space
-
-Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+from tune_cd.search.coordinate_descent import CoordinateDescent, Start
+from tune_cd.search.protocol import Optimiser, Told
+from tune_cd.search.space import Configuration, Space
 
 
 def restore(state: Mapping[str, Any]) -> Optimiser:
@@ -102,17 +100,7 @@ def line_search(
     starts = _starts(space, start, seed)[:1]
     rule = LineRule(space, starts[0], np.asarray(direction, float))
     options = {"direction": [float(step) for step in direction], "name": name}
-    return _LineSearch(space, rule, starts, method="line", seed=seed, workers=workers, options=options)
-
-
-class _LineSearch(Baseline):
-    """A `Baseline` whose proposals have a place on a line."""
-
-    def origin(self, h: Mapping[str, Any]) -> Proposal:
-        found = super().origin(h)
-        if found.direction == "start":
-            return found
-        return Proposal(found.h, self._options["name"], self._rule.position(h))
+    return LineSearch(space, rule, starts, name, seed=seed, workers=workers, options=options)
 
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
@@ -142,7 +130,7 @@ _UNNAMED: dict[str, Callable[..., Optimiser]] = {"line": line_search, "given": g
 """Methods that no user asks for by name: a study makes them, and tells them where."""
 
 
-def _starts(space: Space, start: Start, seed: int) -> list[dict]:
+def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:
     """The starting points; without any, the blind one that `CoordinateDescent` draws from this seed."""
     if start is None:
         return [space.sample(np.random.default_rng(seed))]

@@ -10,12 +10,13 @@ from math import inf, nextafter
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Trajectory
 from tune_cd.search.protocol import Proposal
+from tune_cd.search.space import Key
 
 STATES = 4096
 """So many states are looked at before giving up; a hundred live trials need a few hundred."""
 
 
-def needed_next(state: Trajectory, known: Mapping[tuple, float | None]) -> Proposal | None:
+def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposal | None:
     """The first configuration that is not known on any course the search may take from `state`, breadth first.
 
     known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or

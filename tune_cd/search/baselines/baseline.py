@@ -1,11 +1,12 @@
 """The protocol of every search method, around a rule that only says where to look next."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
 
 from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
-from tune_cd.search.space import Space
+from tune_cd.search.space import Configuration, Key, Space
 
 STATE_VERSION = 1
 
@@ -13,28 +14,30 @@ OFF_LINES = ("start", "sampled")
 """`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
 
 
+@dataclass
+class Trial:
+    """A configuration, what asked for it (None: told unasked), and its value once told (None: failed)."""
+
+    h: Configuration
+    direction: str | None
+    told: bool = False
+    value: float | None = None
+
+
 class Rule(Protocol):
     """What baselines differ in: where to look next. `known` maps the keys of all trials so far to their trials."""
 
-    def propose(self, known: Mapping[tuple, Any]) -> dict | None:
+    def propose(self, known: Mapping[Key, Trial]) -> Configuration | None:
         """A configuration that is not known; None if there is none left."""
 
-    def exhausted(self, known: Mapping[tuple, Any]) -> bool:
+    def exhausted(self, known: Mapping[Key, Trial]) -> bool:
         """True when `propose` has nothing left, whatever is observed."""
 
-    def take(self, h: dict) -> None:
+    def take(self, h: Configuration) -> None:
         """`h`, which was not proposed, is evaluated all the same: a start, or a value told unasked."""
 
-    def observe(self, h: dict, value: float | None) -> None:
+    def observe(self, h: Configuration, value: float | None) -> None:
         """The value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
-
-
-class _Trial:
-    """A configuration, what asked for it (None: told unasked), and its value once told (None: failed)."""
-
-    def __init__(self, h: dict, direction: str | None):
-        self.h, self.direction = h, direction
-        self.told, self.value = False, None
 
 
 class Baseline:
@@ -47,7 +50,7 @@ class Baseline:
         self,
         space: Space,
         rule: Rule,
-        starts: list[dict],
+        starts: list[Configuration],
         *,
         method: str,
         seed: int,
@@ -56,11 +59,11 @@ class Baseline:
     ):
         self.space, self.seed, self.workers = space, seed, check_workers(workers)
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
-        self._trials: dict[tuple, _Trial] = {}  # by key, in asking (or, unasked, telling) order
-        self._events: list[dict] = []
-        self._recalled: dict[tuple, Told] = {}  # by key
+        self._trials: dict[Key, Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._events: list[dict[str, Any]] = []
+        self._recalled: dict[Key, Told] = {}  # by key
 
-    def ask(self) -> dict | None:
+    def ask(self) -> Configuration | None:
         """The next configuration; None while `workers` trials are live, and when finished."""
         while len(self.live) < self.workers and (h := self._next()) is not None:
             if self.space.key(h) not in self._recalled:
@@ -75,14 +78,14 @@ class Baseline:
         """
         self._recalled |= {self.space.key(told.h): told._replace(h=self.space.check(told.h)) for told in history}
 
-    def _next(self) -> dict | None:
+    def _next(self) -> Configuration | None:
         start = next((h for h in self._starts if self.space.key(h) not in self._trials), None)
         if start is not None:
             self._rule.take(start)
         h = start or self._rule.propose(self._trials)
         if h is None:
             return None
-        self._trials[self.space.key(h)] = _Trial(dict(h), OFF_LINES[start is None])
+        self._trials[self.space.key(h)] = Trial(dict(h), OFF_LINES[start is None])
         self._events.append({"event": "ask", "h": dict(h)})
         return dict(h)
 
@@ -99,7 +102,7 @@ class Baseline:
             value = uncensored(value, censored, self.best and self.best[1])
         if key not in self._trials:
             self._rule.take(h)
-            self._trials[key] = _Trial(h, None)
+            self._trials[key] = Trial(h, None)
         trial = self._trials[key]
         if not trial.told or trial.value != value:
             self._events.append({"event": "tell", "h": h, "value": value})
@@ -111,16 +114,16 @@ class Baseline:
         return all(self.space.key(h) in self._trials for h in self._starts) and self._rule.exhausted(self._trials)
 
     @property
-    def live(self) -> list[dict]:
+    def live(self) -> list[Configuration]:
         return [dict(trial.h) for trial in self._trials.values() if not trial.told]
 
     @property
-    def history(self) -> list[tuple[dict, float | None]]:
+    def history(self) -> list[tuple[Configuration, float | None]]:
         """(h, value) of all told trials in asking order; a failed trial's value is None."""
         return [(dict(trial.h), trial.value) for trial in self._trials.values() if trial.told]
 
     @property
-    def best(self) -> tuple[dict, float] | None:
+    def best(self) -> tuple[Configuration, float] | None:
         return best_of(self.history)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
@@ -129,7 +132,7 @@ class Baseline:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return Proposal(dict(h), direction, 0.0)
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """The events in their order and what they follow from; `restore` goes through them again."""
         state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
         state |= {"workers": self.workers, "recalled": list(self._recalled.values())}

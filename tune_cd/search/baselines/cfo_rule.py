@@ -6,11 +6,11 @@ from typing import Any
 
 from tune_cd.search.baselines.sampled import Sampled
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.space import Space
+from tune_cd.search.space import Configuration, Key, Space
 
 
 class CfoRule(Sampled):
-    """A `baselines.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
+    """A `baseline.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
 
     CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
     value once: corrections come too late for it.
@@ -21,21 +21,21 @@ class CfoRule(Sampled):
         _flaml()  # refuses now where it is missing
         self._seed = seed
         self._cfo: Any = None
-        self._ids: dict[tuple, str] = {}  # by key: CFO's open trials
+        self._ids: dict[Key, str] = {}  # by key: CFO's open trials
         self._count = 0
 
-    def take(self, h: dict) -> None:
+    def take(self, h: Configuration) -> None:
         if self._cfo is None:
             self._begin(h)
             self._drawn()
 
-    def observe(self, h: dict, value: float | None) -> None:
+    def observe(self, h: Configuration, value: float | None) -> None:
         trial = self._ids.pop(self._space.key(h), None)
         if trial is not None:
             result = {"value": FAILED if value is None else value, "config": self._octaves(h)}
             self._cfo.on_trial_complete(trial, result)
 
-    def _drawn(self) -> dict | None:
+    def _drawn(self) -> Configuration | None:
         if self._cfo is None:
             self._begin(None)
         self._count += 1
@@ -46,7 +46,7 @@ class CfoRule(Sampled):
         self._ids[self._space.key(h)] = str(self._count)
         return h
 
-    def _begin(self, start: dict | None) -> None:
+    def _begin(self, start: Configuration | None) -> None:
         flaml = _flaml()
         domains = {axis.name: flaml.tune.uniform(axis.log_low, axis.log_high) for axis in self._space.axes}
         points = [] if start is None else [self._octaves(start)]
@@ -54,7 +54,7 @@ class CfoRule(Sampled):
             warnings.simplefilter("ignore")
             self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
 
-    def _octaves(self, h: dict) -> dict[str, float]:
+    def _octaves(self, h: Configuration) -> dict[str, float]:
         return dict(zip(self._space.names, self._space.to_log(h).tolist()))
 
 

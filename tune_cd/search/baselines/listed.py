@@ -1,51 +1,52 @@
-"""Configurations in an order fixed beforehand: uniform draws, and the full grid. What methods propose that do not learn."""
+"""Configurations in an order fixed beforehand, for methods that do not learn: uniform draws, and the full grid."""
 
 from collections.abc import Container, Iterator
 from itertools import product
-from math import ceil, floor, isfinite, log2, prod
+from math import ceil, floor, inf, isfinite, log2, prod
 
 import numpy as np
 
-from tune_cd.search.space import Axis, Space
+from tune_cd.search.space import Axis, Configuration, Key, Space
 
 
 class Listed:
-    """The `baselines.Rule` of such methods: the first configuration of a list that is not known yet."""
+    """The `baseline.Rule` of such methods: the first configuration of a list that is not known yet."""
 
-    def __init__(self, space: Space, proposals: Iterator[dict]):
+    def __init__(self, space: Space, proposals: Iterator[Configuration]):
         self._key, self._proposals = space.key, proposals
         self._ahead = next(proposals, None)
 
-    def propose(self, known: Container[tuple]) -> dict | None:
+    def propose(self, known: Container[Key]) -> Configuration | None:
         while self._ahead is not None and self._key(self._ahead) in known:
             self._ahead = next(self._proposals, None)
         return self._ahead
 
-    def exhausted(self, known: Container[tuple]) -> bool:
+    def exhausted(self, known: Container[Key]) -> bool:
         return self.propose(known) is None
 
-    def take(self, h: dict) -> None:
+    def take(self, h: Configuration) -> None:
         """Nothing to note: the list does not change."""
 
-    def observe(self, h: dict, value: float | None) -> None:
+    def observe(self, h: Configuration, value: float | None) -> None:
         """Nothing to learn."""
 
 
-def uniform_draws(space: Space, seed: int) -> Iterator[dict]:
+def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:
     """Configurations drawn uniformly in the log box, no two alike; a finite space ends after its last one.
 
     The draws are independent of `CoordinateDescent`'s blind start by the same seed.
     """
-    rng, seen = np.random.default_rng((seed, 1)), set()
-    sizes = [_size(axis) for axis in space.axes]
-    while None in sizes or len(seen) < prod(sizes):
+    rng = np.random.default_rng((seed, 1))
+    seen: set[Key] = set()
+    size = prod(_size(axis) for axis in space.axes)
+    while len(seen) < size:
         h = space.sample(rng)
         if space.key(h) not in seen:
             seen.add(space.key(h))
             yield h
 
 
-def grid_cells(space: Space, step: float) -> Iterator[dict]:
+def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
     """The full factorial, the last axis fastest: each axis from its lower bound up by the factor `step`.
 
     Multiples of a step are rounded to, and allowed values are taken all. Raises ValueError for a step that is not
@@ -56,11 +57,11 @@ def grid_cells(space: Space, step: float) -> Iterator[dict]:
     return (dict(zip(space.names, cell)) for cell in product(*(_ticks(axis, step) for axis in space.axes)))
 
 
-def _size(axis: Axis) -> int | None:
-    """How many values an axis allows; None: a continuum."""
+def _size(axis: Axis) -> float:
+    """How many values an axis allows; inf: a continuum."""
     if axis.values is not None:
         return len(axis.values)
-    return None if axis.step is None else floor(axis.high / axis.step) - ceil(axis.low / axis.step) + 1
+    return inf if axis.step is None else floor(axis.high / axis.step) - ceil(axis.low / axis.step) + 1
 
 
 def _ticks(axis: Axis, step: float) -> list[float | int]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from tune_cd.search.baselines.sampled import Sampled
-from tune_cd.search.space import Axis, Space
+from tune_cd.search.space import Axis, Configuration, Key, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
     "tpe-paper": (
@@ -24,7 +24,7 @@ out of account, as in the paper's comparison (`tab:hp_res`); the others are Optu
 
 
 class OptunaRule(Sampled):
-    """A `baselines.Rule` over one in-memory study.
+    """A `baseline.Rule` over one in-memory study.
 
     Real axes are its floats, in octaves; allowed values are its integers, by rank. Live trials are running trials of
     the study, so the sampler knows of them; failures are failed trials, which all samplers leave out of their models.
@@ -38,12 +38,12 @@ class OptunaRule(Sampled):
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
         self._study = self._new_study()
-        self._numbers: dict[tuple, list[int]] = defaultdict(list)  # key of a configuration -> its trials in the study
+        self._numbers: dict[Key, list[int]] = defaultdict(list)  # key of a configuration -> its trials in the study
 
-    def _drawn(self) -> dict:
+    def _drawn(self) -> Configuration:
         return self._open_trial()
 
-    def take(self, h: dict) -> None:
+    def take(self, h: Configuration) -> None:
         params = {}
         for axis, octaves in zip(self._space.axes, self._space.to_log(h)):
             inside = min(max(float(octaves), axis.log_low), axis.log_high)
@@ -51,7 +51,7 @@ class OptunaRule(Sampled):
         self._study.enqueue_trial(params)
         self._open_trial(h)
 
-    def observe(self, h: dict, value: float | None) -> None:
+    def observe(self, h: Configuration, value: float | None) -> None:
         told = self._study.get_trials(deepcopy=False)
         numbers = self._numbers[self._space.key(h)]
         for number in numbers:
@@ -60,7 +60,7 @@ class OptunaRule(Sampled):
         if any(told[number].state.is_finished() and told[number].value != value for number in numbers):
             self._replace(numbers, value)
 
-    def _open_trial(self, taken: dict | None = None) -> dict:
+    def _open_trial(self, taken: Configuration | None = None) -> Configuration:
         """Start a trial of the study, the one enqueued if there is one, and note whose it is."""
         trial = self._study.ask(self._distributions)
         h = taken
@@ -93,7 +93,7 @@ class OptunaRule(Sampled):
 
 
 def _optuna(method: str) -> ModuleType:
-    """Optuna, with what this sampler needs beside it. Raises ImportError saying how to install it."""
+    """Optuna, and the module that this sampler needs. Raises ImportError saying how to install them."""
     try:
         import_module(SAMPLERS[method][0])
         return import_module("optuna")

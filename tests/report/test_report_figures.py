@@ -34,24 +34,28 @@ KINDS = {
     "main job": (
         kinds.main_job,
         CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values"},
+        {"methods", "best-values", "gains"},
     ),
     "lost trials": (
         kinds.lost_trials,
         CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values"},
+        {"methods", "best-values", "gains"},
     ),
     "replicates": (
         kinds.replicates,
         CURVES | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values"},
+        {"methods", "best-values", "gains"},
     ),
     "on GPUs": (
         kinds.on_gpus,
         CURVES | {"curves-gpu-seconds"} | THEORY | below("glyphs-margin", "timeline", *PATH),
-        {"methods", "best-values"},
+        {"methods", "best-values", "gains"},
     ),
-    "three axes": (kinds.three_axes, CURVES | THEORY | below("three", "timeline", *PATH), {"methods", "best-values"}),
+    "three axes": (
+        kinds.three_axes,
+        CURVES | THEORY | below("three", "timeline", *PATH),
+        {"methods", "best-values", "gains"},
+    ),
     "memory": (
         kinds.memory,
         CURVES
@@ -145,7 +149,7 @@ def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, drawn):
     )
     assert names(
         [file for file in written.files if file.suffix in (".md", ".tex")], tmp_path / "out", ".md", ".tex"
-    ) == {"methods", "best-values", "memory"}
+    ) == {"methods", "best-values", "memory", "gains"}
     text = (tmp_path / "out/methods.md").read_text()
     titles = re.findall(r"^Search methods on (.+?)\. ", text, re.MULTILINE)
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text

@@ -33,7 +33,7 @@ from trainables.datasets.revisited import load_benchmark
 from trainables.datasets.uri import parse
 from tune_cd.run import preflight
 from tune_cd.run.options import parse as parse_options
-from tune_cd.run.study import store_options
+from tune_cd.run.study import store_config
 
 DIGEST = "0123456789abcdef" * 4
 FILES = omniglot_files()
@@ -166,7 +166,7 @@ def test_what_may_be_a_secret_is_refused_and_not_repeated(uri, monkeypatch, tmp_
     for use in (
         data_roots,
         lambda uri: load_dataset("omniglot", uri, image_size=28),
-        lambda uri: preflight.check_study(*study_options(tmp_path, uri)),
+        lambda uri: preflight.check_study(study_options(tmp_path, uri)),
     ):
         with pytest.raises(ValueError, match="the data root") as error:
             use(uri)
@@ -610,17 +610,17 @@ def study_options(tmp_path, uri, *more):
 def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_path):
     web.pages["/omniglot.zip"] = page = Page(archive.read_bytes())
     uri, digest = f"{web.url}/omniglot.zip", sha256(archive.read_bytes())
-    study = preflight.check_study(*study_options(tmp_path, uri, "--weights", "none"))
-    assert (study.data_root, study.options.data_root) == (f"{uri}#sha256={digest}", uri)
+    study = preflight.check_study(study_options(tmp_path, uri, "--weights", "none"))
+    assert (study.data_root, study.config.data_root) == (f"{uri}#sha256={digest}", uri)
     fetching = len(web.asked)
     preflight.with_form(study, "paper")  # another set-up, checked against the data once more
     assert len(web.asked) == fetching == 3, "what it is, its bytes, and whether it is still the same"
-    store_options(study)
+    store_config(study)
     stored = json.loads((tmp_path / "results" / "studies" / "mine" / "study.json").read_text())["options"]
     assert (stored["data_root"], stored["data_sha256"]) == (uri, digest)
 
     again = preflight.check_study(
-        *parse_options(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
+        parse_options(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
     )
     assert again.data_root == study.data_root and len(web.asked) == fetching + 1
     page.data, page.etag = zipped(omniglot_files(images=3), tmp_path), '"two"'
@@ -629,13 +629,13 @@ def test_trials_get_the_digest_and_the_study_keeps_the_uri(web, archive, tmp_pat
         match=f"'mine' was started with data of SHA-256 {digest}, and at {uri} there is now {sha256(page.data)}; "
         "put the old",
     ):
-        preflight.check_study(*study_options(tmp_path, uri, "--resume"))
+        preflight.check_study(study_options(tmp_path, uri, "--resume"))
 
 
 def test_the_cheap_checks_come_before_the_data(web, tmp_path):
     for wrong, named in ((["--range", "2,1"], "2"), (["--workers", "0"], "workers")):
         with pytest.raises(ValueError, match=named):
-            preflight.check_study(*study_options(tmp_path, f"{web.url}/none.zip", *wrong))
+            preflight.check_study(study_options(tmp_path, f"{web.url}/none.zip", *wrong))
     assert not web.asked
 
 

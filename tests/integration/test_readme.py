@@ -246,16 +246,17 @@ def _ran(words: list[str], folder: Path, seconds: float = 300, quiet: bool = Fal
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Job:
-    """The main job with a quarter of the images."""
+    """The main job with a quarter of the images, what it chose trained with two fresh seeds."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
-    return main_job(folder, "--set", "images_seen=6400")
+    return main_job(folder, "--confirm", "2", "--set", "images_seen=6400", "evaluations=2")
 
 
 def check_main_job(job: Job) -> None:
     table = results.read(job.folder / "results")
     counts = table.groupby("search").size().to_dict()
+    counts.pop("confirm", None)
     assert counts.pop("cd") == 20 and set(counts) == {"separate", "global"}
     assert all(7 <= count <= 12 for count in counts.values()), "each line is searched until it is exhausted"
     found = re.findall(r"^(best .*?)  .*?([\d.]+)$", job.said, re.MULTILINE)
@@ -267,6 +268,10 @@ def check_main_job(job: Job) -> None:
 @pytest.mark.slow
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(finished):
     check_main_job(finished)
+    confirmed = results.read(finished.folder / "results").query("search == 'confirm'")
+    assert len(confirmed) == 6 and set(confirmed["seed"]) == {1, 2} and (confirmed["status"] == "completed").all()
+    gain = re.search(r"^with fresh seeds, separate average: .*; gain \+([\d.]+) \(95 % interval", finished.said, re.M)
+    assert float(gain[1]) > 0.03
 
 
 @pytest.mark.ray

@@ -1,5 +1,7 @@
 """Landscapes, what balancing gains, and both terms: what the artists hold against values made by hand."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,6 +92,21 @@ def test_diagonals_are_where_the_averages_put_them(ridge, k):
             (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
             (left, right), (bottom, top) = line.get_xdata(), line.get_ydata()
             assert (left <= x0 or bottom <= y0) and (right >= x1 or top >= y1), "from edge to edge"
+
+
+def test_labels_of_narrow_panels_do_not_overlap():
+    """Below two decades every tick has its number."""
+    p = (3.81e-6 * 2.0 ** np.arange(6)).tolist()
+    figure = grid_slices(made(p, p, [16, 32, 64], np.random.default_rng(0).uniform(size=(6, 6, 3))))
+    figure.draw_without_rendering()
+    for axes in panels(figure):
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
+        assert len(boxes) >= 3
+        middles = [(box.x0 + box.x1) / 2 for box in boxes]
+        turned = np.deg2rad(axes.get_xticklabels()[0].get_rotation())
+        font = axes.get_xticklabels()[0].get_fontsize() / 72 * figure.dpi
+        needed = font / np.sin(turned) if turned else max(box.width for box in boxes)
+        assert all(right - left > needed for left, right in pairwise(middles))
 
 
 def test_only_the_averages_asked_for(ridge):

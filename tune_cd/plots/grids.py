@@ -66,6 +66,9 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
         panel.set_title(
             f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
         )
+    if columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2:  # numbers, which are wider than decades
+        for panel in panels.flat:
+            panel.tick_params(axis="x", labelrotation=60)
     for panel in panels.flat[len(slices) :]:
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:

@@ -89,13 +89,25 @@ def test_eight_workers_are_kept_busy(node, tmp_path):
 
 
 def test_four_trials_share_a_gpu(node, tmp_path):
+    """Trials are held until as many have begun as may, and a little longer."""
     node(num_cpus=8, num_gpus=1)
-    sleep(tmp_path, "s", workers=8, trials=12, seconds=2, cpu=1, gpu=0.25)
+    (tmp_path / "hold").touch()
+    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 4), daemon=True).start()
+    sleep(tmp_path, "s", workers=8, trials=12, seconds=0.5, cpu=1, gpu=0.25)
     slept = diary(tmp_path, "s")
     assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 4, (
         "no fewer, no more, though eight were allowed"
     )
     assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 12
+
+
+def release(folder, reached):
+    """Let held trials go on 2 s after a condition is true, or when it has not become so in time."""
+    try:
+        until(reached)
+        time.sleep(2)
+    finally:
+        (folder / "hold").unlink()
 
 
 def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, tmp_path):
@@ -105,14 +117,10 @@ def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, 
     command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "6", "1"]
     other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def release():
-        try:
-            until(lambda: (len(begun(tmp_path, "s")), len(begun(tmp_path, "other"))) == (3, 2))
-            time.sleep(2)
-        finally:
-            (tmp_path / "hold").unlink()
+    def all_begun():
+        return (len(begun(tmp_path, "s")), len(begun(tmp_path, "other"))) == (3, 2)
 
-    threading.Thread(target=release, daemon=True).start()
+    threading.Thread(target=release, args=(tmp_path, all_begun), daemon=True).start()
     try:
         sleep(tmp_path, "s", workers=3, trials=8, seconds=1, cpu=1)
         assert other.wait(120) == 0

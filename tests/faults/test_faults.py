@@ -83,13 +83,18 @@ def resume(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.faults)])
 def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
-    """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then."""
+    """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then. Every
+    other kill comes as soon as there is a state."""
     pick, samples, kept = random.Random(kills), 6, 0
+
+    def saved() -> bool:
+        return any(tmp_path.glob("studies/s/checkpoints/*.pt"))
+
     for kill in range(kills):
         driver = Driver(tmp_path, cluster.address, "--num-samples", str(samples), "--workers", "1", *resume(tmp_path))
-        driver.until(driver.begun if kill % 4 else driver.holds, or_ended=True)
+        driver.until((saved, driver.begun, saved, driver.holds)[kill % 4], or_ended=True)
         try:
-            driver.process.wait(pick.uniform(0, 8))
+            driver.process.wait(pick.uniform(0, 8) if kill % 2 else 0.0)
             assert driver.wait() == 0, driver.said
             samples += 4  # it had ended: there is more to do
         except subprocess.TimeoutExpired:

@@ -371,7 +371,7 @@ def local_weights(monkeypatch, path):
 
     monkeypatch.undo()  # file:// goes through the real urlopen
     monkeypatch.setenv("TORCH_HOME", str(path.parent / "torch"))
-    monkeypatch.setitem(weights.IMAGENET, "resnet18_gem", Local.IMAGENET1K_V1)
+    monkeypatch.setattr(weights, "imagenet_weights", {"resnet18_gem": Local.IMAGENET1K_V1}.__getitem__)
 
 
 def published(tmp_path, state, checksum=None):
@@ -405,7 +405,7 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):
 def test_the_published_addresses_are_torchvisions_first_versions():
     theirs = {"resnet18": torchvision_models.ResNet18_Weights, "resnet50": torchvision_models.ResNet50_Weights}
     for name, origin in NETWORKS.items():
-        assert weights.IMAGENET[name] is theirs[origin].IMAGENET1K_V1
+        assert weights.imagenet_weights(name) is theirs[origin].IMAGENET1K_V1
     assert (weights.IMAGENET_MEAN, weights.IMAGENET_STD) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -413,7 +413,7 @@ def test_the_published_addresses_are_torchvisions_first_versions():
 def test_imagenet_weights_without_a_network_say_what_to_do(name, tmp_path):
     with pytest.raises(OSError) as raised:
         check_network(name, "imagenet", channels=3, image_size=64)
-    url, message = weights.IMAGENET[name].url, str(raised.value)
+    url, message = weights.imagenet_weights(name).url, str(raised.value)
     cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(url)
     for part in (url, "URLError", str(cached), "TORCH_HOME", "`--weights none`", "`--weights FILE`"):
         assert part in message
@@ -421,7 +421,7 @@ def test_imagenet_weights_without_a_network_say_what_to_do(name, tmp_path):
 
 def test_imagenet_weights_are_read_where_the_message_says(resnet18, tmp_path):
     name, net, _ = resnet18
-    cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(weights.IMAGENET[name].url)
+    cached = tmp_path / "torch" / "hub" / "checkpoints" / os.path.basename(weights.imagenet_weights(name).url)
     cached.parent.mkdir(parents=True)
     torch.save(net.state_dict(), cached)
     assert torch.equal(build(name, "imagenet").trunk.conv1.weight, net.conv1.weight)

@@ -13,8 +13,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.models import resnet18, resnet50
-from torchvision.models.resnet import BasicBlock, ResNet
 
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
 
@@ -94,11 +92,15 @@ class _PoolToTwo(nn.AdaptiveAvgPool2d):
 
 def resnet18_gem(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-18 up to its last block, then GeM: 512 features."""
+    from torchvision.models import resnet18  # takes seconds, which other networks' trials need not spend
+
     return _torchvision_trunk(resnet18(weights=None), channels, GeM()), 512
 
 
 def resnet50_avg(channels: int, image_size: int) -> tuple[nn.Module, int]:
     """torchvision's ResNet-50, global average included: 2048 features."""
+    from torchvision.models import resnet50
+
     return _torchvision_trunk(
         resnet50(weights=None), channels, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     ), 2048
@@ -111,12 +113,14 @@ def resnet50_xbm(channels: int, image_size: int) -> tuple[nn.Module, int]:
     first batch normalisation and the pooling. (That class's own default, stride 1 in the last stage, is not used:
     LAST_STRIDE is 2 in their config/defaults.py.)
     """
+    from torchvision.models import resnet50
+
     net = resnet50(weights=None)
     net.relu = nn.Identity()
     return _torchvision_trunk(net, channels, nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())), 2048
 
 
-def _torchvision_trunk(net: ResNet, channels: int, pool: nn.Module) -> nn.Sequential:
+def _torchvision_trunk(net: nn.Module, channels: int, pool: nn.Module) -> nn.Sequential:
     """torchvision's layers up to the last block, under torchvision's names, then `pool`."""
     if channels != 3:
         net.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
@@ -145,6 +149,8 @@ def _block(n_in: int, n_out: int, stride: int) -> nn.Module:
     shortcut = None
     if stride != 1 or n_in != n_out:
         shortcut = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False), nn.BatchNorm2d(n_out))
+    from torchvision.models.resnet import BasicBlock
+
     return BasicBlock(n_in, n_out, stride, shortcut)
 
 

@@ -8,26 +8,31 @@ torch.load(weights_only=True) is the only reader.
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlparse
 
 import torch
 from torch import Tensor, nn
-from torchvision.models import ResNet18_Weights, ResNet50_Weights, WeightsEnum
 
 from trainables.datasets.structure import local_path
 
-IMAGENET: dict[str, WeightsEnum] = {
-    "resnet18_gem": ResNet18_Weights.IMAGENET1K_V1,
-    "resnet50": ResNet50_Weights.IMAGENET1K_V1,
-    "resnet50_xbm": ResNet50_Weights.IMAGENET1K_V1,
-}
-"""The networks made of torchvision's layers, and the weights that fit them."""
+if TYPE_CHECKING:
+    from torchvision.models import WeightsEnum
+
+IMAGENET = {"resnet18_gem": "ResNet18_Weights", "resnet50": "ResNet50_Weights", "resnet50_xbm": "ResNet50_Weights"}
+"""The networks made of torchvision's layers, and torchvision's name for the weights that fit them."""
 
 # of R, G, B in [0, 1]; torchvision's numbers
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 State = dict[str, Tensor]
+
+
+def imagenet_weights(network: str) -> "WeightsEnum":
+    """torchvision's first version of the weights that fit a network of `IMAGENET`."""
+    from torchvision import models  # takes seconds, which other networks' trials need not spend
+
+    return getattr(models, IMAGENET[network]).IMAGENET1K_V1
 
 
 class Standardise(nn.Module):
@@ -123,10 +128,11 @@ def _count(names: list[str], more: str = "") -> str:
 def _imagenet(network: str) -> State:
     if network not in IMAGENET:
         raise ValueError(f"weights 'imagenet' exist for {sorted(IMAGENET)}, not for network {network!r}")
-    url = IMAGENET[network].url
+    weights = imagenet_weights(network)
+    url = weights.url
     cached = os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(urlparse(url).path))
     try:
-        return IMAGENET[network].get_state_dict(progress=False, check_hash=True, map_location="cpu", weights_only=True)
+        return weights.get_state_dict(progress=False, check_hash=True, map_location="cpu", weights_only=True)
     except Exception as error:  # no connection, an error page, a wrong checksum, a damaged copy
         kind = type(error).__name__
         # torch.hub moves a file there only when it is whole and its checksum is right

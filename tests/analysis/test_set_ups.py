@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 MEMORY = ("fixed", "none", "variable")
 EFFECTIVE = {"k": 2, "optimizer": "adam", "memory": "fixed", "test": "roxford5k"}
 """A configuration of which every field of a set-up has an effect."""
+TRAINED = Setup("glyphs", task="dml", loss="margin", network="n", image_size=28, images_seen=640, evaluations=1)
 
 
 def set_up_of(memory: str) -> str:
@@ -197,30 +198,11 @@ def test_what_has_no_effect_tells_nothing_apart(field):
         f"{field}=3",
         f"{field}=4",
     ]
-    trained = Setup(
-        "glyphs",
-        task="dml",
-        loss="margin",
-        network="n",
-        image_size=28,
-        images_seen=640,
-        evaluations=1,
-    )
-    assert hasattr(trained, field) and hasattr(trained, other), "a field of the built-in set-ups"
+    assert hasattr(TRAINED, field) and hasattr(TRAINED, other), "a field of the built-in set-ups"
 
 
 def test_what_later_versions_added_is_what_set_ups_have_by_default():
-    trained = asdict(
-        Setup(
-            "glyphs",
-            task="dml",
-            loss="margin",
-            network="n",
-            image_size=28,
-            images_seen=640,
-            evaluations=1,
-        )
-    )
+    trained = asdict(TRAINED)
     assert {name: trained[name] for name in BEFORE} == BEFORE
     shipped = [json.loads(results.read_file(path)["config"].iloc[0]) for path in SHIPPED.glob("*.parquet")]
     assert len(shipped) == 3 and all(not set(BEFORE) & set(config) for config in shipped)

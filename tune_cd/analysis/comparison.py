@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 from scipy.stats import wilcoxon
 
 from tune_cd.analysis.curves import Curve, auc_at, n_to_reach, padded
+from tune_cd.analysis.intervals import half_interval
 
 FEWEST = 8  # searches for a bootstrap interval: of 5 it would hold the mean in 83 % of cases, of 2 in 50 %
 BUDGETS = (5, 10, 20, 50)
@@ -118,11 +118,7 @@ def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
 
 
 def _half_interval(values: Sequence[float]) -> float:
-    return (
-        float(student.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-        if len(values) > 1
-        else np.nan
-    )
+    return half_interval(float(np.std(values, ddof=1)), len(values)) if len(values) > 1 else np.nan
 
 
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:

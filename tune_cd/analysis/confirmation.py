@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from tune_cd import balance
 from tune_cd.analysis.curves import best_trial, means_over_settings, setting_numbers
+from tune_cd.analysis.intervals import half_interval
 from tune_cd.analysis.rates import on_diagonal
 from tune_cd.analysis.scores import comparable, confirming, per_class, searching
 
@@ -31,7 +31,7 @@ class Mean:
 def mean_of(values: np.ndarray, score: str) -> Mean:
     """values [n_seeds], at least one."""
     mean, n = float(values.mean()), len(values)
-    half = float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    half = half_interval(float(values.std(ddof=1)), n) if n > 1 else np.nan
     return Mean(score, mean, mean - half, mean + half, n)
 
 
@@ -80,8 +80,9 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
     fresh = fresh_mean(trials, best)
     row |= {"tuned": fresh.value if fresh else _score(best), "fresh": fresh is not None}
     row["seeds"] = fresh.seeds if fresh else best["seeds"]
-    for name in trials["search"].unique():
-        reached = best_trial(on_diagonal(means, name, per_class(trials))) if name in balance.AVERAGES else None
+    recipes = [name for name in balance.AVERAGES if name in set(trials["search"])]
+    for name in recipes:
+        reached = best_trial(on_diagonal(means, name, per_class(trials)))
         if reached is None:
             continue
         own, gain = fresh_mean(trials, reached), paired(trials, best, reached)

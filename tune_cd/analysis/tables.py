@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from tune_cd.analysis import best_trial, comparable
 from tune_cd.analysis.comparison import BUDGETS
 from tune_cd.analysis.curves import means_over_settings
+from tune_cd.analysis.intervals import half_interval
 from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
 from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
 from tune_cd.analysis.memory_table import memory as memory
@@ -155,11 +155,7 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
     if best is None:
         return None
     alike = means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
-    interval = (
-        student.ppf(0.975, best["seeds"] - 1) * best["test_std"] / np.sqrt(best["seeds"])
-        if best["seeds"] > 1
-        else np.nan
-    )
+    interval = half_interval(best["test_std"], best["seeds"])
     found = {name: best[name] for name in BEST if name in best} | {"test_ci": interval, "alike": len(alike)}
     return found | {f"alike_{name}": (alike[name].min(), alike[name].max()) for name in ("Lambda_p", "Lambda_e")}
 

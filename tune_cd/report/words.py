@@ -71,15 +71,20 @@ def _best(found: Findings) -> list[Sentence]:
         Sentence(
             "Its score", f"{scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.", "result"
         ),
-        *([Sentence("With fresh seeds", f"{mean(found.fresh)}.", "result")] if found.fresh is not None else []),
+        *([Sentence("With fresh seeds", f"{fresh_score(found.fresh)}.", "result")] if found.fresh is not None else []),
     ]
 
 
-def mean(fresh: Mean) -> str:
+def interval(low: float, high: float, sign: str = "") -> str:
+    """The 95 % interval of a score, or with the sign "+" of a difference."""
+    return f"95 % interval {low:{sign}.4f} to {high:{sign}.4f}"
+
+
+def fresh_score(fresh: Mean) -> str:
     """A setting's score over fresh seeds: "test 0.8867 (95 % interval 0.8700 to 0.9034, 3 seeds)"."""
     split = "test" if fresh.score == "test_score" else "validation"
-    interval = f"95 % interval {fresh.low:.4f} to {fresh.high:.4f}, " if finite(fresh.low) else ""
-    return f"{split} {fresh.value:.4f} ({interval}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
+    sure = f"{interval(fresh.low, fresh.high)}, " if finite(fresh.low) else ""
+    return f"{split} {fresh.value:.4f} ({sure}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
 
 
 def _parameters(found: Findings) -> list[str]:
@@ -102,8 +107,7 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     split = "test" if finite(found.best["test_score"]) and finite(recipe.best["test_score"]) else "validation"
     name = "test_score" if split == "test" else "val_score"
     seeds = f"{recipe.pairs}{' fresh' * (recipe.fresh is not None)} seeds in pairs"
-    interval = f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f}, {seeds})"
-    sure = interval if finite(recipe.low) else ""
+    sure = f" ({interval(recipe.low, recipe.high, '+')}, {seeds})" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
     own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
     head = f"Over the {recipe.average} average"

@@ -8,8 +8,9 @@ import threading
 from functools import partial
 from pathlib import Path
 
+from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
-from tune_cd.run.options import URI, parse
+from tune_cd.run.options import parse
 
 FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
@@ -78,7 +79,7 @@ def _connect(address: str | None, verbose: bool = False) -> None:
         "TUNE_CD_DATA",
         "TUNE_CD_CACHE",
     ):  # a Ray started here hands them to trials, which run in folders of their own
-        if os.environ.get(name) and not URI.match(os.environ[name]):
+        if os.environ.get(name) and not is_uri(os.environ[name]):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
     os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # a line of ours says where they are
@@ -110,7 +111,7 @@ def _on_cluster(study, lock) -> int:
         resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
-        if (said := estimate(study, resources)) is not None:
+        if study.call.dry_run and (said := estimate(study, resources)) is not None:
             print(said, flush=True)
         nodes = nodes_of(study, resources)
         ready, wrong = look_at(nodes, alive, growth, study.results)

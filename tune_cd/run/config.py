@@ -102,8 +102,8 @@ class StudyConfig:
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
             raise ValueError(f"options {unknown} are not known to this release")
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
-        return cls(**{name: value for name, value in given.items() if value is not None or name != "assignments"})
+        given = {name: value for name, value in stored.items() if value is not None}
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
         """The study with what may be given anew. written: the options that were written out now.

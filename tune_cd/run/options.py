@@ -1,19 +1,16 @@
 """The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
 
 import argparse
-import re
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
 from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
+from tune_cd.results.location import is_uri
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import EXPERIMENTS, Call, Request, StudyConfig
 from tune_cd.run.searches import DEFAULT_TRIALS
 from tune_cd.search.registry import OPTIMISERS
-
-URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""How one begins; a single letter would be a drive of Windows."""
 
 ORIGIN = "origin"
 """The config key under which a trial finds where the search took it from."""
@@ -43,6 +40,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the parser says what was written, the two values below the rest
     )
+    _training_options(top)
+    _search_options(top)
+    _call_options(top)
+    return top
+
+
+def _training_options(top: argparse.ArgumentParser) -> None:
     what = top.add_argument_group("what is trained")
     what.add_argument("--dataset", choices=sorted(SETUPS), help="default: glyphs, made offline from fonts")
     what.add_argument("--task", choices=TASKS, help="default: the dataset's")
@@ -86,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="fetch data that are absent there, on every node, where there is a public archive",
     )
+
+
+def _search_options(top: argparse.ArgumentParser) -> None:
     how = top.add_argument_group("how it is searched")
     how.add_argument(
         "--search",
@@ -160,6 +167,9 @@ def parser() -> argparse.ArgumentParser:
         help="train the best setting of every search once more with each of N fresh seeds: what tuning gains is then "
         "told of these, with intervals; 3 or more are advised; default: 0",
     )
+
+
+def _call_options(top: argparse.ArgumentParser) -> None:
     where = top.add_argument_group("where it runs and what it leaves")
     where.add_argument(
         "--results",
@@ -242,7 +252,6 @@ def parser() -> argparse.ArgumentParser:
         help="check everything, say what would be run and how long it takes at most, train nothing",
     )
     where.add_argument("--verbose", action="store_true", help="show Ray's own tables and messages as well")
-    return top
 
 
 def parse(argv: list[str] | None) -> Request:
@@ -274,7 +283,7 @@ def _path(text: str) -> str:
 
 def _root(text: str) -> str:
     """A URI as it is; it is checked with the study, as an error here would repeat it."""
-    return text if URI.match(text) and not Path(text).exists() else _path(text)
+    return text if is_uri(text) and not Path(text).exists() else _path(text)
 
 
 def _weights(text: str) -> str:

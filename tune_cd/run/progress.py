@@ -19,17 +19,9 @@ class Progress(Callback):
     the status: trainings done of at most so many, how many run, the best, elapsed and expected time.
 
     totals: settings of each search. table: the study's rows of earlier runs. replicates: trainings of a setting.
-    terminal: whether there is one; None: as standard output and error say.
     """
 
-    def __init__(
-        self,
-        totals: dict[str, int],
-        table: pd.DataFrame,
-        metric: str,
-        replicates: int = 1,
-        terminal: bool | None = None,
-    ):
+    def __init__(self, totals: dict[str, int], table: pd.DataFrame, metric: str, replicates: int = 1):
         self._totals = {name: total * replicates for name, total in totals.items()}
         self._metric, self._replicates = metric, replicates
         self._done = {name: int((table["search"] == name).sum()) for name in totals}
@@ -38,11 +30,10 @@ class Progress(Callback):
             name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
         }
         self._said: set[tuple[str, int]] = set()
-        self._terminal = sys.stdout.isatty() and sys.stderr.isatty() if terminal is None else terminal
         self._status: tqdm | None = None
 
     def setup(self, **info) -> None:
-        if self._terminal:
+        if sys.stdout.isatty() and sys.stderr.isatty():
             done, total = sum(self._done.values()), sum(self._totals.values())
             self._status = tqdm(total=total, initial=done, bar_format=STATUS, leave=False, mininterval=1.0)
 

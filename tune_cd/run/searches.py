@@ -39,6 +39,11 @@ class Search:
     each: bool = False  # the best setting of each of `repeats`, not of all together
     seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
 
+    @property
+    def starts(self) -> list[dict]:
+        """The settings that it begins with."""
+        return [] if self.start is None else self.start if isinstance(self.start, list) else [self.start]
+
 
 def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError

@@ -12,7 +12,7 @@ from tune_cd.analysis.scores import searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
 from tune_cd.report.findings import Findings, findings, finite
-from tune_cd.report.words import edges, mean, tuned
+from tune_cd.report.words import edges, fresh_score, interval, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -23,27 +23,27 @@ def summarise(study: Study) -> str:
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
     counts, replicates = _counts(table), study.config.replicates
-    trainings, table = table, means_over_seeds(table)
-    lines = _memory_table(trainings) if study.config.experiment == "xbm" else _balance_table(trainings, study)
+    means = means_over_seeds(table)
+    lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, means, study)
     setup = study.setup
     scores = (
         setup.metric
         if setup.test_metric == setup.metric
         else f"{setup.metric} (validation) and {setup.test_metric} (test)"
     )
-    means = f", means over {replicates} seeds" if replicates > 1 else ""
-    lines.append(f"\nscores are {scores}{means}; {counts}")
+    over = f", means over {replicates} seeds" if replicates > 1 else ""
+    lines.append(f"\nscores are {scores}{over}; {counts}")
     lines.append(f"table:   {table_path(study)}")
-    lines.append(f"picture: {draw(study, table)}")
+    lines.append(f"picture: {draw(study, means)}")
     return "\n".join(lines)
 
 
-def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
-    """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned."""
+def _balance_table(trials: pd.DataFrame, means: pd.DataFrame, study: Study) -> list[str]:
+    """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned. means:
+    of the trials, over seeds."""
     low, high = study.config.range
     found = findings(trials, {"Lambda_p": (low, high), "Lambda_e": (low, high)})
     recipes = {recipe.average: recipe for recipe in found.recipes}
-    means = means_over_seeds(trials)
     lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
     lines.append(_line("best balance found", best_trial(means[means["search"] == study.config.search])))
     for average in averages_of(study.setup):
@@ -59,12 +59,12 @@ def _fresh(found: Findings) -> list[str]:
     """What the choices came to with fresh seeds, and what the best has more than each recipe."""
     if found.fresh is None:
         return []
-    lines = [f"with fresh seeds, the best balance: {mean(found.fresh)}"]
+    lines = [f"with fresh seeds, the best balance: {fresh_score(found.fresh)}"]
     for recipe in found.recipes:
         if recipe.fresh is not None:
             gain = f"gain {recipe.gain:+.4f}"
-            gain += f" (95 % interval {recipe.low:+.4f} to {recipe.high:+.4f})" if finite(recipe.low) else ""
-            lines.append(f"with fresh seeds, {recipe.average} average: {mean(recipe.fresh)}; {gain}")
+            gain += f" ({interval(recipe.low, recipe.high, '+')})" if finite(recipe.low) else ""
+            lines.append(f"with fresh seeds, {recipe.average} average: {fresh_score(recipe.fresh)}; {gain}")
     return lines
 
 

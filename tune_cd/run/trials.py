@@ -17,6 +17,7 @@ from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.scores import searching
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.rows import trial_name
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
@@ -28,7 +29,7 @@ from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study
 from tune_cd.run.together import Member, Together
 from tune_cd.search.registry import given
-from tune_cd.tune.callback import ResultsCallback, trial_name
+from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.tune.packed import PACK, PackedSearch
 
@@ -153,9 +154,8 @@ def _searcher(
     study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources,
 ) -> tuple[OptimiserSearch, int]:  # fmt: skip
     """The search as it goes on from its rows, and how many of its settings are done with."""
-    starts = [search.start] if isinstance(search.start, Mapping) else search.start
     searcher = OptimiserSearch(
-        study.space, "val_score", "max", make=search.make, points_to_evaluate=starts, annotate=ORIGIN
+        study.space, "val_score", "max", make=search.make, points_to_evaluate=search.starts, annotate=ORIGIN
     )
     searcher.set_max_concurrency(resources.workers if search.workers is None else search.workers)
     seeds = len(seeds_of(study, search))
@@ -191,8 +191,7 @@ def _needless(study: Study, search: Search, final: pd.DataFrame) -> str | None:
     if search.start is None:
         return f"nothing to train: no trial of {' or '.join(search.repeats)} has completed"
     rows, key = _rows_alike(study, final, search), study.space.key
-    starts = search.start if isinstance(search.start, list) else [search.start]
-    trained = {key(params) for params in rows["params"]} >= {key(start) for start in starts}
+    trained = {key(params) for params in rows["params"]} >= {key(start) for start in search.starts}
     return "its setting is in the table already" if trained else None
 
 

@@ -16,11 +16,12 @@ from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.rows import finite
 from tune_cd.search.protocol import Optimiser, Proposal, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Space
 from tune_cd.tune.arguments import check_mode, points
-from tune_cd.tune.callback.rows import finite, stopped_early
+from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
 from tune_cd.tune.resume import Orphans, walk_again

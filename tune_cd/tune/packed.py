@@ -10,13 +10,14 @@ it is told each result by itself, and a pack that fails fails those of its membe
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import fsum, isfinite
+from math import isfinite
 from typing import Any
 
 from ray.tune.search import Searcher
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd.tune.callback.rows import finite
+from tune_cd.results.observations import mean
+from tune_cd.results.rows import finite
 from tune_cd.tune.json_state import JsonState
 
 PACK, SEED = "pack", "seed"
@@ -169,6 +170,6 @@ class PackedSearch(JsonState, Searcher):
 
     def _conclude(self, inner: str) -> None:
         """All trainings of a suggestion have ended: their mean is its value, as `results.history` has it."""
-        values = self._asked[inner].values
-        result = {self._metric: fsum(values) / len(values)} if values else None
-        self._searcher.on_trial_complete(inner, result=result, error=not values)
+        value = mean(self._asked[inner].values)
+        result = None if value is None else {self._metric: value}
+        self._searcher.on_trial_complete(inner, result=result, error=value is None)

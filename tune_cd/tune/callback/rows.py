@@ -6,8 +6,6 @@ from typing import Any
 
 from tune_cd.results.rows import finite, is_number
 
-__all__ = ["finite", "is_number", "outcome", "place_of", "stopped_early"]
-
 TUNE_KEYS = ("config/", "time_", "timestamp", "pid", "iterations_since_restore", "training_iteration", "done")
 
 

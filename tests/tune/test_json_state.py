@@ -10,7 +10,6 @@ import pytest
 from ray.tune.search import Searcher
 
 from tune_cd import CoordinateDescentSearch, PackedSearch, Space
-from tune_cd.run.together import Member, Together
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 
@@ -25,10 +24,6 @@ def make(**arguments):
 
 def packed():
     return PackedSearch(make(), 1, metric="val_score", mode="max")
-
-
-def together():
-    return Together({"cd": Member(make(annotate="origin"), 99)}, key=PLANE.key, workers=1)
 
 
 def step(searcher, trial):
@@ -69,7 +64,7 @@ def copied(tmp_path):
     return Copied(tmp_path)
 
 
-@pytest.mark.parametrize("build", [make, packed, together])
+@pytest.mark.parametrize("build", [make, packed])
 @pytest.mark.parametrize("cut", [0, 1, 100])
 def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, caplog):
     whole, searcher = build(), build()
@@ -84,7 +79,7 @@ def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, 
     assert [step(again, f"t{n}") for n in range(3, 6)] == course[3:]
 
 
-@pytest.mark.parametrize("build", [make, packed, together])
+@pytest.mark.parametrize("build", [make, packed])
 def test_the_latest_is_taken_where_all_are_whole(copied, build):
     whole, searcher = build(), build()
     course = [step(whole, f"t{n}") for n in range(7)]
@@ -116,7 +111,7 @@ def test_a_restored_experiments_first_copy_may_be_cut_off_too(copied, cut, caplo
     assert [h for h, _ in last._search.history] == course
 
 
-@pytest.mark.parametrize("build", [make, packed, together])
+@pytest.mark.parametrize("build", [make, packed])
 def test_where_all_are_damaged_nothing_is_suggested_any_more(copied, build):
     """Tune only logs the error, and would begin anew."""
     searcher = build()

@@ -1,4 +1,4 @@
-"""PackedSearch and Together: several trainings a trial, several searches a run, and each search none the wiser."""
+"""`PackedSearch`: several trainings a trial, and the search none the wiser."""
 
 import json
 import math
@@ -9,8 +9,6 @@ from ray.tune.utils import flatten_dict
 
 import trainables.trial
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, Space
-from tune_cd.run.options import ORIGIN
-from tune_cd.run.together import Member, Together
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.tune.packed import PACK, members_of
@@ -125,57 +123,6 @@ def test_a_pack_that_fails_fails_those_that_were_not_done():
     searcher.on_trial_complete("never", None, error=True)
 
 
-def test_replicates_are_told_as_their_mean():
-    told = []
-
-    class Inner(Searcher):
-        def suggest(self, trial_id):
-            return {"x": float(len(told)), "origin": {"trial_index": len(told)}}
-
-        def on_trial_complete(self, trial_id, result=None, error=False):
-            told.append((result, error))
-
-    searcher = packed(Inner("acc", "max"), 4, seeds=[5, 6, 7])
-    pack = searcher.suggest("a")[PACK]
-    assert [(config["x"], config["seed"]) for config in pack] == [(0.0, 5), (0.0, 6), (0.0, 7)], (
-        "one setting: a second would not fit whole"
-    )
-    searcher.on_trial_result("a", {PACK: {"0": {"acc": 0.2, "done": True}, "2": {"acc": 0.4, "done": True}}})
-    assert told == []
-    searcher.on_trial_complete("a", {PACK: {"1": {"acc": math.nan, "done": True}}})
-    assert told == [({"acc": pytest.approx(0.3)}, False)], "of those that gave a number"
-
-
-def test_what_is_known_of_a_setting_is_not_trained_again():
-    values = {(START["lr"], 0): 0.5, (START["lr"], 1): 0.7}
-    searcher = packed(
-        descent(),
-        2,
-        seeds=[0, 1],
-        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
-    )
-    pack = searcher.suggest("a")[PACK]
-    assert pack[0]["lr"] != START["lr"] or pack[0]["wd"] != START["wd"], (
-        "the start is known for both seeds: the search has gone on"
-    )
-    values.pop((START["lr"], 0))
-    searcher = packed(
-        descent(),
-        2,
-        seeds=[0, 1],
-        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
-    )
-    assert searcher.suggest("a")[PACK] == [{**START, "seed": 0}]
-    values[START["lr"], 0] = math.nan  # it diverged: that is known too, and not repeated
-    searcher = packed(
-        descent(),
-        2,
-        seeds=[0, 1],
-        known=lambda config, seed: values.get((config["lr"], seed)) if config["wd"] == START["wd"] else None,
-    )
-    assert all(config["lr"] != START["lr"] or config["wd"] != START["wd"] for config in searcher.suggest("a")[PACK])
-
-
 def test_saved_and_restored_goes_on(tmp_path):
     one, other = packed(descent(workers=3), 3), packed(descent(workers=3), 3)
     drive(one, 4)
@@ -191,10 +138,9 @@ def test_saved_and_restored_goes_on(tmp_path):
         other.set_state({"version": 0})
 
 
-@pytest.mark.parametrize("arguments", [{"size": 0}, {"size": 2, "seeds": []}, {"size": 2, "seeds": [1, 1]}])
-def test_impossible_packs_are_refused(arguments):
-    with pytest.raises(ValueError, match="size"):
-        packed(descent(), **arguments)
+def test_an_impossible_size_is_refused():
+    with pytest.raises(ValueError, match="size 0"):
+        packed(descent(), 0)
 
 
 def test_members_of_a_trial():
@@ -204,74 +150,3 @@ def test_members_of_a_trial():
         ({"b": 4, "lr": 2}, {"acc": 5}),
     ]
     assert members_of({PACK: [{"lr": 1}]}, None) == [({"lr": 1}, {})]
-
-
-def line(direction, start, budget=5):
-    def make(space, start):
-        return CoordinateDescent(space, settings="paper", directions=[direction], budgets=budget, start=start)
-
-    searcher = OptimiserSearch(PLANE, "val_score", "max", make=make, start=start, annotate=ORIGIN)
-    searcher.set_max_concurrency(1)
-    return searcher
-
-
-def together(workers, **searches):
-    return Together(
-        {name: Member(searcher, budget) for name, (searcher, budget) in searches.items()},
-        key=PLANE_KEY,
-        workers=workers,
-    )
-
-
-def PLANE_KEY(config):
-    return PLANE.key({name: config[name] for name in PLANE.names})
-
-
-def run(searcher, workers):
-    """Trials as Tune runs them, the oldest ending first; (search, configuration) in the order they were begun, most
-    live."""
-    begun, live, most = [], [], 0
-    for i in range(200):
-        config = searcher.suggest(f"t{i}") if len(live) < workers else None
-        if isinstance(config, dict):
-            live.append((f"t{i}", config))
-            begun.append((config[ORIGIN]["search"], config))
-            most = max(most, len(live))
-        elif not live:
-            assert config == Searcher.FINISHED
-            return begun, most
-        else:
-            trial, done = live.pop(0)
-            searcher.on_trial_complete(trial, {"val_score": bowl(done)})
-    raise AssertionError("never finished")
-
-
-def test_searches_run_side_by_side_on_the_course_they_would_take_alone():
-    alone = [config for _, config in run(together(1, one=(line([1, 1], START), 5)), 1)[0]]
-    begun, most = run(together(2, one=(line([1, 1], START), 5), two=(line([1, 1], {"lr": 1e-4, "wd": 1e-2}), 5)), 2)
-    assert most == 2 and [{**config, ORIGIN: None} for name, config in begun if name == "one"] == [
-        {**config, ORIGIN: None} for config in alone
-    ]
-    assert [name for name, _ in begun].count("two") == 5 and begun[1][0] == "two", (
-        "a search that waits leaves its worker to the next"
-    )
-
-
-def test_a_setting_of_two_searches_is_trained_once():
-    """While it is live the second waits for it, afterwards it is told at once; neither spends its budget on it."""
-    begun, _ = run(together(2, one=(line([1, 1], START), 4), two=(line([1, -1], START), 4)), 2)
-    keys = [PLANE_KEY(config) for _, config in begun]
-    assert len(set(keys)) == len(keys) and [name for name, _ in begun].count("two") == 4
-    alone, _ = run(together(1, two=(line([1, -1], START), 5)), 1)
-    assert [PLANE_KEY(config) for name, config in begun if name == "two"] == [
-        PLANE_KEY(config) for _, config in alone[1:]
-    ]
-
-
-def test_a_failure_is_told_to_both():
-    searcher = together(2, one=(line([1, 1], START), 2), two=(line([1, -1], START), 2))
-    searcher.suggest("a")
-    assert searcher.suggest("b") is None
-    searcher.on_trial_complete("a", None, error=True)
-    assert {searcher.suggest("b")[ORIGIN]["search"], searcher.suggest("c")[ORIGIN]["search"]} == {"one", "two"}
-    assert searcher.suggest("d") is None

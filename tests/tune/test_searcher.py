@@ -291,6 +291,11 @@ def test_add_evaluated_point():
         CoordinateDescentSearch(PLANE).add_evaluated_point({"lr": 0.01, "wd": 0.001}, 0.9)
 
 
+def recall(searcher, begun, again=None):
+    """As a search that goes on from its own rows, all of which have ended."""
+    return searcher._course.recall(begun, begun, begun[:0] if again is None else again, others=begun[:0])
+
+
 METHODS = ["cd", "cd-paper", "random", "grid"]
 
 
@@ -322,7 +327,7 @@ def test_recall_goes_on_where_the_table_ends(name, kept):
     """Rows in whatever order they are read; none is suggested again, and the places in the order of asking stay."""
     whole = drive(method(name), 15)
     searcher = method(name)
-    searcher.recall(rows(whole[:kept])[::-1])
+    recall(searcher, rows(whole[:kept])[::-1])
     assert drive(searcher, 15 - kept) == whole[kept:]
 
 
@@ -330,17 +335,8 @@ def test_after_a_loss_places_in_the_order_of_asking_are_not_given_again():
     """Two were live when the driver died, and the second of them left a row."""
     table = rows(drive(method("cd"), 8)).drop(index=6)
     searcher = method("cd")
-    searcher.recall(table)
+    recall(searcher, table)
     assert drive(searcher, 1)[0]["origin"]["trial_index"] == 8
-
-
-@pytest.mark.parametrize("settings", ["paper", "default"])
-def test_reused_values_steer_nothing_else(settings):
-    """Values of other searches are no starts and teach nothing, but are used when the search comes by."""
-    whole = drive(make(settings=settings), 12)
-    searcher = make(settings=settings)
-    searcher.reuse(rows([BEST, whole[5]]))
-    assert drive(searcher, 11) == whole[:5] + whole[6:]
 
 
 def stored(tmp_path, configs, metric_name="acc", study="before"):
@@ -611,7 +607,7 @@ def test_what_was_lost_is_run_again_though_the_search_asks_for_other_trials_now(
     searcher = OptimiserSearch(
         PLANE, "acc", "max", make=OPTIMISERS["cd"], start={"lr": 1e-5, "wd": 1e-3}, annotate="origin"
     )
-    assert not searcher.recall(table, again=table.iloc[[3]])
+    assert not recall(searcher, table, again=table.iloc[[3]])
     again = drive(searcher, 2)
     assert again[0] == {
         **table["params"][3],

@@ -29,11 +29,6 @@ class Resources:
             self.workers / max(1, self.pack // self.replicates)
         )  # the trainings of a setting stay together
 
-    @property
-    def packed(self) -> bool:
-        """Whether a trial of Tune's is more than one training."""
-        return self.pack > 1 or self.replicates > 1
-
 
 def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:
     """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that

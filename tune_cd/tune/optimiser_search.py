@@ -7,6 +7,7 @@ numbers of which larger is better, and saves its state as JSON. What to try next
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -14,21 +15,19 @@ from ray.tune.search import Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
-from tune_cd import results
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import finite
-from tune_cd.search.protocol import Optimiser, Proposal, Told
+from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Space
 from tune_cd.tune.arguments import check_mode, points
 from tune_cd.tune.callback.rows import stopped_early
+from tune_cd.tune.course import Course
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
-from tune_cd.tune.resume import Orphans, walk_again
 from tune_cd.tune.snapshot import Ran, trials_in
 
 STATE_VERSION = 1
-LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
 
 logger = logging.getLogger(__name__)
 
@@ -60,20 +59,13 @@ class OptimiserSearch(JsonState, Searcher):
         super().__init__(metric=metric, mode=mode)
         self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
         self._space, self._start, self._points = space, start, points(points_to_evaluate, evaluated_rewards)
-        self._search: Optimiser | None = None
+        self._course: Course | None = None  # from the moment at which space and mode are known
         self._trials: dict[str, dict] = {}  # trial id -> h
-        self._index: dict[tuple, int] = {}  # by key: place in the order of asking
-        self._origins: dict[tuple, Proposal] = {}  # by key: of orphans that this search has not asked for itself
-        self._known: dict[tuple, Told] = {}  # by key: what other searches measured, see `reuse`
         self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
-        self._orphans = Orphans()
-        self._reused: pd.DataFrame = results.TRIALS.empty_table().to_pandas()  # rows of other searches, see `reuse`
-        self._rows_before: pd.DataFrame | None = (
-            None  # this same search's rows, until the first suggestion; see `from_results`
-        )
+        self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
         if space is not None and mode is not None:
             self._begin(space)
 
@@ -96,27 +88,27 @@ class OptimiserSearch(JsonState, Searcher):
             unanswered = sorted(set(given.names) - set(self._search.space.names))
             raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {self._search.space}")
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
-            self._orphans.add(self._search, self._index, self._search.live)
+            self._course.rerun(self._search.live)
             self._restored = False
         return True
 
     @property
     def finished(self) -> bool:
         """True when nothing is left to suggest: the search has stopped by itself."""
-        return self._search is not None and self._search.finished and not self._orphans
+        return self._course is not None and self._course.finished
 
     def suggest(self, trial_id: str) -> dict | str | None:
         """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
-        if self._search is None:
+        if self._course is None:
             raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
         self._go_on()
-        h = None if self._orphans.fill(self._search) else self._orphans.take(self._search) or self._next()
+        h = self._course.next()
         if h is None:
             return Searcher.FINISHED if self.finished else None
         self._trials[trial_id] = h
         config = unflatten_dict(h)
         if self._annotate is not None:
-            config[self._annotate] = self._annotation(h)
+            config[self._annotate] = self._course.annotation(h)
         return config
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
@@ -127,14 +119,13 @@ class OptimiserSearch(JsonState, Searcher):
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """A missing result, a missing metric, NaN, ±inf or an error is a failed trial: the worst value."""
         h = self._trials.get(trial_id) or self._adopted(trial_id, result)
-        if h is None or self._search is None:
+        if h is None or self._course is None:
             return
-        self._orphans.ended(self._search.space.key(h))
         value = None if error else self._number(result)
         best = self._best_seen.pop(trial_id, None)
         if value is not None and best is not None and self._use_result == "best":
             value = max(value, best)
-        self._search.tell(h, value, censored=stopped_early(result, self._full_length))
+        self._course.tell(h, value, censored=stopped_early(result, self._full_length))
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
@@ -165,43 +156,6 @@ class OptimiserSearch(JsonState, Searcher):
             value = intermediate_values[-1]
         self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
 
-    def recall(self, begun: pd.DataFrame, ended: pd.DataFrame | None = None, again: pd.DataFrame | None = None) -> bool:
-        """Go on where an earlier run of this same search stopped; before the first suggestion, and after `reuse`.
-
-        begun: its rows of the results table.  ended: those of settings that are done with; None: all.  again: those of
-        them that are to be run again. The rest is suggested no more, what was running comes first, and the order of
-        asking is counted on. Whether the rows are those that this search asks for; if not, it knows them, but goes on
-        otherwise.
-        """
-        self._require_space("recall")
-        key, ended, again = (
-            self._search.space.key,
-            begun if ended is None else ended,
-            begun[:0] if again is None else again,
-        )
-        walkable = len(begun) <= LONGEST_WALK
-        course = walk_again(restore(self._search.state()), begun, ended, again, self._reused) if walkable else None
-        if course is not None:
-            self._search, self._orphans = self._limited(course.search), Orphans(course.open)
-            self._index = {key(h): place for place, h in enumerate(course.asked)}
-            return True
-        self._search.recall(results.history(ended.drop(again.index, errors="ignore")))
-        self._index |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
-        for row in again.itertuples():
-            self._origins[key(row.params)] = Proposal(row.params, row.direction, row.line_position)
-            self._orphans.add(self._search, self._index, [self._search.space.check(row.params)])
-        return False
-
-    def reuse(self, trials: pd.DataFrame) -> None:
-        """Rows of the results table that other searches left: none of these trials is run again.
-
-        Where this search comes by one of them, now or later, it counts as suggested and finished. They steer nothing
-        else.
-        """
-        self._require_space("reuse")
-        space, self._reused = self._search.space, trials
-        self._known |= {space.key(space.check(told.h)): told for told in results.history(trials)}
-
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict:
@@ -214,9 +168,8 @@ class OptimiserSearch(JsonState, Searcher):
             "search": self._search and self._search.state(),
             "trials": self._trials,
             "best_seen": self._best_seen,
-            "index": list(self._index.items()),
-            "known": list(self._known.items()),
-            "orphans": self._orphans.waiting,
+            "index": list(self._course.places.items()) if self._course else [],
+            "orphans": self._course.waiting if self._course else [],
         }
 
     def set_state(self, state: dict) -> None:
@@ -227,11 +180,11 @@ class OptimiserSearch(JsonState, Searcher):
             )
         self._metric, self._mode = state["metric"], state["mode"]
         if state["search"] is not None:
-            self._search = self._limited(restore(state["search"]))
+            places = {tuple(key): place for key, place in state["index"]}
+            search = self._limited(restore(state["search"]))
+            self._course = Course(search, places, list(state.get("orphans", [])))
         self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
-        self._index = {tuple(key): index for key, index in state["index"]}
-        self._known = {tuple(key): Told(*told) for key, told in state["known"]}
-        self._restored, self._orphans, self._rows_before = True, Orphans(list(state.get("orphans", []))), None
+        self._restored, self._rows_before = True, None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
@@ -256,22 +209,25 @@ class OptimiserSearch(JsonState, Searcher):
         if trials and self._search is not None:
             self._agree(trials)
 
-    def __getstate__(
-        self,
-    ) -> dict:  # Tune pickles the searcher when the Tuner is made; optimisers need not be picklable
-        return {**vars(self), "_search": self._search and self._search.state()}
+    def __getstate__(self) -> dict:
+        """Tune pickles the searcher when the Tuner is made; optimisers need not be picklable."""
+        return {**vars(self), "_course": self._course and replace(self._course, search=self._search.state())}
 
     def __setstate__(self, state: dict) -> None:
         vars(self).update(state)
-        if self._search is not None:
-            self._search = restore(self._search)
+        if self._course is not None:
+            self._course.search = restore(self._course.search)
 
     # ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _search(self) -> Optimiser | None:
+        return self._course and self._course.search
 
     def _begin(self, space: Space) -> None:
         tried = [point for point, reward in self._points if reward is None]
         starts = tried + ([self._start] if self._start is not None else [])
-        self._search = self._limited(self._make(space, start=starts or None))
+        self._course = Course(self._limited(self._make(space, start=starts or None)))
         for point, reward in self._points:
             if reward is not None:
                 self._search.tell(point, self._signed(reward))
@@ -301,10 +257,10 @@ class OptimiserSearch(JsonState, Searcher):
 
     def _go_on(self) -> None:
         """Where earlier rows of this same search are known: to where it was when it stopped."""
-        if self._rows_before is None or self._search is None:
+        if self._rows_before is None or self._course is None:
             return
         rows, self._rows_before = self._rows_before, None
-        if not self.recall(rows, again=rows[to_retry(rows)]):
+        if not self._course.recall(rows, ended=rows, again=rows[to_retry(rows)], others=rows[:0]):
             reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
             warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
 
@@ -319,7 +275,7 @@ class OptimiserSearch(JsonState, Searcher):
             run.add(key(h))
             if trial.ended and (unknown or key(h) in map(key, self._search.live)):
                 self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
-        self._orphans.add(self._search, self._index, self._search.live, but=run)
+        self._course.rerun(self._search.live, but=run)
 
     def _asked_since(self, trial: Ran) -> dict | None:
         """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
@@ -329,27 +285,12 @@ class OptimiserSearch(JsonState, Searcher):
             return None
         key, before = self._search.space.key, self._search.state()
         self._trials[trial.trial_id] = h
-        if key(h) not in self._index:
-            self._index[key(h)] = max(self._index.values(), default=-1) + 1
+        if key(h) not in self._course.places:
+            self._course.place(h)
             asked = self._search.ask()
             if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
-                self._search = self._limited(restore(before))
+                self._course.search = self._limited(restore(before))
         return h
-
-    def _next(self) -> dict | None:
-        """The next configuration that has to be run; known ones on the way are told."""
-        while (h := self._search.ask()) is not None:
-            key = self._search.space.key(h)
-            self._index.setdefault(key, max(self._index.values(), default=-1) + 1)
-            if key not in self._known:
-                return h
-            self._search.tell(*self._known[key])
-        return None
-
-    def _annotation(self, h: dict) -> dict:
-        key = self._search.space.key(h)
-        origin = self._origins.get(key) or self._search.origin(h)
-        return {"direction": origin.direction, "line_position": origin.line_position, "trial_index": self._index[key]}
 
     def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
         """The configuration of a trial we never suggested, if its result names one inside the space."""

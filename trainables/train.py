@@ -17,6 +17,7 @@ from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
+from trainables.training.cuda_graphs import open_queues
 from trainables.training.parallel import Pack
 from trainables.training.setups import LOSSES, SETUPS, TASKS, find_setup, override
 
@@ -25,6 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     """Train one configuration and print its evaluations and its outcome; returns the exit status."""
     options = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and the decoding take their time
+    open_queues()
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
         form = options.setup or ("paper" if device.type == "cuda" else "small")

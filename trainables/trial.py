@@ -25,6 +25,7 @@ from ray import tune
 
 from trainables.data.resident import DeviceData
 from trainables.training import checkpoint
+from trainables.training.cuda_graphs import open_queues
 from trainables.training.errors import described, is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 from trainables.training.outcome import Evaluation, Outcome, failure
@@ -97,6 +98,7 @@ class TrainTrial(tune.Trainable):
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
         """Load the data, and begin. Raises as `DeviceData.load` does."""
+        open_queues()
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
             signal.signal(

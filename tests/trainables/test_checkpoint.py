@@ -152,14 +152,14 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     assert train.main(command) == 0
     whole = capsys.readouterr().out
     (tmp_path / "new" / "run.pt").unlink()
-    look = Training.validate
+    judge = Training._judge
 
-    def interrupted(self):
+    def interrupted(self, *measured):
         if self.curve:
             raise KeyboardInterrupt
-        return look(self)
+        return judge(self, *measured)
 
-    monkeypatch.setattr(Training, "validate", interrupted)
+    monkeypatch.setattr(Training, "_judge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train.main(command)
     monkeypatch.undo()

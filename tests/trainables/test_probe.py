@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainables.metrics.linear_probe import _fit, linear_probe
+from trainables.metrics.linear_probe import _fit, linear_probe, linear_probes
 
 
 def blobs(n, classes, seed, spread=0.1, dimensions=8):
@@ -32,7 +32,7 @@ def test_random_labels_are_guessed():
 def test_training_equals_torchs_linear_layer_and_adam():
     x, y = blobs(200, 5, seed=2, spread=1.0)
     ones = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-    ours = _fit(ones, y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
+    [ours] = _fit(ones[None], y, 5, 4, 32, 0.01, torch.Generator().manual_seed(7))
 
     generator = torch.Generator().manual_seed(7)
     start = torch.empty(9, 5).uniform_(-(8**-0.5), 8**-0.5, generator=generator)
@@ -108,3 +108,30 @@ def test_bad_arguments_are_named(train, test, message):
 def test_bad_settings_are_named(setting, value):
     with pytest.raises(ValueError, match=f"{setting} is {value}"):
         linear_probe(*GOOD, *GOOD, **{setting: value})
+
+
+def stacked(members, n, seed):
+    """Features [members, n, 8] of several difficulties and their labels [n]."""
+    spreads = [0.5 + member for member in range(members)]
+    made = [blobs(n, 5, seed, spread=spread) for spread in spreads]
+    return torch.stack([features for features, _ in made]), made[0][1]
+
+
+def test_probes_trained_together_are_those_trained_alone():
+    """To the last digit: torch's batched products on a CPU have the bits of the single ones."""
+    (x, y), (x_test, y_test) = stacked(4, 300, seed=8), stacked(4, 200, seed=9)
+    together = linear_probes(x, y, x_test, y_test, epochs=5, batch_size=32, seed=3).tolist()
+    alone = [linear_probe(x[i], y, x_test[i], y_test, epochs=5, batch_size=32, seed=3) for i in range(4)]
+    assert together == alone and len(set(alone)) == 4
+    weights = _fit(x, y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7))
+    singles = [_fit(one[None], y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7)) for one in x]
+    assert torch.equal(weights, torch.cat(singles))
+
+
+@pytest.mark.parametrize("where", ["train", "test"])
+def test_a_member_that_is_not_finite_has_no_accuracy_and_changes_no_other(where):
+    (x, y), (x_test, y_test) = stacked(3, 300, seed=8), stacked(3, 200, seed=9)
+    expected = linear_probes(x, y, x_test, y_test, epochs=3)
+    (x if where == "train" else x_test)[1, 7, 2] = float("inf")
+    found = linear_probes(x, y, x_test, y_test, epochs=3)
+    assert found[1].isnan() and torch.equal(found[[0, 2]], expected[[0, 2]])

@@ -11,9 +11,10 @@ from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData, room_on, take
 from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.training import evaluation
 from trainables.training import loop as training
 from trainables.training.assembly import decay, loss_terms, plateau
-from trainables.training.evaluation import Diverged, evaluate, spread
+from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
 
 
@@ -64,23 +65,60 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
     scripted = iter([0.2, 0.9, 0.5, 0.4])
     weights = []
 
-    def scored(model, setup, train_split, split, **_):
-        if split is DATA.validation:
-            weights.append([p.clone() for p in model.parameters()])
-            return {"r_map": next(scripted), "spread": 0.5}
-        return evaluate(model, setup, train_split, split)
+    def scored(models, setup, train_split, split):
+        weights.append([p.clone() for p in models[0].parameters()])
+        return [{"r_map": next(scripted), "spread": 0.5}]
 
     monkeypatch.setattr(training, "evaluate", scored)
     run = finished()
     outcome = run.outcome()
     assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
     assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), weights[1]))
-    assert outcome.test_score == evaluate(run.model, SETUP, DATA.train, DATA.test)["r_map"]
+    assert outcome.test_score == evaluate([run.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
+
+
+@pytest.mark.parametrize("setup, data", [(SETUP, DATA), (SSL_SETUP, SSL_DATA)], ids=["dml", "ssl"])
+def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
+    """One whose output is not finite has none, and changes no other's."""
+    runs = [Training(setup, data, H, seed=seed, device=CPU) for seed in range(3)]
+    with torch.no_grad():
+        next(runs[1].model.parameters()).fill_(math.nan)
+    models = [run.model for run in runs]
+    alone = [evaluate([model], setup, data.train, data.validation)[0] for model in models]
+    assert evaluate(models, setup, data.train, data.validation) == alone
+    assert [bool(scores) for scores in alone] == [True, False, True] and alone[0] != alone[2]
+    assert evaluate([], setup, data.train, data.validation) == []
+
+
+def test_probes_are_stacked_as_far_as_memory_allows(monkeypatch):
+    runs = [Training(SSL_SETUP, SSL_DATA, H, seed=seed, device=CPU) for seed in range(3)]
+    models, sizes = [run.model for run in runs], []
+    together = evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation)
+    probe = evaluation.linear_probes
+    monkeypatch.setattr(evaluation, "PROBED_BYTES", 2 * 4 * 160 * 512 + 1)
+    monkeypatch.setattr(
+        evaluation, "linear_probes", lambda x, *rest, **named: sizes.append(tuple(x.shape)) or probe(x, *rest, **named)
+    )
+    assert evaluate(models, SSL_SETUP, SSL_DATA.train, SSL_DATA.validation) == together
+    assert sizes == [(2, 160, 512), (1, 160, 512)]
+
+
+def test_nothing_is_waited_for_before_all_is_enqueued(monkeypatch):
+    """Scores, terms and statistics of three networks: one copy to the host each, after the last network has run."""
+    events, runs = [], [Training(SETUP, DATA, H, seed=seed, device=CPU) for seed in range(3)]
+    for number, run in enumerate(runs):
+        run.depart(), run.step()
+        run.model.register_forward_hook(lambda *_, number=number: events.append(number))
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: events.append("read") or tolist(self))
+    training.validate(runs)
+    first, last = events.index(0), len(events) - events[::-1].index(2)
+    assert "read" not in events[first:last] and events[last:].count("read") == 3
 
 
 def test_it_learns():
     untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
-    before = evaluate(untrained.model, SETUP, DATA.train, DATA.test)["r_map"]
+    before = evaluate([untrained.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
     outcome = finished(replace(SETUP, images_seen=3200), noisy).outcome()
     assert outcome.status == "completed" and outcome.test_score >= before
@@ -139,8 +177,7 @@ def test_spread():
     assert spread(torch.eye(4)) == pytest.approx(0.75)
     assert spread(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
     for bad in (torch.full((5, 3), math.nan), torch.tensor([[1.0, math.inf]])):
-        with pytest.raises(Diverged):
-            spread(bad)
+        assert math.isnan(spread(bad))
 
 
 @pytest.mark.parametrize("batch_size, said", [(33, "multiple"), (64, "32 training classes"), (2, "2 at least")])
@@ -267,7 +304,7 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
     """The rate follows the validation scores of the looks so far, also after a state is loaded."""
     setup = replace(SETUP, schedule="plateau", evaluations=20)
     scores = iter([0.5] * 20)
-    monkeypatch.setattr(training, "evaluate", lambda *arguments, **more: {"r_map": next(scores), "spread": 1.0})
+    monkeypatch.setattr(training, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
     run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
     for _ in range(10):
         run.advance()
@@ -303,7 +340,7 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
     run = Training(setup, data, H, seed=0, device=CPU)
     assert run._batch()[0].shape == (32, 1, 28, 28) and seen == [(28, (0.2, 1.0))]
     middle = tuple((images[:, :, 6:34, 6:34].contiguous(), labels) for images, labels in (data.train, data.validation))
-    assert evaluate(run.model, setup, data.train, data.validation) == evaluate(run.model, SETUP, *middle)
+    assert evaluate([run.model], setup, data.train, data.validation) == evaluate([run.model], SETUP, *middle)
     with pytest.raises(ValueError, match="no centre"):
         centre(data.train[0], 41)
 
@@ -344,12 +381,7 @@ def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
-    def on_test(model, setup, train_split, split, *, whole=False):
-        if whole:
-            raise Diverged("embeddings are not finite")
-        return evaluate(model, setup, train_split, split)
-
-    monkeypatch.setattr(training, "evaluate", on_test)
+    monkeypatch.setattr(training, "evaluate_test", lambda models, setup, data: [{}])
     outcome = finished().outcome()
     assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(
         outcome.curve

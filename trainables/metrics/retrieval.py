@@ -58,29 +58,52 @@ def retrieval_scores(
         ValueError: other shapes or kinds, embeddings that are not finite, no two equal labels, block_bytes below 1, k
             that is not an integer of 1 to N - 1.
     """
-    block_bytes = (
-        BLOCK_BYTES["cpu" if embeddings.device.type == "cpu" else "gpu"] if block_bytes is None else block_bytes
-    )
-    if block_bytes < 1:
-        raise ValueError(f"block_bytes is {block_bytes}; a positive number of bytes is expected")
-    z = _unit_rows(embeddings)
-    classes, relevant = _classes(labels, z)
-    _check_depths("recall_at", recall_at, len(z) - 1)
-    # Ascending number of relevant images R: a block looks only as deep as its own classes need.
-    queries = relevant.argsort(stable=True)
-    queries = queries[(relevant == 0).sum() :]
-    if not len(queries):
-        raise ValueError(f"no two of the {len(z)} images have the same label; a query needs another image of its class")
-    totals = torch.zeros(len(SCORES) + len(recall_at), dtype=torch.float64, device=z.device)
-    depths = relevant[queries].clamp(min=max(recall_at, default=1)).tolist()
-    with _full_precision(z.device):
-        for block, nearest in _neighbours(z, queries, depths, block_bytes):
-            hits = classes[nearest] == classes[block, None]
-            totals[: len(SCORES)] += scores_per_query(hits, relevant[block]).sum(0)
-            for column, k in enumerate(recall_at, start=len(SCORES)):
-                totals[column] += hits[:, :k].any(1).sum()
-    names = [*SCORES, *(f"recall_at_{k}" for k in recall_at)]
-    return dict(zip(names, (totals / len(queries)).tolist(), strict=True))
+    _check_embeddings(embeddings)
+    retrieval = Retrieval(labels, len(embeddings), embeddings.device, recall_at=recall_at, block_bytes=block_bytes)
+    return dict(zip(retrieval.names, retrieval.scores(embeddings).tolist(), strict=True))
+
+
+class Retrieval:
+    """The scores of `retrieval_scores` for any embeddings of the same images: what the labels decide is found once, so
+    that several networks are scored without waiting for any.
+
+    labels, recall_at, block_bytes: as in `retrieval_scores`, and raised as there.  images: how many.  device: that of
+    the embeddings.  names: of the scores, in their order.
+    """
+
+    def __init__(
+        self, labels: Tensor | Sequence[int], images: int, device: torch.device, *, recall_at: Sequence[int] = (),
+        block_bytes: int | None = None,
+    ):  # fmt: skip
+        usual = BLOCK_BYTES["cpu" if device.type == "cpu" else "gpu"]
+        self._block_bytes = usual if block_bytes is None else block_bytes
+        if self._block_bytes < 1:
+            raise ValueError(f"block_bytes is {block_bytes}; a positive number of bytes is expected")
+        self._classes, self._relevant = _classes(labels, images, device)
+        _check_depths("recall_at", recall_at, images - 1)
+        # Ascending number of relevant images R: a block looks only as deep as its own classes need.
+        queries = self._relevant.argsort(stable=True)
+        self._queries = queries[(self._relevant == 0).sum() :]
+        if not len(self._queries):
+            raise ValueError(
+                f"no two of the {images} images have the same label; a query needs another image of its class"
+            )
+        self._recall_at = tuple(recall_at)
+        self._depths = self._relevant[self._queries].clamp(min=max(recall_at, default=1)).tolist()
+        self.names = (*SCORES, *(f"recall_at_{k}" for k in recall_at))
+
+    @torch.no_grad()
+    def scores(self, embeddings: Tensor) -> Tensor:
+        """float64 [names] on the device of embeddings [N, d]; meaningless unless all are finite, not checked."""
+        z = _unit_rows(embeddings)
+        totals = torch.zeros(len(self.names), dtype=torch.float64, device=z.device)
+        with _full_precision(z.device):
+            for block, nearest in _neighbours(z, self._queries, self._depths, self._block_bytes):
+                hits = self._classes[nearest] == self._classes[block, None]
+                totals[: len(SCORES)] += scores_per_query(hits, self._relevant[block]).sum(0)
+                for column, k in enumerate(self._recall_at, start=len(SCORES)):
+                    totals[column] += hits[:, :k].any(1).sum()
+        return totals / len(self._queries)
 
 
 def scores_per_query(hits: Tensor, relevant: Tensor) -> Tensor:
@@ -205,8 +228,7 @@ def _check_depths(name: str, depths: Sequence[int], most: int) -> None:
             raise ValueError(f"{name} has {k!r}; integers from 1 to {most} are allowed here")
 
 
-def _unit_rows(embeddings: Tensor) -> Tensor:
-    """Embeddings [N, d] as finite rows of length 1 (or 0), in float32 at least."""
+def _check_embeddings(embeddings: Tensor) -> None:
     if embeddings.ndim != 2 or not embeddings.is_floating_point():
         raise ValueError(
             f"embeddings are {embeddings.dtype} of shape {tuple(embeddings.shape)}; "
@@ -216,18 +238,22 @@ def _unit_rows(embeddings: Tensor) -> Tensor:
     if not finite.all():
         first = int((~finite).nonzero()[0])
         raise ValueError(f"{int((~finite).sum())} of {len(finite)} embeddings are not finite, the first is row {first}")
+
+
+def _unit_rows(embeddings: Tensor) -> Tensor:
+    """Embeddings [N, d] as rows of length 1 (or 0), in float32 at least."""
     z = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
     # In float64 because squares of float32 overflow from 1e19 on, which a network about to diverge does reach.
     norms = torch.linalg.vector_norm(z, dim=1, keepdim=True, dtype=torch.float64)
     return z / norms.to(z.dtype).clamp(min=torch.finfo(z.dtype).tiny)
 
 
-def _classes(labels: Tensor | Sequence[int], z: Tensor) -> tuple[Tensor, Tensor]:
-    """Class numbers [N] from 0 on, and the number R of relevant images [N], both on z's device."""
-    labels = torch.as_tensor(labels, device=z.device)
-    if labels.shape != z.shape[:1] or labels.is_floating_point() or labels.is_complex():
+def _classes(labels: Tensor | Sequence[int], images: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Class numbers [N] from 0 on, and the number R of relevant images [N], both on the device."""
+    labels = torch.as_tensor(labels, device=device)
+    if labels.shape != (images,) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(
-            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [{len(z)}] are expected"
+            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [{images}] are expected"
         )
     _, classes, sizes = labels.unique(return_inverse=True, return_counts=True)
     return classes, sizes[classes] - 1

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from trainables.data.augmentation import normalise
 from trainables.datasets.revisited import Benchmark
 from trainables.metrics.retrieval import revisited_map
-from trainables.training.evaluation import Diverged
 
 SCALES = (1.0, 2**-0.5, 0.5)
 
@@ -23,13 +22,16 @@ def evaluate_benchmark(
     """{"<benchmark>_easy_map", "<benchmark>_medium_map", "<benchmark>_hard_map"}, each in [0, 1].
 
     embed: a network in evaluation mode that takes images of any size, and lies on the device.
-    One image at a time is on the device; besides that memory holds one descriptor an image. Raises Diverged where a
-    descriptor is not finite, ValueError for scales that are not positive.
+    {} where a descriptor is not finite.
+    One image at a time is on the device; besides that memory holds one descriptor an image. Raises ValueError for
+    scales that are not positive.
     """
     if not scales or not all(scale > 0 for scale in scales):
         raise ValueError(f"scales are {scales!r}; at least one number, each > 0, is expected")
     database = descriptors(embed, benchmark.database, scales=scales, device=device)
     queries = descriptors(embed, benchmark.queries, scales=scales, device=device)
+    if not bool(database.isfinite().all() & queries.isfinite().all()):
+        return {}
     scores = revisited_map(queries.double() @ database.double().T, benchmark.relevant)
     return {f"{benchmark.name}_{score}": value for score, value in scores.items()}
 
@@ -38,14 +40,11 @@ def evaluate_benchmark(
 def descriptors(
     embed: Embed, images: Sequence[np.ndarray], *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each. Raises Diverged unless they are finite."""
+    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each."""
     rows = []
     for index in range(len(images)):
         pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only
-        row = multi_scale(embed, normalise(pixels), scales)[0].cpu()
-        if not bool(row.isfinite().all()):
-            raise Diverged(f"the descriptor of image {index} is not finite")
-        rows.append(row)
+        rows.append(multi_scale(embed, normalise(pixels), scales)[0].cpu())
     return torch.stack(rows)
 
 

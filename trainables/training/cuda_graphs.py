@@ -7,6 +7,7 @@ serves all iterations, and all trainings of equal batch size that take turns in 
 """
 
 import logging
+import os
 from collections.abc import Callable
 
 import torch
@@ -14,11 +15,30 @@ from torch import Tensor
 
 from trainables.training.errors import is_of_recording
 
+STREAMS = 32
+"""torch hands out so many streams, in turn, and CUDA has at most so many hardware queues for them; but for 8 it must be
+asked before it starts."""
+
 WARM_UP = 3  # steps run one by one before the recording: cuDNN chooses its algorithms, the optimiser is set up
+
+QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 log = logging.getLogger(__name__)
 
 Step = Callable[[], tuple[Tensor, ...]]
+
+
+def open_queues() -> None:
+    """Give each of STREAMS a hardware queue of its own, or kernels of trainings side by side wait for each other.
+
+    To be called before CUDA starts in this process, which says so where it is too late. An environment that sets
+    CUDA_DEVICE_MAX_CONNECTIONS itself is left alone.
+    """
+    if QUEUES in os.environ:
+        return
+    os.environ[QUEUES] = str(STREAMS)
+    if torch.cuda.is_initialized():
+        log.warning("CUDA has started before %s was set: trainings side by side share 8 queues", QUEUES)
 
 
 class Replayed:
@@ -36,12 +56,12 @@ class Replayed:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outputs: tuple[Tensor, ...] = ()
         self._calls = 0
-        self._plain = False  # the step cannot be recorded
+        self.plain = False  # whether the step has turned out not to be recordable
 
     def __call__(self, step: Step) -> tuple[Tensor, ...]:
         if self._graph is None:
             self._calls += 1
-            if self._calls <= WARM_UP or self._plain or not self._record(step):
+            if self._calls <= WARM_UP or self.plain or not self._record(step):
                 return step()
         self._graph.replay()
         return self._outputs
@@ -61,7 +81,7 @@ class Replayed:
         except RuntimeError as error:
             if not is_of_recording(error):
                 raise
-            self._plain = True
+            self.plain = True
             log.warning("the step cannot be recorded as a CUDA graph, and runs kernel by kernel: %s", error)
             return False
         self._graph = graph

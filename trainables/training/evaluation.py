@@ -1,25 +1,25 @@
 """Scores of a network on a split: retrieval for deep metric learning, a linear probe for self-supervision."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from trainables.data.augmentation import centre, normalise
-from trainables.metrics.linear_probe import linear_probe
-from trainables.metrics.retrieval import retrieval_scores
+from trainables.data.resident import DeviceData
+from trainables.metrics.linear_probe import linear_probes
+from trainables.metrics.retrieval import Retrieval
+from trainables.metrics.revisited import evaluate_benchmark
 from trainables.models.networks import Embedder
 from trainables.training.setups import Setup
 
 BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images a forward pass, fewer of large ones
 CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # their maps stay in a core's cache: 1.2 to 1.7 times as fast as 512
 RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; those that a split is large enough for
+PROBED_BYTES = 4 * 2**30  # of training features that are classified as one stack
 COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
-
-
-class Diverged(Exception):
-    """The network's output is not finite: there is nothing to score."""
 
 
 @torch.no_grad()
@@ -38,34 +38,78 @@ def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.de
 
 
 def evaluate(
-    model: Embedder, setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor], *, whole: bool = False
-) -> dict[str, float]:
-    """Scores of the model on a split, by the set-up's task; `setup.metric` names the one that counts.
+    models: Sequence[Embedder],
+    setup: Setup,
+    train: tuple[Tensor, Tensor],
+    split: tuple[Tensor, Tensor],
+    *,
+    whole: bool = False,
+) -> list[dict[str, float]]:
+    """Scores of each model on a split, by the set-up's task; `setup.metric` names the one that counts.
 
+    All are enqueued on the device before the first is waited for.
     train, split: (images uint8 [n, c, h, w], labels int64 [n]); train is where the probe's classifier learns.
     whole: recall at RECALL_AT besides.
     "spread" among the scores is `spread`; below COLLAPSED the others are rounding errors.
-    Raises Diverged where the model's output is not finite.
+    The scores of a model whose output is not finite are {}.
     """
-    model.eval()
-    (images, labels), device = split, next(model.parameters()).device
+    if not models:
+        return []
+    for model in models:
+        model.eval()
     if setup.task == "dml":
+        names, rows = _retrieved(models, setup, split, whole)
+    else:
+        names, rows = _probed(models, setup, train, split)
+    return [dict(zip(names, row)) if all(map(math.isfinite, row)) else {} for row in rows.tolist()]
+
+
+def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) -> list[dict[str, float]]:
+    """Scores of each model on the test split, or on the benchmark that is the set-up's test; {} as in `evaluate`."""
+    if setup.test == "split":
+        return evaluate(models, setup, data.train, data.test, whole=True)
+    for model in models:
+        model.eval()
+    return [evaluate_benchmark(model, data.benchmark, device=_device_of(models)) for model in models]
+
+
+def _retrieved(
+    models: Sequence[Embedder], setup: Setup, split: tuple[Tensor, Tensor], whole: bool
+) -> tuple[list[str], Tensor]:
+    """Names, and scores [models, names] on the models' device."""
+    (images, labels), device = split, _device_of(models)
+    recall_at = [1] * (setup.metric == "recall_at_1") + [k for k in RECALL_AT if whole and k < len(images)]
+    retrieval = Retrieval(labels, len(images), device, recall_at=recall_at)
+    rows = []
+    for model in models:
         embeddings = apply(model, images, device, setup.input_size)
-        recall_at = [1] * (setup.metric == "recall_at_1") + [k for k in RECALL_AT if whole and k < len(images)]
-        return {"spread": spread(embeddings)} | retrieval_scores(embeddings, labels, recall_at=recall_at)
-    features = apply(model.features, images, device, setup.input_size)
-    measured = {"spread": spread(features)}
-    training_features = apply(model.features, train[0], device, setup.input_size)
-    spread(training_features)  # raises where they are not finite
-    accuracy = linear_probe(training_features, train[1], features, labels, epochs=setup.probe_epochs)
-    return measured | {"probe_accuracy": accuracy}
+        rows.append(torch.cat([spread(embeddings)[None], retrieval.scores(embeddings)]))
+    return ["spread", *retrieval.names], torch.stack(rows)
 
 
-def spread(embeddings: Tensor) -> float:
-    """Mean squared distance of unit embeddings [n, d] from their mean, 0 (one point) to 1 (all over the sphere).
+def _probed(
+    models: Sequence[Embedder], setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor]
+) -> tuple[list[str], Tensor]:
+    """Names, and scores [models, names] on the models' device; as many probes at once as PROBED_BYTES hold."""
+    device, rows = _device_of(models), []
+    width = apply(models[0].features, split[0][:1], device, setup.input_size).shape[1]
+    at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * width))
+    for first in range(0, len(models), at_once):
+        learned, scored = (
+            torch.stack([apply(model.features, images, device, setup.input_size) for model in group])
+            for group in [models[first : first + at_once]]
+            for images in (train[0], split[0])
+        )
+        accuracies = linear_probes(learned, train[1], scored, split[1], epochs=setup.probe_epochs)
+        rows.append(torch.stack([torch.stack([spread(features) for features in scored]), accuracies], dim=1))
+    return ["spread", "probe_accuracy"], torch.cat(rows)
 
-    Raises Diverged where they are not finite.
-    """
-    if not bool(torch.isfinite(embeddings).all()):
-        raise Diverged("embeddings are not finite")
-    return 1 - float(F.normalize(embeddings.double(), dim=1).mean(0).square().sum())
+
+def _device_of(models: Sequence[Embedder]) -> torch.device:
+    return next(models[0].parameters()).device
+
+
+def spread(embeddings: Tensor) -> Tensor:
+    """Mean squared distance of unit embeddings [n, d] from their mean, 0 (one point) to 1 (all over the sphere); NaN
+    where they are not finite. A float64 scalar on their device."""
+    return 1 - F.normalize(embeddings.double(), dim=1).mean(0).square().sum()

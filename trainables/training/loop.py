@@ -14,7 +14,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 
@@ -24,7 +24,6 @@ from torch import Tensor
 from trainables.data.augmentation import crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.losses.terms import pair_statistics
-from trainables.metrics.revisited import evaluate_benchmark
 from trainables.training.assembly import (
     build_memory,
     build_model,
@@ -36,12 +35,13 @@ from trainables.training.assembly import (
     plateau,
     remember_and_compare,
 )
-from trainables.training.cuda_graphs import Replayed
-from trainables.training.evaluation import COLLAPSED, Diverged, evaluate
+from trainables.training.cuda_graphs import WARM_UP, Replayed
+from trainables.training.evaluation import COLLAPSED, evaluate, evaluate_test
 from trainables.training.outcome import Evaluation, Outcome, named
 from trainables.training.setups import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
+CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
@@ -61,6 +61,8 @@ class Training:
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
         self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
         self._sums = torch.zeros(2, device=device)  # of both terms since the last evaluation
+        self._checked = torch.zeros(2, device=device)  # both terms, CHECK_LEAD iterations before a check
+        self._check_made = torch.cuda.Event() if self.stream else None
         self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
         self._start(h, seed)
 
@@ -104,7 +106,20 @@ class Training:
 
     def advance(self) -> Evaluation:
         """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
-        return advance([self])[0]
+        [evaluation] = advance([self])
+        return evaluation
+
+    def rehearse(self) -> None:
+        """Take and record every kind of step that there will be, for the memory they need; then start over."""
+        self.model.train()
+        with torch.cuda.stream(self.stream):
+            for with_memory in (False, True)[: 1 + (self.memory is not None)]:
+                for _ in range(WARM_UP + 1):
+                    self._take(with_memory)
+        self.begin(
+            {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}, seed=self.seed
+        )
+        self.wait()
 
     def depart(self) -> None:
         """Make ready for the iterations up to the next evaluation, `target`, unless they have begun."""
@@ -118,11 +133,12 @@ class Training:
         self.model.train()
         with self._aside():
             self._sums.zero_()
+            self._checked.zero_()
 
     def step(self) -> None:
         """One iteration, without waiting for the device."""
         with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
-        with torch.cuda.stream(self.stream) if self.stream else nullcontext():
+        with torch.cuda.stream(self.stream):  # None: no stream, nothing to do
             if self.setup.schedule != "constant":
                 factor = (
                     self._plateau
@@ -131,47 +147,54 @@ class Training:
                 )
                 for group in self.optimiser.param_groups:
                     group["lr"].fill_(group["initial_lr"] * factor)
-            step = partial(self._step, with_memory)
-            self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
-        self.iteration += 1
+            self._take(with_memory)
+            self.iteration += 1
+            if (self.iteration + CHECK_LEAD) % DIVERGENCE_CHECK == 0:
+                self._checked.copy_(self.terms)
+                if self._check_made:
+                    self._check_made.record()
 
-    def check(self) -> None:
-        """Wait for the device and see whether the loss is still finite."""
+    def _take(self, with_memory: bool) -> None:
+        step = partial(self._step, with_memory)
+        self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
+
+    def wait(self) -> None:
+        """Until the device has done all steps so far."""
         if self.stream:
             self.stream.synchronize()
-        self.diverged = not bool(torch.isfinite(self.terms).all())
-
-    def validate(self) -> Evaluation:
-        """Evaluate on the validation split, at `target`; a better score than before keeps the weights."""
-        with self._aside():
-            logged = dict(
-                zip(
-                    ("train_positive_term", "train_entropy_term"),
-                    (self._sums / (self.iteration - self.departed_at)).tolist(),
-                )
-            )
-            logged |= {f"train_{name}": float(value) for name, value in pair_statistics(self.z, self.labels).items()}
-            evaluation = self._evaluate(logged)
-            if not self.diverged and evaluation.val_score > self.best_score:
-                self.best = copy.deepcopy(self.model.state_dict())
-        self.curve.append(evaluation)
-        return evaluation
 
     def outcome(self) -> Outcome:
         """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
+        [outcome] = outcomes([self])
+        return outcome
+
+    def _logged(self) -> dict[str, Tensor]:
+        """Scalars of the iterations since the last evaluation, and of the last batch."""
+        means = (self._sums / (self.iteration - self.departed_at)).unbind()
+        statistics = pair_statistics(self.z, self.labels)
+        return dict(zip(("train_positive_term", "train_entropy_term"), means)) | {
+            f"train_{name}": value for name, value in statistics.items()
+        }
+
+    def _judge(self, scores: dict[str, float], logged: dict[str, float]) -> Evaluation:
+        """The evaluation of these scores, {} of an output that is not finite. A better one than before keeps the
+        weights; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
+        self.diverged = self.diverged or not scores or scores["spread"] < COLLAPSED
+        val_score = math.nan if self.diverged else scores[self.setup.metric]
+        if val_score > self.best_score:
+            self.best = copy.deepcopy(self.model.state_dict())
+        evaluation = Evaluation(self.iteration * self.batch_size, self.train_seconds, val_score, scores | logged)
+        self.curve.append(evaluation)
+        return evaluation
+
+    def _conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
+        """The outcome with these test scores; where they are {}, those of an output that is not finite, it diverged."""
         seen = self.iteration * self.batch_size
+        self.diverged = self.diverged or not test
         if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
-            scores = named(self.curve[-1].scores, self._scores(self.data.test) if self.data.test else {})
+            scores = named(self.curve[-1].scores, test)
             return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
-        try:
-            with self._aside():
-                self.model.load_state_dict(self.best)
-                test = self._test()
-                terms = self._terms_after_training()
-        except Diverged:  # finite on validation, and not here
-            self.diverged = True
-            return self.outcome()
         return Outcome(
             "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms,
             terms["positive_term"], terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
@@ -226,8 +249,9 @@ class Training:
 
     @property
     def recordable(self) -> bool:
-        """Whether the step runs as a recorded graph: on a GPU that holds the images; a user's network only if asked."""
-        if self.stream is None or not self.data.train[0].is_cuda:
+        """Whether the step runs as a recorded graph: on a GPU that holds the images, unless it cannot be recorded; a
+        user's network only if asked."""
+        if self.stream is None or not self.data.train[0].is_cuda or any(one.plain for one in self._replayed.values()):
             return False
         return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
 
@@ -237,18 +261,8 @@ class Training:
             self._replayed[with_memory] = Replayed(self.stream, self.generator, pool)
         return self._replayed[with_memory]
 
-    @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """On the process's stream, after the training's steps so far and before the next ones."""
-        if self.stream is None:
-            yield
-            return
-        shared = torch.cuda.current_stream(self.device)
-        shared.wait_stream(self.stream)
-        try:
-            yield
-        finally:
-            self.stream.wait_stream(shared)
+    def _aside(self) -> AbstractContextManager[None]:
+        return aside([self])
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
         """One iteration without waiting: the two terms [2], embeddings [b, d] and labels [b]."""
@@ -268,51 +282,49 @@ class Training:
         self._sums += terms
         return terms, z.detach(), labels
 
-    def _batch(self) -> tuple[Tensor, Tensor]:
-        """Images [b, c, h, w] ready for the network and their labels [b]."""
-        indices, labels = self.sampler.draw(self.generator)
+    def _batch(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Images [b, c, h, w] ready for the network and their labels [b]; generator: None, the training's own."""
+        generator = generator or self.generator
+        indices, labels = self.sampler.draw(generator)
         images = take(self.data.train[0], indices)
         if self.setup.views == "simclr":
-            images = simclr_views(images, self.generator)
+            images = simclr_views(images, generator)
         elif self.setup.views == "crop":
-            images = crop_views(images, self.generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
+            images = crop_views(images, generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
         return normalise(images).contiguous(memory_format=torch.channels_last), labels
 
-    def _evaluate(self, logged: dict[str, float]) -> Evaluation:
-        """Validate; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
-        scores = self._scores(self.data.validation)
-        self.diverged = self.diverged or scores.get("spread", 0.0) < COLLAPSED
-        val_score = math.nan if self.diverged else scores[self.setup.metric]
-        return Evaluation(self.iteration * self.batch_size, self.train_seconds, val_score, scores | logged)
-
-    def _scores(self, split: tuple[Tensor, Tensor]) -> dict[str, float]:
-        """The present weights' scores on a split; none where the output is not finite."""
-        with suppress(Diverged):
-            return evaluate(self.model, self.setup, self.data.train, split)
-        return {}
-
-    def _test(self) -> dict[str, float]:
-        if self.setup.test == "split":
-            return evaluate(self.model, self.setup, self.data.train, self.data.test, whole=True)
-        self.model.eval()
-        return evaluate_benchmark(self.model, self.data.benchmark, device=self.device)
-
     @torch.no_grad()
-    def _terms_after_training(self) -> dict[str, float]:
+    def _terms_after_training(self) -> dict[str, Tensor]:
         """Both terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
         self.model.eval()
-        rows = []
+        generator, rows = torch.Generator(self.device), []
+        generator.set_state(self.generator.get_state())  # which stays: tested again, it has the same terms
         for _ in range(TERM_BATCHES):
-            images, labels = self._batch()
+            images, labels = self._batch(generator)
             z = self.model(images)
             positive, entropy = loss_terms(z, labels, self.setup)
             rows.append({"positive_term": positive, "entropy_term": entropy} | pair_statistics(z, labels))
-        return {name: float(sum(row[name] for row in rows)) / len(rows) for name in rows[0]}
+        return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
+
+
+@contextmanager
+def aside(trainings: Sequence[Training]) -> Iterator[None]:
+    """On the process's stream, after the trainings' steps so far and before their next ones."""
+    streams = [training.stream for training in trainings if training.stream is not None]
+    shared = torch.cuda.current_stream(streams[0].device) if streams else None
+    for stream in streams:
+        shared.wait_stream(stream)
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.wait_stream(shared)
 
 
 def advance(trainings: Sequence[Training]) -> list[Evaluation]:
     """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
 
+    trainings: of one set-up, data and device.
     `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
     takes no further step, and does not affect the others.
     """
@@ -329,11 +341,64 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
             for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
                 if training.iteration < stops[training]:
                     training.step()
-        for training in under_way:
-            training.check()
-            if training.diverged or training.iteration == training.target:
-                training.train_seconds += time.perf_counter() - started
-        under_way = [
-            training for training in under_way if not training.diverged and training.iteration < training.target
-        ]
-    return [training.validate() for training in trainings]
+        there = [training for training in under_way if training.iteration == training.target]
+        for training in there:
+            training.wait()
+        under_way = [training for training in under_way if training.iteration < training.target]
+        check(under_way)
+        there += [training for training in under_way if training.diverged]
+        under_way = [training for training in under_way if not training.diverged]
+        for training in there:
+            training.train_seconds += time.perf_counter() - started
+    return validate(trainings)
+
+
+def check(trainings: Sequence[Training]) -> None:
+    """Mark as diverged those whose loss was not finite CHECK_LEAD iterations ago. One copy to the host for all, during
+    which the device goes on."""
+    if not trainings:
+        return
+    for training in trainings:
+        if training.stream:
+            torch.cuda.current_stream(training.device).wait_event(training._check_made)
+    terms = torch.stack([training._checked for training in trainings])
+    for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
+        training.diverged = not finite
+
+
+def validate(trainings: Sequence[Training]) -> list[Evaluation]:
+    """Evaluate each on the validation split, all of them enqueued before the first is waited for."""
+    if not trainings:
+        return []
+    setup, data = trainings[0].setup, trainings[0].data
+    with aside(trainings):
+        terms = torch.stack([training.terms for training in trainings])
+        logged = [training._logged() for training in trainings]
+        scores = evaluate([training.model for training in trainings], setup, data.train, data.validation)
+        for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
+            training.diverged = training.diverged or not finite
+        return [training._judge(*measured) for training, *measured in zip(trainings, scores, read(logged))]
+
+
+def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
+    """Test each one's weights that were best on validation, all enqueued before the first is waited for; and look at
+    the last weights of those that diverged."""
+    setup, data = trainings[0].setup, trainings[0].data
+    kept = [training for training in trainings if not training.diverged]
+    lost = [training for training in trainings if training.diverged]
+    with aside(trainings):
+        for training in kept:
+            training.model.load_state_dict(training.best)
+        tests = dict(zip(kept, evaluate_test([training.model for training in kept], setup, data)))
+        terms = dict(zip(kept, read([training._terms_after_training() for training in kept])))
+        if lost and data.test is not None:
+            tests |= dict(zip(lost, evaluate([training.model for training in lost], setup, data.train, data.test)))
+    return [training._conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
+
+
+def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:
+    """Scalars on a device as numbers, by one copy; the dicts have equal names."""
+    if not measured:
+        return []
+    rows = torch.stack([torch.stack([value.double() for value in one.values()]) for one in measured]).tolist()
+    return [dict(zip(one, row)) for one, row in zip(measured, rows)]

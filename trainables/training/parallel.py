@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from trainables.data.resident import DeviceData
-from trainables.training.cuda_graphs import WARM_UP
+from trainables.training.cuda_graphs import STREAMS
 from trainables.training.errors import is_of_the_machine, is_out_of_memory
-from trainables.training.loop import Training, advance
+from trainables.training.loop import Training, advance, outcomes
 from trainables.training.outcome import Evaluation, Outcome
 from trainables.training.setups import Setup
 
-MOST = 64  # trainings at a time: beyond it even the smallest network keeps an H200's memory system busy
+MOST = STREAMS  # trainings at a time: further ones would share a stream, and wait for each other
 SHARE = 0.7  # of the free memory of a GPU that trainings may take; the rest is for evaluations and best weights
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,8 @@ class Pack:
         self.waiting = deque(range(len(self.configurations)))
         self.running = {}
         self.finished: set[int] = set()
+        self._tested: dict[int, Outcome] = {}
+        self._tested_apart = False
         self._starting = 0
         self._caution = MOST  # as many at a time, until this list is done
 
@@ -91,15 +93,33 @@ class Pack:
         return next(iter(self.running), self._starting)
 
     def finish(self, index: int) -> Outcome:
-        """Test a training that is done, and make room for the next."""
-        outcome = self.running[index].outcome()
+        """Test a training that is done, and make room for the next. All that are done then are tested together; if that
+        is an error, each is tested alone, so that only those whose own error it is raise it."""
+        if index not in self._tested:
+            self._test(index)
+        outcome = self._tested.pop(index)
         self._spare.append(self.running.pop(index))
         self.finished.add(index)
         return outcome
 
+    def _test(self, index: int) -> None:
+        done = [other for other, training in self.running.items() if training.done and other not in self._tested]
+        if len(done) > 1 and not self._tested_apart:
+            try:
+                self._tested |= zip(done, outcomes([self.running[other] for other in done]))
+                return
+            except (Exception, SystemExit) as error:
+                if is_of_the_machine(error):
+                    raise
+                log.warning("%s: %s; %d trainings are tested one by one", type(error).__name__, error, len(done))
+                traceback.clear_frames(error.__traceback__)  # they hold features
+                self._tested_apart = True
+        self._tested[index] = self.running[index].outcome()
+
     def drop(self, index: int) -> None:
         """Have done with a configuration, whether it was begun or not, without an outcome."""
-        self.running.pop(index, None)  # not kept for reuse, as its state is unknown
+        if index in self.running:
+            self.running.pop(index).wait()  # queued kernels use its memory; not kept for reuse, as its state is unknown
         if index in self.waiting:
             self.waiting.remove(index)
         self.finished.add(index)
@@ -138,17 +158,17 @@ class Pack:
                 self._go_on_with(len(self.running), error)  # there is no room for one more, or it will fail alone
 
     def _measured(self, index: int) -> int:
-        """The number of trainings like this one that fit the GPU, measured by starting and recording it."""
+        """The number of trainings like this one that fit the GPU, measured by one that takes and records every kind of
+        step; it is used again."""
+        self._starting, configuration = index, self.configurations[index]
         torch.cuda.empty_cache()
         before = torch.cuda.mem_get_info(self.device)[0]
-        training = self.start(index)
-        training.depart()
-        # one step short of its target, where `advance` evaluates it
-        for _ in range(min(WARM_UP + 1, training.target - 1 - training.iteration)):
-            training.step()
-        torch.cuda.synchronize(self.device)
-        torch.cuda.empty_cache()
+        training = Training(self.setup, self.data, configuration, seed=configuration["seed"], device=self.device)
+        training.rehearse()
+        if training.recordable:  # its memory is the recordings'; else it is what torch keeps for the next step
+            torch.cuda.empty_cache()
         after = torch.cuda.mem_get_info(self.device)[0]
+        self._spare.append(training)
         room = 1 + int(SHARE * after / max(1, before - after))
         log.info(
             "a training takes %.2f GB of the GPU, %.1f GB are free: %d at a time",
@@ -165,7 +185,7 @@ class Pack:
         traceback.clear_frames(error.__traceback__)  # they hold trainings
         self._go_on_with(len(self.running) // 2, error)
         self.waiting.extendleft(sorted(self.running, reverse=True))
-        self.running, self._spare = {}, []
+        self.running, self._spare, self._tested = {}, [], {}
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 

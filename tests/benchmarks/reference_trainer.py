@@ -10,7 +10,8 @@
   there are; self-supervision shuffles, each item being k views of an image.
 - Losses of pytorch-metric-learning, their terms averaged over all pairs (its default, `AvgNonZeroReducer`, is another
   loss) and weighted: margin by `MultipleReducers`; InfoNCE as Lambda_e * NTXentLoss + (Lambda_p - Lambda_e) * positive
-  part. They normalise the embeddings, so the network does not.
+  part. They normalise the embeddings, so the network does not. (`library=False`, where it is not installed: this
+  project's sampler and losses.)
 - The network is the same, in float32 and torch's own memory format, GeM written the short way. On a GPU convolutions
   are in TF32 (torch's default) and cuDNN searches for the fastest (`benchmark`), since all batches have one shape.
 - `torch.optim.SGD(lr=1)` with its defaults; transfers do not block; the loss is read every 50 iterations, to be logged.
@@ -22,14 +23,14 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from PIL import Image
-from pytorch_metric_learning import distances, losses, reducers
-from pytorch_metric_learning.samplers import MPerClassSampler
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 from torchvision import transforms
 
+from trainables.data.sampling import KPerClass
 from trainables.models.networks import GeM, build_network
+from trainables.training.assembly import loss_terms
 from trainables.training.setups import Setup
 
 MOST_WORKERS = 8
@@ -49,15 +50,21 @@ class ReferenceTrainer:
         seed: int,
         device: torch.device,
         workers: int | None = None,
+        library: bool = True,
     ):
         """images: uint8 [n, c, h, w].  labels: [n].  h: {"Lambda_p", "Lambda_e", "batch_size"}.  workers: None, one a
-        core."""
+        core.  library: whether sampler and losses are pytorch-metric-learning's."""
         torch.manual_seed(seed)
         self.device = device
         workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS) if workers is None else workers
-        self.loader = build_loader(setup, images, labels, h["batch_size"], workers, pin_memory=device.type == "cuda")
+        self.loader = build_loader(setup, images, labels, h["batch_size"], workers, device.type == "cuda", library)
         self.model = build_model(setup, images.shape[1], seed).to(device).train()
-        self.loss = build_loss(setup, h["Lambda_p"], h["Lambda_e"])
+        if library:
+            from reference_losses import build_loss
+
+            self.loss = build_loss(setup, h["Lambda_p"], h["Lambda_e"])
+        else:
+            self.loss = OwnLoss(setup, h["Lambda_p"], h["Lambda_e"])
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1.0)
         self.batches = endless(self.loader)
         self.iteration, self.logged = 0, []
@@ -100,20 +107,35 @@ class Images(Dataset):
 
 
 def build_loader(
-    setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool
+    setup: Setup, images: Tensor, labels: Tensor, batch_size: int, workers: int, pin_memory: bool, library: bool
 ) -> DataLoader:
     """Batches of images [b, c, h, w], or of views [b/k, k, c, h, w], in [-1, 1], and labels of the leading shape."""
     ssl, channels = setup.task == "ssl", images.shape[1]
     dataset = Images(images, labels, build_transform(setup, channels), setup.k if ssl else 1)
-    sampler = (
-        None
-        if ssl
-        else MPerClassSampler(dataset.labels, m=setup.k, batch_size=batch_size, length_before_new_iter=len(dataset))
-    )
-    return DataLoader(
-        dataset, batch_size=batch_size // setup.k if ssl else batch_size, sampler=sampler, shuffle=ssl, drop_last=True,
-        num_workers=workers, persistent_workers=workers > 0, pin_memory=pin_memory,
-    )  # fmt: skip
+    always = {"num_workers": workers, "persistent_workers": workers > 0, "pin_memory": pin_memory}
+    if ssl:
+        return DataLoader(dataset, batch_size=batch_size // setup.k, shuffle=True, drop_last=True, **always)
+    if not library:
+        return DataLoader(dataset, batch_sampler=OwnBatches(labels.cpu(), batch_size, setup.k), **always)
+    from reference_losses import build_sampler
+
+    sampler = build_sampler(dataset.labels, setup.k, batch_size)
+    return DataLoader(dataset, batch_size=batch_size, sampler=sampler, drop_last=True, **always)
+
+
+class OwnBatches(Sampler):
+    """Batches of this project's sampler, as lists; an epoch is as many images as there are."""
+
+    def __init__(self, labels: Tensor, batch_size: int, k: int):
+        self.sampler, self.generator = KPerClass(labels, batch_size, k, labels.device), torch.Generator()
+        self.batches = max(1, len(labels) // batch_size)
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(self.batches):
+            yield self.sampler.draw(self.generator)[0].tolist()
 
 
 def endless(loader: DataLoader) -> Iterator[tuple[Tensor, Tensor]]:
@@ -163,42 +185,14 @@ def build_model(setup: Setup, channels: int, seed: int) -> nn.Module:
     return nn.Sequential(embedder.trunk, embedder.head)
 
 
-class Weighted(reducers.MeanReducer):
-    """The mean over all pairs times a weight."""
+class OwnLoss(nn.Module):
+    """This project's terms, weighted."""
 
-    def __init__(self, weight: float):
+    def __init__(self, setup: Setup, Lambda_p: float, Lambda_e: float):
         super().__init__()
-        self.weight = weight
-
-    def element_reduction(self, values, *_):
-        return self.weight * values.mean()
-
-
-class WeightedInfoNCE(nn.Module):
-    """`NTXentLoss` is positive + entropy term at equal weights; another balance adds positive terms."""
-
-    def __init__(self, Lambda_p: float, Lambda_e: float, temperature: float):
-        super().__init__()
-        self.Lambda_p, self.Lambda_e, self.temperature = Lambda_p, Lambda_e, temperature
-        self.both = losses.NTXentLoss(temperature=temperature)
+        self.setup, self.Lambda_p, self.Lambda_e = setup, Lambda_p, Lambda_e
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """embeddings: [b, d], two rows of each label, one after the other."""
-        u = F.normalize(embeddings)
-        positive = (1 - (u[0::2] * u[1::2]).sum(1)).mean() / self.temperature
-        return self.Lambda_e * self.both(embeddings, labels) + (self.Lambda_p - self.Lambda_e) * positive
-
-
-def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
-    """(embeddings [b, d], labels [b]) -> the weighted loss. Raises ValueError for a loss that was not written here."""
-    kind = setup.loss, setup.loss_distance, setup.q, setup.k
-    if kind == ("infonce", "cosine", 1, 2):
-        return WeightedInfoNCE(Lambda_p, Lambda_e, setup.temperature)
-    if kind[:3] != ("margin", "euclidean", 1):
-        raise ValueError(
-            f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 "
-            f"and 2"
-        )
-    reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
-    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
-    return losses.ContrastiveLoss(pos_margin=0, neg_margin=setup.margin, distance=euclidean, reducer=reducer)
+        """embeddings: [b, d], labels: [b]."""
+        positive, entropy = loss_terms(F.normalize(embeddings), labels, self.setup)
+        return self.Lambda_p * positive + self.Lambda_e * entropy

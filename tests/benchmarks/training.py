@@ -1,14 +1,15 @@
 """How fast trainings are, beside the trainer that the usual libraries add up to (`reference_trainer`): one table a
 case.
 
-    python tests/benchmarks/training.py [--cases small_conv resnet18 resnet32]
-        [--variants reference eager graph packed-4 packed-16 packed-64 vmap-4 vmap-16 vmap-64]
+    python tests/benchmarks/training.py [--cases small_conv resnet18 resnet32 | resnet50]
+        [--variants reference plain eager graph packed-4 packed-16 packed-32 packed-64 vmap-4 vmap-16 vmap-64]
         [--batch-size 64] [--seconds 2 | --iterations N] [--repeats 5] [--threads N] [--workers N]
         [--device cpu|cuda] [--data-root PATH]
 
 Runs on a CPU and on a GPU, without Ray. Variants:
 
     reference  DataLoader workers, PIL, torchvision's transforms, pytorch-metric-learning's losses, call by call
+    plain      the same with this project's sampler and losses, which needs no pytorch-metric-learning
     eager      `Training`, its step call by call
     graph      `Training`, its step recorded as a CUDA graph; needs a GPU
     packed-T   T trainings side by side in one process, each on a stream of its own (`trainables.training.parallel`),
@@ -16,15 +17,15 @@ Runs on a CPU and on a GPU, without Ray. Variants:
     vmap-T     T networks of stacked weights under `torch.func.vmap`, one graph on a GPU (`stacked_trainer`): only here
 
 Images are decoded and in memory for all of them: made up, in the shapes and numbers of Omniglot's and Tiny-ImageNet's,
-or with --data-root the dataset of the case itself. The repeats of the variants take turns, so that a busy machine slows
-all alike. Columns:
+or with --data-root the dataset of the case itself. Each variant is built, measured and taken down by itself; one that
+fails says so in its row. Columns:
 
     start-up     seconds to build a variant (all T trainings, or the reference's workers) and run its first 5
                  iterations, recording included; imports, data, and the device's own first use are not
     images/s     afterwards, of all T trainings together, no evaluations: median of the repeats, and least..most
     trials/hour  of the case's length at that rate: T trainings begin together, with a start-up of their own, and end
                  together (in a study they are used again, and start once)
-    ratio        to the reference in the same turn, median
+    ratio        of the medians, to the reference, or else to `plain`
     of roof      images/s / what the memory of an H200 allows a network in bfloat16 whose layers run one by one: 539,000
                  for ResNet-18, 84,000 for ResNet-32; on an H200 only
 """
@@ -33,20 +34,25 @@ import argparse
 import importlib.util
 import statistics
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
+from reference_trainer import ReferenceTrainer
 from stacked_trainer import StackedTrainer
 
 from trainables.data.resident import DeviceData
-from trainables.training.loop import DIVERGENCE_CHECK, Training
+from trainables.training.cuda_graphs import open_queues
+from trainables.training.loop import DIVERGENCE_CHECK, Training, check
 from trainables.training.setups import Setup, find_setup
 
-VARIANTS = ("reference", "eager", "graph", "packed-4", "packed-16", "packed-64", "vmap-4", "vmap-16", "vmap-64")
+USUAL = ("reference", "plain")
+PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")
+VARIANTS = (*USUAL, "eager", "graph", *PACKS, "vmap-4", "vmap-16", "vmap-64")
 FIRST_ITERATIONS = 5
-REST = 0.5  # seconds for the reference's workers to fill their queue again, before it is another variant's turn
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,9 @@ CASES = {
     "small_conv": Case(find_setup("omniglot", "small"), 964, 20, 1),
     "resnet18": Case(replace(find_setup("omniglot", "paper"), weights="none"), 964, 20, 3, roof=539_000),
     "resnet32": Case(find_setup("tinyimagenet", "paper"), 200, 450, 3, roof=84_000),
+    "resnet50": Case(
+        replace(find_setup("sop", "paper"), network="resnet50", weights="none", augmentation="none"), 500, 5, 3
+    ),
 }
 
 
@@ -82,13 +91,24 @@ def balance(member: int, batch_size: int) -> dict:
     return {"Lambda_p": 0.02 / (1 + member / 16), "Lambda_e": 0.1 / (1 + member / 16), "batch_size": batch_size}
 
 
-def reference(case: Case, data: DeviceData, batch_size: int, device: torch.device, workers: int | None) -> Variant:
-    """The one variant that needs pytorch-metric-learning; LookupError without it."""
-    if importlib.util.find_spec("pytorch_metric_learning") is None:
-        raise LookupError("needs pytorch-metric-learning")
-    from reference_trainer import ReferenceTrainer
+@dataclass(frozen=True)
+class Measured:
+    """members trainings, their start-up in seconds, images/s of all of them in every repeat."""
 
-    trainer = ReferenceTrainer(case.setup, *data.train, balance(0, batch_size), seed=0, device=device, workers=workers)
+    members: int
+    start_up: float
+    rates: list[float]
+
+
+def usual(
+    case: Case, data: DeviceData, batch_size: int, device: torch.device, workers: int | None, library: bool
+) -> Variant:
+    """LookupError where pytorch-metric-learning is asked for and absent."""
+    if library and importlib.util.find_spec("pytorch_metric_learning") is None:
+        raise LookupError("needs pytorch-metric-learning")
+    trainer = ReferenceTrainer(
+        case.setup, *data.train, balance(0, batch_size), seed=0, device=device, workers=workers, library=library
+    )
 
     def run(iterations: int) -> None:
         with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
@@ -113,8 +133,7 @@ def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, me
             for training in trainings:
                 training.step()
             if trainings[0].iteration % DIVERGENCE_CHECK == 0:
-                for training in trainings:
-                    training.check()
+                check(trainings)
 
     return Variant(members, run)
 
@@ -141,8 +160,8 @@ def build(name: str, case: Case, data: DeviceData, options: argparse.Namespace, 
     kind, _, members = name.partition("-")
     if kind == "graph" and device.type != "cuda":
         raise LookupError("needs a GPU")
-    if kind == "reference":
-        return reference(case, data, options.batch_size, device, options.workers)
+    if kind in USUAL:
+        return usual(case, data, options.batch_size, device, options.workers, library=kind == "reference")
     if kind == "vmap":
         return stacked(case, data, options.batch_size, device, int(members))
     step = "eager" if kind == "eager" or device.type != "cuda" else "graph"
@@ -168,82 +187,97 @@ def seconds(run: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - begun
 
 
-def start(
-    case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device
-) -> dict[str, tuple[Variant, float]]:
-    """Every variant that can be here, and its start-up in seconds; prints why another cannot."""
+def measured(name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device) -> Measured:
+    """A variant, which is gone when this returns. Raises LookupError saying what it needs that is not here, and
+    whatever its steps raise."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)  # trainings read the data on streams of their own
-    started = {}
-    for name in options.variants:
-        begun = time.perf_counter()
-        try:
-            variant = build(name, case, data, options, device)
-            seconds(partial(variant.run, FIRST_ITERATIONS), device)
-        except (LookupError, torch.OutOfMemoryError) as error:
-            print(f"{name}: {'out of memory' if isinstance(error, torch.OutOfMemoryError) else error}", flush=True)
-        else:
-            started[name] = variant, time.perf_counter() - begun
-    return started
+    begun = time.perf_counter()
+    variant = build(name, case, data, options, device)
+    seconds(partial(variant.run, FIRST_ITERATIONS), device)
+    start_up, count, rates = time.perf_counter() - begun, options.iterations or FIRST_ITERATIONS, []
+    for repeat in range(options.repeats + 1):
+        seconds(partial(variant.run, variant.queue), device)  # what was prepared meanwhile does not count
+        took = seconds(partial(variant.run, count), device)
+        if repeat:
+            rates.append(count * variant.members * options.batch_size / took)
+        else:  # not counted: it tells how many iterations a repeat is, and everything is warm after it
+            count = options.iterations or max(1, round(options.seconds * count / took))
+    return Measured(variant.members, start_up, rates)
 
 
-def measure(variants: dict[str, Variant], options: argparse.Namespace, device: torch.device) -> dict[str, list[float]]:
-    """Images per second of every variant in every turn."""
-    rates: dict[str, list[float]] = {name: [] for name in variants}
-    iterations = {}
-    for turn in range(options.repeats + 1):
-        for name, variant in variants.items():
-            seconds(partial(variant.run, variant.queue), device)  # what was prepared meanwhile does not count
-            count = options.iterations or iterations.get(name, FIRST_ITERATIONS)
-            took = seconds(partial(variant.run, count), device)
-            if turn == 0:  # not counted: it tells how many iterations a turn is, and everything is warm after it
-                iterations[name] = max(1, round(options.seconds * count / took))
-            else:
-                rates[name].append(count * variant.members * options.batch_size / took)
-            if variant.queue:
-                time.sleep(REST)
-    return rates
+def attempted(
+    name: str, case: Case, data: DeviceData, options: argparse.Namespace, device: torch.device
+) -> Measured | str:
+    """The variant, or in one line why there is nothing to measure."""
+    try:
+        return measured(name, case, data, options, device)
+    except Exception as error:
+        traceback.clear_frames(error.__traceback__)  # they hold trainings
+        said = " ".join(str(error).split())
+        return said if isinstance(error, LookupError) else f"failed: {type(error).__name__}: {said}"
+    finally:
+        if device.type == "cuda":
+            with suppress(RuntimeError):  # of a variant that failed, already told
+                torch.cuda.empty_cache()
 
 
-def table(
-    case: Case, started: dict[str, tuple[Variant, float]], rates: dict[str, list[float]], roof: float | None
-) -> list[str]:
+def figures(case: Case, results: dict[str, Measured | str], roof: float | None) -> dict[str, dict]:
+    """By variant the columns of its row, or {"error"}."""
+    base = next((one for name in USUAL if isinstance(one := results.get(name), Measured)), None)
+    rows = {}
+    for name, one in results.items():
+        if isinstance(one, str):
+            rows[name] = {"error": one}
+            continue
+        rate = statistics.median(one.rates)
+        rows[name] = {
+            "start-up s": one.start_up,
+            "images/s": rate,
+            "least": min(one.rates),
+            "most": max(one.rates),
+            "trials/hour": 3600 * one.members / (one.start_up + one.members * case.setup.images_seen / rate),
+            "ratio": rate / statistics.median(base.rates) if base else None,
+            "of roof": rate / roof if roof else None,
+        }
+    return rows
+
+
+def table(rows: dict[str, dict]) -> list[str]:
     """The lines of a case's table."""
     lines = [
         f"{'variant':<10} {'start-up s':>10} {'images/s':>10} {'least..most':>17} {'trials/hour':>12} {'ratio':>7} "
         f"{'of roof':>8}"
     ]
-    for name, (variant, start_up) in started.items():
-        rate = statistics.median(rates[name])
-        trials = 3600 * variant.members / (start_up + variant.members * case.setup.images_seen / rate)
-        ratio = "-"
-        if "reference" in rates:
-            pairs = zip(rates[name], rates["reference"], strict=True)
-            ratio = f"{statistics.median(one / other for one, other in pairs):.2f}"
-        spread = f"{min(rates[name]):,.0f}..{max(rates[name]):,.0f}"
-        fraction = f"{rate / roof:.1%}" if roof else "-"
+    for name, row in rows.items():
+        if "error" in row:
+            lines.append(f"{name:<10} {row['error']}")
+            continue
+        trials = row["trials/hour"]
+        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        spread = f"{row['least']:,.0f}..{row['most']:,.0f}"
+        fraction = "-" if row["of roof"] is None else f"{row['of roof']:.1%}"
         lines.append(
-            f"{name:<10} {start_up:>10.2f} {rate:>10,.0f} {spread:>17} {trials:>12,.{1 if trials >= 10 else 4}f} "
-            f"{ratio:>7} {fraction:>8}"
+            f"{name:<10} {row['start-up s']:>10.2f} {row['images/s']:>10,.0f} {spread:>17} "
+            f"{trials:>12,.{1 if trials >= 10 else 4}f} {ratio:>7} {fraction:>8}"
         )
     return lines
 
 
 def compare(name: str, case: Case, options: argparse.Namespace, device: torch.device, machine: str) -> list[str]:
-    """A case's table. All that was built is gone when this returns, workers and recordings included."""
+    """A case's table."""
     data = DeviceData.load(case.setup, options.data_root, device) if options.data_root else made_up(case, device)
     print(
         f"\n{name}: {case.setup.loss}, {case.setup.image_size} px, b = {options.batch_size}, "
         f"{case.setup.images_seen:,} images a trial, {data.name} data; {machine}"
     )
-    started = start(case, data, options, device)
-    rates = measure({variant: one for variant, (one, _) in started.items()}, options, device)
-    return table(case, started, rates, case.roof if "H200" in machine else None)
+    results = {variant: attempted(variant, case, data, options, device) for variant in options.variants}
+    return table(figures(case, results, case.roof if "H200" in machine else None))
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=["small_conv", "resnet18", "resnet32"])
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), help="T may be any number")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a turn, about")
@@ -265,10 +299,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     for name in options.variants:
         kind, _, members = name.partition("-")
-        if name not in ("reference", "eager", "graph") and not (
+        if name not in (*USUAL, "eager", "graph") and not (
             kind in ("packed", "vmap") and members.isdecimal() and int(members) > 0
         ):
-            parser.error(f"--variants {name}: reference, eager, graph, packed-T or vmap-T")
+            parser.error(f"--variants {name}: reference, plain, eager, graph, packed-T or vmap-T")
     for name in ("batch_size", "seconds", "iterations", "repeats", "threads"):
         if getattr(options, name) is not None and getattr(options, name) <= 0:
             parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: more than 0")
@@ -276,6 +310,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    open_queues()
     options = parsed(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)

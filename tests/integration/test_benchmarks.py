@@ -10,7 +10,8 @@ import torch
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
 import training as benchmark
-from reference_trainer import ReferenceTrainer, build_loss
+from reference_losses import build_loss
+from reference_trainer import ReferenceTrainer
 from stacked_trainer import StackedTrainer
 
 from trainables.data.augmentation import normalise
@@ -138,15 +139,13 @@ def test_members_draw_batches_of_their_own():
 
 def test_a_table_has_a_row_for_each_variant_that_can_be_here(monkeypatch, capsys):
     monkeypatch.setattr(benchmark, "CASES", CASES)
-    monkeypatch.setattr(benchmark, "REST", 0.0)
-    benchmark.main([*COMMAND, "--repeats", "2", "--variants", "reference", "eager", "graph", "packed-2", "vmap-2"])
+    variants = ["reference", "plain", "eager", "graph", "packed-2", "vmap-2"]
+    benchmark.main([*COMMAND, "--repeats", "2", "--variants", *variants])
     said = capsys.readouterr().out.splitlines()
-    assert said[2] == "graph: needs a GPU" and said[3].split()[0] == "variant"
-    rows = {line.split()[0]: line.split() for line in said[4:]}
-    assert list(rows) == ["reference", "eager", "packed-2", "vmap-2"]
-    assert rows["reference"][5] == "1.00" and all(
-        float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values()
-    )
+    rows = {line.split()[0]: line.split() for line in said[3:]}
+    assert said[2].split()[0] == "variant" and list(rows) == variants
+    assert rows.pop("graph")[1:] == ["needs", "a", "GPU"] and rows["reference"][5] == "1.00"
+    assert all(float(row[5]) > 0 and row[6] == "-" and len(row) == 7 for row in rows.values())
 
 
 def test_without_pytorch_metric_learning_the_reference_is_left_out(monkeypatch, capsys):
@@ -154,25 +153,57 @@ def test_without_pytorch_metric_learning_the_reference_is_left_out(monkeypatch, 
     monkeypatch.setattr(benchmark.importlib.util, "find_spec", lambda name: None)
     benchmark.main([*COMMAND, "--repeats", "1", "--variants", "reference", "eager"])
     said = capsys.readouterr().out.splitlines()
-    assert said[2] == "reference: needs pytorch-metric-learning"
-    (row,) = said[4:]
+    missing, row = said[3:]
+    assert missing.split() == ["reference", "needs", "pytorch-metric-learning"]
     assert row.split()[0] == "eager" and row.split()[5] == "-"
+
+
+def test_a_variant_that_fails_says_so_in_its_row_and_the_others_are_measured(monkeypatch, capsys):
+    """In bfloat16 `vmap` is known to raise."""
+    case = replace(CASES["small_conv"], setup=replace(CASES["small_conv"].setup, precision="bfloat16"))
+    monkeypatch.setattr(benchmark, "CASES", {"small_conv": case})
+    build = benchmark.build
+    monkeypatch.setattr(
+        benchmark, "build", lambda name, *rest: build(name, *rest) if name != "packed-2" else {}["no such thing"]
+    )
+    benchmark.main([*COMMAND, "--repeats", "1", "--variants", "vmap-2", "packed-2", "eager"])
+    vmap, packed, eager = capsys.readouterr().out.splitlines()[3:]
+    assert vmap.startswith("vmap-2     failed: RuntimeError: ") and "no such thing" in packed
+    assert eager.split()[0] == "eager" and float(eager.split()[1]) > 0
+
+
+def test_the_usual_trainer_without_the_library_trains_on_the_same_batches_and_loss():
+    """Four classes a batch, two images of each, from its workers' lists; the loss is the weighted sum of our terms."""
+    case = CASES["small_conv"]
+    data = benchmark.made_up(case, CPU)
+    trainer = ReferenceTrainer(case.setup, *data.train, H, seed=0, device=CPU, workers=0, library=False)
+    ours = build_model(case.setup, data, 0).train()
+    images, labels = next(trainer.batches)
+    assert images.shape == (8, 1, 28, 28) and len(labels.unique()) == 4
+    sgd(ours, images, labels, H, case.setup)
+    trainer.update(images, labels)
+    theirs = dict(trainer.model.named_parameters())
+    for name, parameter in ours.named_parameters():
+        other = theirs[name.replace("trunk.", "0.", 1).replace("head.", "1.", 1)]
+        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)
 
 
 def test_trials_an_hour_and_the_share_of_the_roof():
     """Two trainings of 3,000,000 images that begin with 10 s and see 5,990 images/s take 1,011.7 s."""
-    case, two = benchmark.CASES["resnet18"], benchmark.Variant(2, lambda iterations: None)
-    rates = {"reference": [1000.0, 2000.0, 1000.0], "packed-2": [6000.0, 5990.0, 5000.0]}
-    header, row = benchmark.table(case, {"packed-2": (two, 10.0)}, rates, roof=11_980)
+    results = {
+        "reference": benchmark.Measured(1, 1.0, [1000.0, 2000.0, 1000.0]),
+        "packed-2": benchmark.Measured(2, 10.0, [6000.0, 5990.0, 5000.0]),
+    }
+    header, _, row = benchmark.table(benchmark.figures(benchmark.CASES["resnet18"], results, roof=11_980))
     assert len(header) == len(row)
-    assert row.split() == ["packed-2", "10.00", "5,990", "5,000..6,000", "7.1169", "5.00", "50.0%"]
+    assert row.split() == ["packed-2", "10.00", "5,990", "5,000..6,000", "7.1169", "5.99", "50.0%"]
 
 
 @pytest.mark.parametrize("name", ["packed", "packed-0", "vmap-x", "graphs"])
 def test_unknown_variants_are_refused(name, capsys):
     with pytest.raises(SystemExit):
         benchmark.main(["--variants", name])
-    assert f"--variants {name}: reference, eager, graph, packed-T or vmap-T" in capsys.readouterr().err
+    assert f"--variants {name}: reference, plain, eager, graph, packed-T or vmap-T" in capsys.readouterr().err
 
 
 def test_numbers_that_measure_nothing_are_refused(capsys):

@@ -1,0 +1,54 @@
+"""pytorch-metric-learning's part of `reference_trainer`: its losses with two weights, and its sampler."""
+
+from pytorch_metric_learning import distances, losses, reducers
+from pytorch_metric_learning.samplers import MPerClassSampler
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trainables.training.setups import Setup
+
+
+def build_sampler(labels: list[int], k: int, batch_size: int) -> MPerClassSampler:
+    """k items a class; an epoch is as many images as there are."""
+    return MPerClassSampler(labels, m=k, batch_size=batch_size, length_before_new_iter=len(labels))
+
+
+class Weighted(reducers.MeanReducer):
+    """The mean over all pairs times a weight."""
+
+    def __init__(self, weight: float):
+        super().__init__()
+        self.weight = weight
+
+    def element_reduction(self, values, *_):
+        return self.weight * values.mean()
+
+
+class WeightedInfoNCE(nn.Module):
+    """`NTXentLoss` is positive + entropy term at equal weights; another balance adds positive terms."""
+
+    def __init__(self, Lambda_p: float, Lambda_e: float, temperature: float):
+        super().__init__()
+        self.Lambda_p, self.Lambda_e, self.temperature = Lambda_p, Lambda_e, temperature
+        self.both = losses.NTXentLoss(temperature=temperature)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: [b, d], two rows of each label, one after the other."""
+        u = F.normalize(embeddings)
+        positive = (1 - (u[0::2] * u[1::2]).sum(1)).mean() / self.temperature
+        return self.Lambda_e * self.both(embeddings, labels) + (self.Lambda_p - self.Lambda_e) * positive
+
+
+def build_loss(setup: Setup, Lambda_p: float, Lambda_e: float) -> nn.Module:
+    """(embeddings [b, d], labels [b]) -> the weighted loss. Raises ValueError for a loss that was not written here."""
+    kind = setup.loss, setup.loss_distance, setup.q, setup.k
+    if kind == ("infonce", "cosine", 1, 2):
+        return WeightedInfoNCE(Lambda_p, Lambda_e, setup.temperature)
+    if kind[:3] != ("margin", "euclidean", 1):
+        raise ValueError(
+            f"loss, distance, q and k = {kind}: the reference has margin, euclidean, 1 and any k; infonce, cosine, 1 "
+            f"and 2"
+        )
+    reducer = reducers.MultipleReducers({"pos_loss": Weighted(Lambda_p), "neg_loss": Weighted(Lambda_e)})
+    euclidean = distances.LpDistance(normalize_embeddings=True, p=2, power=1)
+    return losses.ContrastiveLoss(pos_margin=0, neg_margin=setup.margin, distance=euclidean, reducer=reducer)

@@ -1,17 +1,24 @@
 """What only a GPU can show: recorded steps, streams side by side, memory measured. Skipped without one."""
 
+import gc
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
-from trainings import DATA, KINDS, SETUP, H, configuration, trained
+from trainings import DATA, KINDS, SETUP, SSL_DATA, SSL_SETUP, H, blobs, configuration, trained
 
 from trainables.data.resident import DeviceData
-from trainables.training.cuda_graphs import WARM_UP
-from trainables.training.loop import Training
+from trainables.metrics.linear_probe import linear_probe, linear_probes
+from trainables.metrics.retrieval import retrieval_scores
+from trainables.training.cuda_graphs import STREAMS, WARM_UP, open_queues
+from trainables.training.errors import is_out_of_memory
+from trainables.training.evaluation import evaluate
+from trainables.training.loop import Training, advance
 from trainables.training.parallel import MOST, Pack
 
+open_queues()
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
 
@@ -23,9 +30,15 @@ def on_gpu(data):
 
 
 @pytest.fixture(autouse=True)
-def exact_products(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+def exact_products():
+    """No TensorFloat32. (monkeypatch cannot undo what is set on these modules.)"""
+    places = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [place.allow_tf32 for place in places]
+    for place in places:
+        place.allow_tf32 = False
+    yield
+    for place, allowed in zip(places, before, strict=True):
+        place.allow_tf32 = allowed
 
 
 def float32(kind, **changes):
@@ -33,25 +46,88 @@ def float32(kind, **changes):
     return replace(setup, precision="float32", images_seen=320, evaluations=2, **changes), on_gpu(data)
 
 
+def stepped(setup, data, step):
+    """A training after all its steps, and the labels [iterations, b] of its batches."""
+    run, drawn = Training(replace(setup, step=step), data, H, seed=1, device=GPU), []
+    run.depart()
+    for _ in range(run.iterations):
+        run.step()
+        with torch.cuda.stream(run.stream):  # behind the step, and before the next one overwrites them
+            drawn.append(run.labels.clone())
+    run.wait()
+    return run, torch.stack(drawn)
+
+
+def assert_alike(one, other, rtol=1e-2, atol=2e-3):
+    for a, b in zip(one.model.state_dict().values(), other.model.state_dict().values(), strict=True):
+        assert torch.allclose(a.float(), b.float(), rtol=rtol, atol=atol)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_recorded_step_is_the_eager_one(kind):
     """The same batches and views, and weights that differ by rounding; through the memory's start and a schedule."""
     setup, data = float32(kind)
-    runs = {}
-    for step in ("graph", "eager"):
-        run = runs[step] = Training(replace(setup, step=step), data, H, seed=1, device=GPU)
-        run.depart()
-        drawn = []
-        for _ in range(run.iterations):
-            run.step()
-            run.stream.synchronize()
-            drawn.append(run.labels.clone())
-        run.drawn = torch.stack(drawn)
-    graph, eager = runs["graph"], runs["eager"]
+    (graph, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
     assert graph.recordable and not eager.recordable and graph.iterations > WARM_UP + 1
-    assert torch.equal(graph.drawn, eager.drawn) and len(graph.drawn.unique(dim=0)) > 1
-    for one, other in zip(graph.model.state_dict().values(), eager.model.state_dict().values(), strict=True):
-        assert torch.allclose(one.float(), other.float(), rtol=1e-2, atol=2e-3)
+    assert torch.equal(drawn, others)
+    assert len(drawn.unique(dim=0)) > 1 or setup.task == "ssl", "views are numbered alike in every batch"
+    assert_alike(graph, eager)
+
+
+def test_two_recordings_share_their_memory():
+    """The memory of embeddings starts after the step without it was recorded, and its own step is recorded as well."""
+    setup, data = float32("memory")
+    setup = replace(setup, images_seen=640, memory_start=WARM_UP + 4)
+    (graph, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
+    assert graph.iterations > setup.memory_start + WARM_UP + 1 and torch.equal(drawn, others)
+    without, with_memory = (graph._replayed[kind]._graph for kind in (False, True))
+    assert without is not with_memory and without.pool() == with_memory.pool()
+    assert_alike(graph, eager)
+
+
+def test_bfloat16_is_recorded_too():
+    """Other roundings than in float32, and the same as in plain steps, as far as eight bits tell."""
+    setup, data = float32("margin")
+    (graph, _), (eager, _) = (stepped(replace(setup, precision="bfloat16"), data, step) for step in ("graph", "eager"))
+    (exact, _) = stepped(setup, data, "graph")
+    assert graph._replayed[False]._graph is not None and graph.terms.isfinite().all()
+    assert_alike(graph, eager, rtol=5e-2, atol=2e-2)
+    assert any(not torch.equal(a, b) for a, b in zip(graph.model.parameters(), exact.model.parameters(), strict=True))
+
+
+def test_images_on_the_host_train_as_images_on_the_gpu():
+    setup, data = float32("margin")
+    hosted = replace(data, train=(DATA.train[0], data.train[1]))
+    (host, drawn), (device, others) = stepped(setup, hosted, "graph"), stepped(setup, data, "graph")
+    assert not host.recordable and device.recordable and torch.equal(drawn, others)
+    assert_alike(host, device)
+
+
+def reads_a_value(channels, image_size):
+    """A network that waits for the GPU, which no recording allows."""
+
+    class Reading(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(channels * image_size**2, 8)
+
+        def forward(self, images):
+            return self.layer(images.flatten(1)) * (1.0 if float(images.sum()) > -math.inf else 0.0)
+
+    return Reading()
+
+
+def test_a_network_that_cannot_be_recorded_runs_plainly_and_says_so_once(caplog):
+    """Its batches and the memory of the device are as if nothing had been tried."""
+    setup, data = float32("margin")
+    setup = replace(setup, network=f"{__name__}:reads_a_value", weights="none")
+    (asked, drawn), (eager, others) = (stepped(setup, data, step) for step in ("graph", "eager"))
+    assert not asked.recordable and caplog.text.count("kernel by kernel") == 1
+    assert torch.equal(drawn, others)
+    assert_alike(asked, eager)
+    torch.cuda.empty_cache()
+    (recorded, _) = stepped(float32("margin")[0], data, "graph")
+    assert recorded.recordable
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,3 +179,150 @@ def test_saved_and_resumed_goes_on_with_the_same_batches():
     assert whole.advance().val_score == pytest.approx(other.advance().val_score, abs=0.05) and torch.equal(
         whole.labels, other.labels
     )
+
+
+def test_more_trainings_than_streams():
+    """They share streams, and come out as the others."""
+    setup, data = float32("margin")
+    number = STREAMS + 8
+    together = trained(
+        Pack(setup, data, GPU, at_once=number), [configuration(0.3, 2.0, 32, seed) for seed in range(number)]
+    )
+    assert len(together) == number and all(outcome.status == "completed" for outcome in together.values())
+    for seed in (0, STREAMS, number - 1):
+        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
+        assert together[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
+
+
+def test_a_rehearsed_training_has_its_recordings_and_begins_as_a_new_one():
+    setup, data = float32("memory")
+    run = Training(replace(setup, images_seen=640), data, H, seed=1, device=GPU)
+    run.rehearse()
+    graphs = [run._replayed[kind]._graph for kind in (False, True)]
+    assert all(graph is not None for graph in graphs)
+    new = Training(replace(setup, images_seen=640), data, H, seed=1, device=GPU)
+    assert run.advance().val_score == pytest.approx(new.advance().val_score, abs=0.05)
+    assert torch.equal(run.labels, new.labels) and [run._replayed[kind]._graph for kind in (False, True)] == graphs
+
+
+# Memory
+
+
+LARGE = DeviceData("blobs", blobs(256, 1), blobs(8, 2), blobs(8, 3))
+
+
+@contextmanager
+def room_for(size):
+    """torch may take so many bytes more than it holds."""
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(GPU).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + size) / total)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def memory_of_one(setup, data, batch_size):
+    """Bytes that a recorded training holds."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    training = Training(setup, data, H | {"batch_size": batch_size}, seed=0, device=GPU)
+    training.rehearse()
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_reserved() - before
+    del training
+    return held
+
+
+def test_a_pack_that_runs_out_of_memory_goes_on_with_fewer(caplog):
+    setup, data = replace(SETUP, images_seen=4096, evaluations=2), on_gpu(LARGE)
+    held = memory_of_one(setup, data, 512)
+    pack = Pack(setup, data, GPU, at_once=8)
+    with room_for(4 * held):
+        outcomes = trained(pack, [configuration(0.1, 1.0, 512, seed) for seed in range(8)])
+    assert [outcomes[seed].status for seed in range(8)] == ["completed"] * 8
+    assert pack.at_once < 8 and "go on" in caplog.text
+
+
+def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_next_training_works():
+    setup, data = replace(SETUP, images_seen=4096, evaluations=1), on_gpu(LARGE)
+    pack = Pack(setup, data, GPU, at_once=1)
+    with room_for(2**22):
+        pack.begin([configuration(0.1, 1.0, 512, 0)])
+        with pytest.raises(RuntimeError) as caught:
+            pack.advance()
+        assert is_out_of_memory(caught.value)
+        pack.drop(pack.culprit)
+    del caught
+    assert trained(pack, [configuration(0.1, 1.0, 32, 0)])[0].status == "completed"
+
+
+def test_the_memory_of_a_dropped_training_may_be_used_at_once():
+    """Its queued steps do not write into what another one is built in."""
+    setup, data = float32("margin")
+    setup = replace(setup, images_seen=3200)
+    pack = Pack(setup, data, GPU, at_once=2)
+    pack.begin([configuration(0.3, 2.0, 32, seed) for seed in range(3)])
+    dropped = pack.start(0)
+    dropped.depart()
+    for _ in range(200):
+        dropped.step()
+    del dropped
+    pack.drop(0)
+    outcomes = {}
+    while not pack.done:
+        pack.advance()
+        for index in [index for index, training in pack.running.items() if training.done]:
+            outcomes[index] = pack.finish(index)
+    for seed in (1, 2):
+        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
+        assert outcomes[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
+
+
+# Scores
+
+
+@pytest.mark.parametrize("setup, data", [(SETUP, DATA), (SSL_SETUP, SSL_DATA)], ids=["dml", "ssl"])
+def test_networks_scored_together_have_the_scores_of_each_alone(setup, data):
+    data = on_gpu(data)
+    models = [Training(setup, data, H, seed=seed, device=GPU).model for seed in range(3)]
+    for together, model in zip(evaluate(models, setup, data.train, data.validation), models, strict=True):
+        [alone] = evaluate([model], setup, data.train, data.validation)
+        assert together == pytest.approx(alone, abs=0.05)
+
+
+def test_looks_of_a_pack_are_each_trainings_own():
+    setup, data = float32("margin")
+    runs = [Training(setup, data, H, seed=seed, device=GPU) for seed in range(3)]
+    looks = advance(runs)
+    for seed, look in enumerate(looks):
+        alone = Training(setup, data, H, seed=seed, device=GPU).advance()
+        assert look.val_score == pytest.approx(alone.val_score, abs=0.05)
+        assert look.scores["train_positive_pairs"] == alone.scores["train_positive_pairs"]
+
+
+def noisy(classes, per_class, seed):
+    """Features [n, 16] around the classes' own directions, and labels [n], on the GPU."""
+    generator, labels = torch.Generator().manual_seed(seed), torch.arange(classes).repeat_interleave(per_class)
+    features = 2 * torch.eye(16)[labels] + torch.randn(len(labels), 16, generator=generator)
+    return features.to(GPU), labels.to(GPU)
+
+
+def test_probes_trained_together_are_those_trained_alone():
+    """To rounding: cuBLAS may sum the batched products in another order."""
+    (x, y), (x_test, y_test) = noisy(8, 40, 1), noisy(8, 50, 2)
+    scales = torch.tensor([1.0, 0.5, 2.0], device=GPU)[:, None, None]
+    together = linear_probes(scales * x, y, scales * x_test, y_test, epochs=20, learning_rate=0.05).tolist()
+    alone = [
+        linear_probe(scale * x, y, scale * x_test, y_test, epochs=20, learning_rate=0.05) for scale in scales[:, 0]
+    ]
+    assert together == pytest.approx(alone, abs=0.02) and min(alone) > 0.5
+
+
+def test_the_gpu_gives_the_scores_of_the_cpu():
+    embeddings, labels = noisy(8, 7, 3)
+    assert retrieval_scores(embeddings, labels) == pytest.approx(retrieval_scores(embeddings.cpu(), labels.cpu()))

@@ -126,6 +126,33 @@ def test_another_error_of_the_recording_goes_through(monkeypatch):
         replayed(lambda: (torch.ones(1),))
 
 
+def test_the_steps_own_error_counts_not_that_of_ending_its_recording(monkeypatch):
+    """No memory during the recording is no memory, though ending it then fails as well."""
+
+    @contextmanager
+    def graph(recorded, pool, stream, capture_error_mode):
+        try:
+            yield
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    replayed, calls = Replayed(None, torch.Generator()), []
+
+    def step():
+        calls.append(1)
+        if len(calls) > WARM_UP:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return (torch.ones(1),)
+
+    for _ in range(WARM_UP):
+        replayed(step)
+    with pytest.raises(torch.OutOfMemoryError):
+        replayed(step)
+    assert not replayed.plain
+
+
 def test_what_can_be_recorded_is_recorded_for_this_thread_alone_and_replayed(monkeypatch):
     modes, steps = recording(monkeypatch, None), []
     monkeypatch.setattr(Graph, "replays", 0)

@@ -184,12 +184,6 @@ def test_bad_arguments_are_named(embeddings, labels, block_bytes, message):
         retrieval_scores(embeddings, labels, block_bytes=block_bytes)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with the CPU")
-def test_the_gpu_gives_the_same_scores():
-    embeddings, labels = noisy_classes(UNEVEN)
-    assert retrieval_scores(embeddings.cuda(), labels) == pytest.approx(retrieval_scores(embeddings, labels))
-
-
 # --- recall at k
 
 

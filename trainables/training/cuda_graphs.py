@@ -79,10 +79,19 @@ class Replayed:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                 self._outputs = step()
         except RuntimeError as error:
-            if not is_of_recording(error):
-                raise
+            first = error.__context__ or error  # what the step raised, before the recording could not be ended well
+            if not is_of_recording(first):
+                raise first from None
             self.plain = True
-            log.warning("the step cannot be recorded as a CUDA graph, and runs kernel by kernel: %s", error)
+            self._reset_generator()
+            log.warning("the step cannot be recorded as a CUDA graph, and runs kernel by kernel: %s", first)
             return False
         self._graph = graph
         return True
+
+    def _reset_generator(self) -> None:
+        """A recording that broke off leaves the generator as in a recording: it gets the same state anew."""
+        if self._generator.device.type == "cuda":
+            fresh = torch.Generator(self._generator.device)
+            fresh.set_state(self._generator.get_state())
+            self._generator.graphsafe_set_state(fresh)

@@ -79,7 +79,11 @@ def run_all(pieces: Sequence[Piece], report: dict, options: argparse.Namespace, 
 def run(piece: Piece, limit: float, options: argparse.Namespace) -> dict:
     """{"title", "command", "limit_s", "seconds", "ended", "rows", "output"} of a piece in a process of its own."""
     own = (sys.executable, __file__, "--device", options.device, "--seconds", f"{limit:.0f}", "--piece", piece.name)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests" / "helpers")))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(
+            (str(ROOT), str(ROOT / "tests" / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")]))
+        )
+    }
     with tempfile.TemporaryDirectory() as folder:
         rows, output = Path(folder, "rows"), Path(folder, "output")
         rows.touch()
@@ -126,11 +130,11 @@ def write(report: dict, folder: Path) -> None:
 def page(report: dict) -> str:
     """The report in Markdown."""
     lines = ["# What a GPU tells", "", f"`{report['command']}`, {report['started']}, on {report['device']}."]
-    for name, piece in report["pieces"].items():
+    for piece in report["pieces"].values():
         lines += ["", f"## {piece['title']}", "", f"`{piece['command']}`: {piece['ended']}, {piece['seconds']} s."]
         lines += ["", *table(piece["rows"])] if piece["rows"] else []
-        if piece["ended"] != "ok" or not piece["rows"]:
-            lines += ["", "```text", *(piece["output"].strip().splitlines()[-12:] or [f"{name} said nothing"]), "```"]
+        if piece["output"].strip() and (piece["ended"] != "ok" or not piece["rows"]):
+            lines += ["", "```text", *piece["output"].strip().splitlines()[-12:], "```"]
     return "\n".join(lines) + "\n"
 
 

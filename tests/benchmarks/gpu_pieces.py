@@ -171,7 +171,7 @@ def step_training(setup: Setup, data: DeviceData, device: torch.device) -> Train
 
 def where_the_time_goes(device: torch.device) -> Rows:
     large = device.type == "cuda"
-    for name in ("small_conv", "resnet18", "resnet32"):
+    for name in ("small_conv", "resnet18", "resnet32") if large else ("small_conv",):
         case = case_of(name, device)
         for step in ("eager", "graph") if large else ("eager",):
             yield f"{name}, {step}", partial(step_costs, case, step, device)

@@ -1,6 +1,8 @@
 """The benchmark's trainers train what ours does, and its tables have the rows that were asked for. Nothing is timed."""
 
+import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
+import gpu
+import gpu_pieces
 import training as benchmark
 from reference_losses import build_loss
 from reference_trainer import ReferenceTrainer
@@ -210,3 +214,89 @@ def test_numbers_that_measure_nothing_are_refused(capsys):
     with pytest.raises(SystemExit):
         benchmark.main(["--repeats", "0"])
     assert "--repeats 0: more than 0" in capsys.readouterr().err
+
+
+# The first hour on a GPU
+
+
+def piece(name, code, weight=1.0):
+    """A piece whose process runs this code; `row(**columns)` adds a row."""
+    adds = "import json, sys, time\ndef row(**columns): open(sys.argv[-1], 'a').write(json.dumps(columns) + '\\n')\n"
+    return gpu.Piece(name, f"Piece {name}", weight, (sys.executable, "-S", "-c", adds + code))
+
+
+def test_a_piece_that_fails_or_hangs_keeps_its_rows_and_the_others_go_on(tmp_path, capsys):
+    pieces = [
+        piece("raises", "row(seconds=1.5, note='a | b'); raise ValueError('no such kernel')"),
+        piece("hangs", "row(images=1234.5); open(sys.argv[-1], 'a').write('{\"cut')\ntime.sleep(600)", 0.1),
+        piece("says nothing", "pass"),
+        piece("works", "row(images=2); row(error='out of memory')"),
+    ]  # fmt: skip
+    assert gpu.main(["--minutes", "0.5", "--out", str(tmp_path)], pieces) == 0
+    report = json.loads((tmp_path / "gpu.json").read_text())
+    ended = {name: one["ended"] for name, one in report["pieces"].items()}
+    assert ended == {"raises": "failed with status 1", "hangs": "out of time", "says nothing": "ok", "works": "ok"}
+    assert [one["rows"] for one in report["pieces"].values()] == [
+        [{"seconds": 1.5, "note": "a | b"}], [{"images": 1234.5}], [], [{"images": 2}, {"error": "out of memory"}]
+    ]  # fmt: skip
+    page = (tmp_path / "gpu.md").read_text()
+    assert "ValueError: no such kernel" in page and "| 1.5 | a \\| b |" in page and "| 1,234 |" in page
+    assert "| images | error |\n| --- | --- |\n| 2 |  |\n|  | out of memory |" in page
+    again = [piece("raises", "row(seconds=2.0)")]
+    gpu.main(["--minutes", "0.5", "--out", str(tmp_path)], again)
+    pieces = json.loads((tmp_path / "gpu.json").read_text())["pieces"]
+    assert list(pieces) == list(ended) and pieces["raises"]["rows"] == [{"seconds": 2.0}], "the others' are kept"
+
+
+def rows_of(name, file, seconds=600):
+    """What a piece adds on a CPU, and its exit status."""
+    status = gpu_pieces.work(name, file, "cpu", time.monotonic() + seconds)
+    return status, [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def one_thread_as_before():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_a_row_that_raises_is_one_row(monkeypatch, tmp_path, one_thread_as_before):
+    def raising(error):
+        raise error
+
+    def rows(device):
+        yield "first", lambda: {"images/s": 2.0}
+        yield "no memory", lambda: raising(torch.OutOfMemoryError("CUDA out of memory"))
+        yield "third", lambda: {"images/s": 3.0}
+        yield "the GPU", lambda: raising(RuntimeError("CUDA error: an illegal memory access"))
+        yield "never", dict
+
+    monkeypatch.setitem(gpu_pieces.PIECES, "made", rows)
+    status, added = rows_of("made", tmp_path / "rows")
+    assert status == 1 and added == [
+        {"": "first", "images/s": 2.0}, {"": "no memory", "error": "OutOfMemoryError: CUDA out of memory"},
+        {"": "third", "images/s": 3.0}, {"": "the GPU", "error": "RuntimeError: CUDA error: an illegal memory access"},
+    ]  # fmt: skip
+    status, late = rows_of("made", tmp_path / "late", seconds=-1)
+    assert status == 0 and [row["error"] for row in late] == ["no time was left"] * 5
+
+
+def test_without_pytest_the_gpu_tests_are_left_out_and_it_is_said(monkeypatch, tmp_path, one_thread_as_before):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    assert rows_of("tests", tmp_path / "rows") == (
+        0, [{"": "test_on_a_gpu.py", "error": "left out: pytest is not installed"}]
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["machine", "time", "setups", "grid"])
+def test_every_row_of_a_piece_is_measured_on_a_cpu(name, tmp_path, one_thread_as_before):
+    """With small sizes: no card is needed to find a mistake in what the first hour on one will run."""
+    status, rows = rows_of(name, tmp_path / "rows")
+    assert status == 0 and len(rows) > 3 and [row for row in rows if "error" in row] == []
+    assert all(value > 0 for row in rows for value in row.values() if isinstance(value, float))
+
+
+def test_every_piece_is_there():
+    assert {one.name for one in gpu.PIECES} == {"tests", *gpu_pieces.PIECES}

@@ -15,8 +15,9 @@ from trainables.metrics.retrieval import retrieval_scores
 from trainables.training.cuda_graphs import STREAMS, WARM_UP, open_queues
 from trainables.training.errors import is_out_of_memory
 from trainables.training.evaluation import evaluate
-from trainables.training.loop import Training, advance
+from trainables.training.loop import Training
 from trainables.training.parallel import MOST, Pack
+from trainables.training.side_by_side import advance
 
 open_queues()
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

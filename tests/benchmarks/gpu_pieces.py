@@ -25,9 +25,10 @@ from trainables.metrics.linear_probe import linear_probes
 from trainables.metrics.retrieval import retrieval_scores
 from trainables.training.cuda_graphs import WARM_UP, open_queues
 from trainables.training.errors import is_of_the_machine
-from trainables.training.loop import Training, validate
+from trainables.training.loop import Training
 from trainables.training.parallel import Pack
 from trainables.training.setups import SETUPS, XBM, Setup, find_setup
+from trainables.training.side_by_side import validate
 
 Rows = Iterator[tuple[str, Callable[[], dict]]]
 ROOT = Path(__file__).resolve().parents[2]

@@ -46,8 +46,9 @@ from stacked_trainer import StackedTrainer
 
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import open_queues
-from trainables.training.loop import DIVERGENCE_CHECK, Training, check
+from trainables.training.loop import Training
 from trainables.training.setups import Setup, find_setup
+from trainables.training.side_by_side import DIVERGENCE_CHECK, check
 
 USUAL = ("reference", "plain")
 PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")
@@ -119,7 +120,7 @@ def usual(
 
 
 def ours(case: Case, data: DeviceData, batch_size: int, device: torch.device, members: int, step: str) -> Variant:
-    """step: "graph", or "eager". In turn as `trainables.training.loop.advance` runs them, looks at the loss
+    """step: "graph", or "eager". In turn as `trainables.training.side_by_side.advance` runs them, looks at the loss
     included."""
     setup = replace(case.setup, step=step)
     trainings = [

@@ -13,8 +13,9 @@ from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, told, tr
 from trainables.training import parallel
 from trainables.training.cuda_graphs import QUEUES, STREAMS, WARM_UP, Replayed, open_queues
 from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
-from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training, check
+from trainables.training.loop import Training
 from trainables.training.parallel import MOST, SHARE, Pack
+from trainables.training.side_by_side import CHECK_LEAD, DIVERGENCE_CHECK, check
 from trainables.trial import device_for
 
 

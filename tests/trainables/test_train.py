@@ -11,7 +11,7 @@ from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData, room_on, take
 from trainables.losses.terms import infonce_terms, margin_terms
-from trainables.training import evaluation
+from trainables.training import evaluation, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, loss_terms, plateau
 from trainables.training.evaluation import evaluate, spread
@@ -69,7 +69,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
         weights.append([p.clone() for p in models[0].parameters()])
         return [{"r_map": next(scripted), "spread": 0.5}]
 
-    monkeypatch.setattr(training, "evaluate", scored)
+    monkeypatch.setattr(side_by_side, "evaluate", scored)
     run = finished()
     outcome = run.outcome()
     assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
@@ -111,7 +111,7 @@ def test_nothing_is_waited_for_before_all_is_enqueued(monkeypatch):
         run.model.register_forward_hook(lambda *_, number=number: events.append(number))
     tolist = torch.Tensor.tolist
     monkeypatch.setattr(torch.Tensor, "tolist", lambda self: events.append("read") or tolist(self))
-    training.validate(runs)
+    side_by_side.validate(runs)
     first, last = events.index(0), len(events) - events[::-1].index(2)
     assert "read" not in events[first:last] and events[last:].count("read") == 3
 
@@ -156,7 +156,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_early(h):
     run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
     assert math.isnan(run.advance().val_score)
     outcome = run.outcome()
-    assert run.done and run.iteration <= training.DIVERGENCE_CHECK
+    assert run.done and run.iteration <= side_by_side.DIVERGENCE_CHECK
     assert (outcome.status, outcome.val_score, outcome.test_score, outcome.best_at) == ("diverged", None, None, None)
 
 
@@ -304,7 +304,7 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
     """The rate follows the validation scores of the looks so far, also after a state is loaded."""
     setup = replace(SETUP, schedule="plateau", evaluations=20)
     scores = iter([0.5] * 20)
-    monkeypatch.setattr(training, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
+    monkeypatch.setattr(side_by_side, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
     run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
     for _ in range(10):
         run.advance()
@@ -381,7 +381,7 @@ def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
 
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
-    monkeypatch.setattr(training, "evaluate_test", lambda models, setup, data: [{}])
+    monkeypatch.setattr(side_by_side, "evaluate_test", lambda models, setup, data: [{}])
     outcome = finished().outcome()
     assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(
         outcome.curve

@@ -2,8 +2,7 @@
 
 (`eq:contrastive_decomposition_update`.) `advance()` trains up to the next validation evaluation, `outcome()` tests the
 weights that were best there. In between the caller may report, stop, or keep `state()`, from which another process
-resumes to the same end. No Ray, no search. `advance` of several trainings (`trainables.training.parallel`) does the
-same side by side.
+resumes to the same end. No Ray, no search. `trainables.training.side_by_side` does the same with several trainings.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
 first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
@@ -12,9 +11,7 @@ own, on which its steps run, as a recorded graph (`trainables.training.cuda_grap
 
 import copy
 import math
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
 
@@ -36,12 +33,11 @@ from trainables.training.assembly import (
     remember_and_compare,
 )
 from trainables.training.cuda_graphs import WARM_UP, Replayed
-from trainables.training.evaluation import COLLAPSED, evaluate, evaluate_test
+from trainables.training.evaluation import COLLAPSED
 from trainables.training.outcome import Evaluation, Outcome, named
 from trainables.training.setups import Setup
+from trainables.training.side_by_side import CHECK_LEAD, DIVERGENCE_CHECK, advance, aside, outcomes
 
-DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
-CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
@@ -305,100 +301,3 @@ class Training:
             positive, entropy = loss_terms(z, labels, self.setup)
             rows.append({"positive_term": positive, "entropy_term": entropy} | pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
-
-
-@contextmanager
-def aside(trainings: Sequence[Training]) -> Iterator[None]:
-    """On the process's stream, after the trainings' steps so far and before their next ones."""
-    streams = [training.stream for training in trainings if training.stream is not None]
-    shared = torch.cuda.current_stream(streams[0].device) if streams else None
-    for stream in streams:
-        shared.wait_stream(stream)
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.wait_stream(shared)
-
-
-def advance(trainings: Sequence[Training]) -> list[Evaluation]:
-    """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
-
-    trainings: of one set-up, data and device.
-    `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
-    takes no further step, and does not affect the others.
-    """
-    started = time.perf_counter()
-    for training in trainings:
-        training.depart()
-    under_way = list(trainings)
-    while under_way:
-        stops = {
-            training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK)
-            for training in under_way
-        }
-        while any(training.iteration < stops[training] for training in under_way):
-            for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
-                if training.iteration < stops[training]:
-                    training.step()
-        there = [training for training in under_way if training.iteration == training.target]
-        for training in there:
-            training.wait()
-        under_way = [training for training in under_way if training.iteration < training.target]
-        check(under_way)
-        there += [training for training in under_way if training.diverged]
-        under_way = [training for training in under_way if not training.diverged]
-        for training in there:
-            training.train_seconds += time.perf_counter() - started
-    return validate(trainings)
-
-
-def check(trainings: Sequence[Training]) -> None:
-    """Mark as diverged those whose loss was not finite CHECK_LEAD iterations ago. One copy to the host for all, during
-    which the device goes on."""
-    if not trainings:
-        return
-    for training in trainings:
-        if training.stream:
-            torch.cuda.current_stream(training.device).wait_event(training._check_made)
-    terms = torch.stack([training._checked for training in trainings])
-    for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
-        training.diverged = not finite
-
-
-def validate(trainings: Sequence[Training]) -> list[Evaluation]:
-    """Evaluate each on the validation split, all of them enqueued before the first is waited for."""
-    if not trainings:
-        return []
-    setup, data = trainings[0].setup, trainings[0].data
-    with aside(trainings):
-        terms = torch.stack([training.terms for training in trainings])
-        logged = [training._logged() for training in trainings]
-        scores = evaluate([training.model for training in trainings], setup, data.train, data.validation)
-        for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
-            training.diverged = training.diverged or not finite
-        return [training._judge(*measured) for training, *measured in zip(trainings, scores, read(logged))]
-
-
-def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
-    """Test each one's weights that were best on validation, all enqueued before the first is waited for; and look at
-    the last weights of those that diverged."""
-    setup, data = trainings[0].setup, trainings[0].data
-    kept = [training for training in trainings if not training.diverged]
-    lost = [training for training in trainings if training.diverged]
-    with aside(trainings):
-        for training in kept:
-            training.model.load_state_dict(training.best)
-        tests = dict(zip(kept, evaluate_test([training.model for training in kept], setup, data)))
-        terms = dict(zip(kept, read([training._terms_after_training() for training in kept])))
-        if lost and data.test is not None:
-            tests |= dict(zip(lost, evaluate([training.model for training in lost], setup, data.train, data.test)))
-    return [training._conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
-
-
-def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:
-    """Scalars on a device as numbers, by one copy; the dicts have equal names."""
-    if not measured:
-        return []
-    rows = torch.stack([torch.stack([value.double() for value in one.values()]) for one in measured]).tolist()
-    return [dict(zip(one, row)) for one, row in zip(measured, rows)]

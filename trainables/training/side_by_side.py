@@ -1,0 +1,118 @@
+"""Several trainings at a time: their steps turn by turn, their looks and tests enqueued together.
+
+Here the host waits for the device as rarely as it can: once for all members, after everything was enqueued.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from trainables.training.evaluation import evaluate, evaluate_test
+from trainables.training.outcome import Evaluation, Outcome
+
+if TYPE_CHECKING:
+    from trainables.training.loop import Training
+
+DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
+CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
+
+
+@contextmanager
+def aside(trainings: "Sequence[Training]") -> Iterator[None]:
+    """On the process's stream, after the trainings' steps so far and before their next ones."""
+    streams = [training.stream for training in trainings if training.stream is not None]
+    shared = torch.cuda.current_stream(streams[0].device) if streams else None
+    for stream in streams:
+        shared.wait_stream(stream)
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.wait_stream(shared)
+
+
+def advance(trainings: "Sequence[Training]") -> list[Evaluation]:
+    """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
+
+    trainings: of one set-up, data and device.
+    `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
+    takes no further step, and does not affect the others.
+    """
+    started = time.perf_counter()
+    for training in trainings:
+        training.depart()
+    under_way = list(trainings)
+    while under_way:
+        stops = {
+            training: min(training.target, (training.iteration // DIVERGENCE_CHECK + 1) * DIVERGENCE_CHECK)
+            for training in under_way
+        }
+        while any(training.iteration < stops[training] for training in under_way):
+            for training in under_way:  # turn by turn: on a GPU their streams fill up evenly
+                if training.iteration < stops[training]:
+                    training.step()
+        there = [training for training in under_way if training.iteration == training.target]
+        for training in there:
+            training.wait()
+        under_way = [training for training in under_way if training.iteration < training.target]
+        check(under_way)
+        there += [training for training in under_way if training.diverged]
+        under_way = [training for training in under_way if not training.diverged]
+        for training in there:
+            training.train_seconds += time.perf_counter() - started
+    return validate(trainings)
+
+
+def check(trainings: "Sequence[Training]") -> None:
+    """Mark as diverged those whose loss was not finite CHECK_LEAD iterations ago. One copy to the host for all, during
+    which the device goes on."""
+    if not trainings:
+        return
+    for training in trainings:
+        if training.stream:
+            torch.cuda.current_stream(training.device).wait_event(training._check_made)
+    terms = torch.stack([training._checked for training in trainings])
+    for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
+        training.diverged = not finite
+
+
+def validate(trainings: "Sequence[Training]") -> list[Evaluation]:
+    """Evaluate each on the validation split, all of them enqueued before the first is waited for."""
+    if not trainings:
+        return []
+    setup, data = trainings[0].setup, trainings[0].data
+    with aside(trainings):
+        terms = torch.stack([training.terms for training in trainings])
+        logged = [training._logged() for training in trainings]
+        scores = evaluate([training.model for training in trainings], setup, data.train, data.validation)
+        for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
+            training.diverged = training.diverged or not finite
+        return [training._judge(*measured) for training, *measured in zip(trainings, scores, read(logged))]
+
+
+def outcomes(trainings: "Sequence[Training]") -> list[Outcome]:
+    """Test each one's weights that were best on validation, all enqueued before the first is waited for; and look at
+    the last weights of those that diverged."""
+    setup, data = trainings[0].setup, trainings[0].data
+    kept = [training for training in trainings if not training.diverged]
+    lost = [training for training in trainings if training.diverged]
+    with aside(trainings):
+        for training in kept:
+            training.model.load_state_dict(training.best)
+        tests = dict(zip(kept, evaluate_test([training.model for training in kept], setup, data)))
+        terms = dict(zip(kept, read([training._terms_after_training() for training in kept])))
+        if lost and data.test is not None:
+            tests |= dict(zip(lost, evaluate([training.model for training in lost], setup, data.train, data.test)))
+    return [training._conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
+
+
+def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:
+    """Scalars on a device as numbers, by one copy; the dicts have equal names."""
+    if not measured:
+        return []
+    rows = torch.stack([torch.stack([value.double() for value in one.values()]) for one in measured]).tolist()
+    return [dict(zip(one, row)) for one, row in zip(measured, rows)]

@@ -125,7 +125,7 @@ def _fit(
         order = torch.randperm(n, generator=generator, device=x.device)
         for rows in order.split(batch_size):
             step += 1
-            batch, targets = x[:, rows], y[rows, None].expand(members, -1, -1)
+            batch, targets = x.index_select(1, rows), y[rows, None].expand(members, -1, -1)
             slopes = torch.softmax(torch.bmm(batch, weights), dim=2)  # softmax - one-hot = d loss / d logits
             slopes.scatter_add_(2, targets, minus_one[:, : len(rows)])
             slopes.div_(len(rows))

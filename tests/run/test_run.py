@@ -452,7 +452,7 @@ LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}
         (["--gpus-per-trial", "0.25", "--pack", "1"], [GPU_NODE], [], 1, 0.25, 10, 1, 10),
         (["--gpus-per-trial", "auto"], [GPU_NODE], [], 1, 1, 10, 3, 4),
         (["--gpus-per-trial", "auto", "--search", "random"], [GPU_NODE], [], 1, 1, 50, 13, 4),
-        (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 50, 52, 4),
+        (["--gpus-per-trial", "auto", "--search", "random", "--replicates", "4"], [GPU_NODE], [], 1, 1, 32, 32, 4),
         (["--pack", "8", "--workers", "16"], [GPU_NODE], [], 1, 1, 16, 8, 2),
     ],
 )  # fmt: skip

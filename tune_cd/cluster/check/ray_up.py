@@ -6,6 +6,8 @@ import io
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from tune_cd.cluster import ray_internals
 
@@ -120,19 +122,25 @@ def ray_accepts(document: Document) -> Iterator[Finding]:
 
 def ec2_accepts(config: dict, place: Place) -> Iterator[Finding]:
     """What botocore would refuse in a call of EC2's RunInstances, when the first node of the type is requested."""
-    from botocore.session import get_session
     from botocore.validate import ParamValidator
 
-    shape = get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
     own = {"MinCount": 1, "MaxCount": 1}  # Ray gives these, and takes SubnetIds for SubnetId
     config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
-    for line in ParamValidator().validate(config, shape).generate_report().splitlines():
+    for line in ParamValidator().validate(config, _run_instances()).generate_report().splitlines():
         text, _, known = line.partition(", must be one of: ")
         inside = re.search(r'parameter (?:in )?([\w.\[\]]+)(?:: "(\w+)")?', text)
         words = re.findall(r"\w+", f"{inside[1].removeprefix('input')} {inside[2] or ''}") if inside else []
         near = suggestion(words[-1], known.split(", ")) if known and words else ""
         where = (*place, *(int(word) if word.isdigit() else word for word in words))
         yield Finding(where, f"EC2's RunInstances refuses it: {text}{near}")
+
+
+@cache
+def _run_instances() -> Any:
+    """The parameters of RunInstances: botocore reads 13 MB of JSON for them."""
+    from botocore.session import get_session
+
+    return get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
 
 
 def provider_keys(document: Document) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgba
 
 from tune_cd.analysis import Grid, balance_gain
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
-from tune_cd.plots import gain_figure, grid_slices, plane, save, sublosses_figure
+from tune_cd.plots import gain_figure, grid_slices, plane, sublosses_figure
 from tune_cd.plots.gain import mean_gain
 from tune_cd.plots.grids import cell_edges, top_cells
 from tune_cd.plots.style import COLOUR_MAP
@@ -179,7 +179,7 @@ def test_the_best_cells_are_the_brute_force_ones_and_ties_go_to_the_first():
 @pytest.mark.parametrize(
     ("p", "e"), [([1e-4, 1e-3, 3.0], [0.5, 16.0]), ([1e-3], [1e-2, 1.0]), ([0.1, 1.0], [2.0]), ([0.5], [2.0])]
 )
-def test_unequal_and_single_ticks(p, e, tmp_path):
+def test_unequal_and_single_ticks(p, e):
     values = np.random.default_rng(0).uniform(size=(len(p), len(e), 1))
     for draw in (grid_slices, plane):
         figure = draw(made(p, e, [64], values))
@@ -192,20 +192,19 @@ def test_unequal_and_single_ticks(p, e, tmp_path):
             and (y[:-1] < np.log2(e)).all()
             and (np.log2(e) < y[1:]).all()
         )
-        save(figure, tmp_path / "figure")
+        figure.draw_without_rendering()
 
 
-def test_equal_values_are_drawn(tmp_path):
-    save(grid_slices(made([0.1, 1], [0.1, 1], [16, 32], np.full((2, 2, 2), 0.5))), tmp_path / "equal")
+def test_equal_values_are_drawn():
+    grid_slices(made([0.1, 1], [0.1, 1], [16, 32], np.full((2, 2, 2), 0.5))).draw_without_rendering()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 11])
-def test_many_slices_are_wrapped(n, tmp_path):
+@pytest.mark.parametrize("n, rows", [(1, 1), (3, 1), (4, 2), (7, 3)])
+def test_many_slices_are_wrapped(n, rows):
     grid = made([0.1, 1], [0.1, 1], 4 * np.arange(2, n + 2), np.random.default_rng(0).uniform(size=(2, 2, n)))
     figure = grid_slices(grid)
-    rows = {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 7: 3, 11: 3}
-    assert len(panels(figure)) == n and len({round(axes.get_position().y0, 3) for axes in panels(figure)}) == rows[n]
-    save(figure, tmp_path / "figure")
+    assert len(panels(figure)) == n and len({round(axes.get_position().y0, 3) for axes in panels(figure)}) == rows
+    figure.draw_without_rendering()
 
 
 def marks(axes):
@@ -243,7 +242,7 @@ def test_an_average_without_a_value_on_its_diagonal_is_said(ridge):
     assert [text for text in texts if "no value" in text] == absent
 
 
-def test_other_parameters_have_no_diagonals(tmp_path):
+def test_other_parameters_have_no_diagonals():
     grid = Grid(
         "accuracy",
         ("lr", "weight_decay"),
@@ -253,7 +252,7 @@ def test_other_parameters_have_no_diagonals(tmp_path):
     for figure in (grid_slices(grid), plane(grid)):
         lines = [line for line in panels(figure)[0].get_lines() if line.get_linestyle() != "None"]
         assert not lines
-        save(figure, tmp_path / "figure")
+        figure.draw_without_rendering()
 
 
 def test_what_cannot_be_drawn_is_refused(ridge):
@@ -267,7 +266,7 @@ def test_what_cannot_be_drawn_is_refused(ridge):
         grid_slices(Grid("s", ("a",), (np.ones(1),), *(np.ones(1) for _ in range(4))))
 
 
-def test_without_batch_sizes_the_separate_average_still_has_its_place(tmp_path):
+def test_without_batch_sizes_the_separate_average_still_has_its_place():
     grid = made([0.1, 1], [0.1, 1], [np.nan], np.arange(4.0).reshape(2, 2, 1))
     for figure in (
         plane(grid, averages=("separate",)),
@@ -278,7 +277,7 @@ def test_without_batch_sizes_the_separate_average_still_has_its_place(tmp_path):
             next(line.get_label() for line in panels(figure)[0].get_lines()) == "separate"
             and panels(figure)[0].get_title() == ""
         )
-        save(figure, tmp_path / "figure")
+        figure.draw_without_rendering()
 
 
 def test_gain_is_drawn_as_it_is(ridge):
@@ -296,13 +295,13 @@ def test_gain_is_drawn_as_it_is(ridge):
     assert mean_gain(gain) == pytest.approx(expected) and f"{expected:+.3f}" in axes.get_title()
 
 
-def test_gain_with_one_average_one_batch_size_and_a_gap(ridge, tmp_path):
+def test_gain_with_one_average_one_batch_size_and_a_gap(ridge):
     gain = balance_gain(ridge, averages=("separate",))
     assert len(gain_figure(gain).axes[0].get_lines()) == 2
-    save(gain_figure(gain.iloc[:1]), tmp_path / "one")
+    gain_figure(gain.iloc[:1]).draw_without_rendering()
     gap = balance_gain(ridge)
     gap.loc[32, ["separate", "gain_separate"]] = np.nan
-    save(gain_figure(gap), tmp_path / "gap")
+    gain_figure(gap).draw_without_rendering()
 
 
 def table(sizes):
@@ -314,7 +313,7 @@ def table(sizes):
 
 
 @pytest.mark.parametrize(("sizes", "shapes"), [([64], 1), ([16, 32, 512], 3), (list(range(4, 14)), 1), ([np.nan], 1)])
-def test_terms_are_coordinates_and_scores_are_colours(sizes, shapes, tmp_path):
+def test_terms_are_coordinates_and_scores_are_colours(sizes, shapes):
     rows = table(sizes)
     figure = sublosses_figure(rows)
     drawn = panels(figure)[0].collections
@@ -326,7 +325,7 @@ def test_terms_are_coordinates_and_scores_are_colours(sizes, shapes, tmp_path):
     for c in drawn:
         assert (np.diff(c.get_array()) >= 0).all(), "the best on top"
         assert (c.norm.vmin, c.norm.vmax) == (rows["score"].min(), rows["score"].max())
-    save(figure, tmp_path / "figure")
+    figure.draw_without_rendering()
 
 
 def test_the_front_is_joined_from_left_to_right():

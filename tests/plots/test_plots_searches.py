@@ -9,7 +9,7 @@ import pytest
 from tune_cd import CoordinateDescent
 from tune_cd.analysis import search_lines
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.plots import curves_figure, path_figure, save, timeline_figure
+from tune_cd.plots import curves_figure, path_figure, timeline_figure
 from tune_cd.plots.path import place_labels
 from tune_cd.plots.style import METHODS
 from tune_cd.plots.timeline import lanes
@@ -88,9 +88,9 @@ def test_curves_over_different_things_are_refused():
         curves_figure({"a": {"cd": band(0.5), "tpe": band(0.5, name="seconds")}}, "val_score")
 
 
-def test_a_single_search_has_no_band_and_a_single_trial_is_a_point(tmp_path):
+def test_a_single_search_has_no_band_and_a_single_trial_is_a_point():
     single = band(0.5).assign(low=np.nan, high=np.nan)
-    save(curves_figure({"a": {"cd": single, "tpe": band(0.4, n=1)}}, "val_score"), tmp_path / "figure")
+    curves_figure({"a": {"cd": single, "tpe": band(0.4, n=1)}}, "val_score").draw_without_rendering()
 
 
 def test_curves_are_steps_their_time_begins_with_the_search_and_long_titles_are_broken():
@@ -230,7 +230,7 @@ def test_unknown_directions_are_lines_through_trials_alone():
     assert name == "mine" and len(points) == 7
 
 
-def test_a_line_along_the_batch_size_is_a_ring_and_one_batch_size_can_be_chosen(tmp_path):
+def test_a_line_along_the_batch_size_is_a_ring_and_one_batch_size_can_be_chosen():
     table = replayed("batch", "default", n=20)
     axes = path_figure(table).axes[0]
     across = [points for name, points in segments(axes) if name == "batch_size"]
@@ -243,7 +243,7 @@ def test_a_line_along_the_batch_size_is_a_ring_and_one_batch_size_can_be_chosen(
     figure = path_figure(table, batch_size=size)
     numbers = {int(n) for text in figure.axes[0].texts for n in text.get_text().split(", ")}
     assert numbers == set(table[table["batch_size"] == size]["trial_index"])
-    save(figure, tmp_path / "figure")
+    figure.draw_without_rendering()
 
 
 def test_several_trials_at_one_place_are_numbered_together():
@@ -252,15 +252,15 @@ def test_several_trials_at_one_place_are_numbered_together():
     assert "5, 6" in [text.get_text() for text in path_figure(table).axes[0].texts]
 
 
-def test_failures_have_crosses_and_repeats_are_drawn_once(tmp_path):
+def test_failures_have_crosses_and_repeats_are_drawn_once():
     table = hand_made()
     table.loc[[2, 4], ["status", "val_score"]] = ["diverged", np.nan]
     again = pd.concat([table, table.iloc[[2]].assign(status="completed", val_score=0.35)], ignore_index=True)
     axes = path_figure(again).axes[0]
     crosses = next(line for line in axes.get_lines() if line.get_label() == "did not complete")
     assert crosses.get_xydata().tolist() == [[2, 16]] and len(axes.texts) == 7
-    save(path_figure(table.assign(status="failed", val_score=np.nan)), tmp_path / "failed")
-    save(path_figure(table.iloc[:1]), tmp_path / "one")
+    path_figure(table.assign(status="failed", val_score=np.nan)).draw_without_rendering()
+    path_figure(table.iloc[:1]).draw_without_rendering()
 
 
 def test_a_path_is_of_one_study():
@@ -394,9 +394,7 @@ def test_states_differ_by_hatch_and_rows_without_times_are_counted():
     assert axes.get_yticklabels()[0].get_text() == "machine not recorded"
 
 
-def test_trials_without_a_duration_and_on_many_machines_are_drawn(tmp_path):
-    save(timeline_figure(timed([0], [0])), tmp_path / "instant")
-    save(
-        timeline_figure(timed(range(90), np.arange(90) + 50.0, [f"node-{n % 30}" for n in range(90)])),
-        tmp_path / "many",
-    )
+def test_trials_without_a_duration_and_on_many_machines_are_drawn():
+    timeline_figure(timed([0], [0])).draw_without_rendering()
+    many = timed(range(90), np.arange(90) + 50.0, [f"node-{n % 30}" for n in range(90)])
+    timeline_figure(many).draw_without_rendering()

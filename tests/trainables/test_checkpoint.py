@@ -1,6 +1,7 @@
 """A resumed training ends as the uninterrupted one, to the bit, on the CPU; damaged and foreign files are refused."""
 
 from dataclasses import asdict, replace
+from functools import cache
 
 import pytest
 import torch
@@ -60,13 +61,26 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("cut", [1, 2])
+def tensors(training):
+    """Of the network and of its memory."""
+    memory = training.memory.buffers() if training.setup.memory != "none" else ()
+    return [tensor.clone() for tensor in (*training.model.state_dict().values(), *memory)]
+
+
+@cache
+def uninterrupted(kind):
+    """(iterations, tensors, outcome)."""
+    whole = finished(*KINDS[kind])
+    return whole.iteration, tensors(whole), whole.outcome()
+
+
+@pytest.mark.parametrize(
+    "kind, cut", [(kind, cut) for kind, (setup, _) in KINDS.items() for cut in (1, 2) if cut < setup.evaluations]
+)
 def test_resumed_equals_never_stopped(tmp_path, kind, cut):
+    """Cut before a memory holds anything, and after."""
     setup, data = KINDS[kind]
-    if cut >= setup.evaluations:
-        cut = 1
-    whole = finished(setup, data)
+    iterations, expected_tensors, expected = uninterrupted(kind)
     first = Training(setup, data, H, seed=0, device=CPU)
     for _ in range(cut):
         first.advance()
@@ -75,16 +89,11 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     second = Training(setup, data, H, seed=0, device=CPU)
     torch.rand(3)
     checkpoint.load(second, tmp_path / "training.pt")
-    assert second.iteration == whole.iteration * cut // setup.evaluations and not second.done
+    assert second.iteration == iterations * cut // setup.evaluations and not second.done
     while not second.done:
         second.advance()
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(second.model.state_dict().values(), whole.model.state_dict().values(), strict=True)
-    )
-    if setup.memory != "none":
-        assert all(torch.equal(a, b) for a, b in zip(second.memory.buffers(), whole.memory.buffers(), strict=True))
-    ours, expected = second.outcome(), whole.outcome()
+    assert all(torch.equal(a, b) for a, b in zip(tensors(second), expected_tensors, strict=True))
+    ours = second.outcome()
     assert [e.scores for e in ours.curve] == [e.scores for e in expected.curve]
     assert (ours.val_score, ours.test_score, ours.best_at, ours.scores) == (
         expected.val_score,

@@ -111,15 +111,15 @@ def raising(monkeypatch, error, where="step", when=lambda training: training.see
     monkeypatch.setattr(Training, where, broken)
 
 
-OWN = [
-    (ValueError("a bad shape"), "ValueError: a bad shape"),
-    (SystemExit(3), "SystemExit: 3"),
-    (torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"),
-]
+BAD_SHAPE = ValueError("a bad shape"), "ValueError: a bad shape"
+EXIT = SystemExit(3), "SystemExit: 3"
+MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_size=32 on cpu: CUDA out of memory"
 
 
-@pytest.mark.parametrize("error, said", OWN)
-@pytest.mark.parametrize("where, at_once", [("step", 1), ("step", 3), ("_conclude", 3)])
+@pytest.mark.parametrize(
+    "error, said, where, at_once",
+    [(*BAD_SHAPE, "step", 1), *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)), (*MEMORY, "_conclude", 3)],
+)
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
     raising(monkeypatch, error, where)
     recorder = InMemory()

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pickle
+from functools import cache
 from urllib.error import URLError
 
 import pytest
@@ -49,23 +50,29 @@ def scrambled(module, seed=1):
     return module.eval()
 
 
-def from_torchvision(name, folder):
-    """(our name, torchvision's network, the file of its state dict)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        net = scrambled(getattr(torchvision_models, NETWORKS[name])(weights=None))
-    return name, net, saved(folder, net.state_dict())
-
-
-@pytest.fixture(scope="module", params=sorted(NETWORKS))
-def pretrained(request, tmp_path_factory):
-    return from_torchvision(request.param, tmp_path_factory.mktemp("weights"))
-
-
 @pytest.fixture(scope="module")
-def resnet18(tmp_path_factory):
+def from_torchvision(tmp_path_factory):
+    """Our name -> (our name, torchvision's network, the file of its state dict)."""
+
+    @cache
+    def made(origin):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            net = scrambled(getattr(torchvision_models, origin)(weights=None))
+        return net, saved(tmp_path_factory.mktemp("weights"), net.state_dict())
+
+    return lambda name: (name, *made(NETWORKS[name]))
+
+
+@pytest.fixture(params=sorted(NETWORKS))
+def pretrained(request, from_torchvision):
+    return from_torchvision(request.param)
+
+
+@pytest.fixture
+def resnet18(from_torchvision):
     """Where ResNet-50 would show nothing that ResNet-18 does not."""
-    return from_torchvision("resnet18_gem", tmp_path_factory.mktemp("weights"))
+    return from_torchvision("resnet18_gem")
 
 
 def saved(tmp_path, state, name="weights.pth"):
@@ -186,8 +193,7 @@ def test_two_colours_are_refused(resnet18):
 # --- our own files
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", ["small_conv", "resnet18_gem", "resnet32"])
+@pytest.mark.parametrize("name, channels", [("small_conv", 1), ("resnet18_gem", 3), ("resnet32", 3)])
 def test_our_own_file_is_the_network_that_was_saved(tmp_path, name, channels):
     """From scratch it was fed [-1, 1], so no standardisation is put in front of it."""
     model = scrambled(build(name, channels=channels, embedding=8))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -149,8 +149,12 @@ def figures_of_study(trials: pd.DataFrame) -> Named:
 
 def figures_of_all(trials: pd.DataFrame) -> Named:
     """What compares searches across studies, and what needs no trial at all."""
+    curves = cache(partial(curves_of, trials))
     for over in OVER:
-        yield f"curves-{over.replace('_', '-')}", partial(_curves, trials, over)  # fig:hpo_curves, fig:omniglot3D
+        yield (
+            f"curves-{over.replace('_', '-')}",
+            partial(_curves, trials, curves, over),
+        )  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
         return  # nothing of a loss's two terms
     yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
@@ -158,11 +162,11 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
     yield "pipeline", plots.pipeline_figure  # fig:pipeline
 
 
-def _curves(trials: pd.DataFrame, over: str) -> Figure | None:
+def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], over: str) -> Figure | None:
     """A panel a landscape whose searches say what `over` needs; None where there is none."""
     on_gpus = set(trials.loc[trials["gpus"].astype(float) > 0, "study"])
     bands, best, words = {}, {}, {}
-    for landscape, curves in grouped(curves_of(trials), "landscape").items():
+    for landscape, curves in grouped(curves_of_all(), "landscape").items():
         shown = searched(curves)
         if shown and all(_known(curve, over, on_gpus) for curve in shown):
             bands[landscape] = {method: mean_curve(own, over) for method, own in grouped(shown, "method").items()}

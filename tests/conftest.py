@@ -61,13 +61,13 @@ def ray_session():
 
 @pytest.fixture(scope="session")
 def cluster():
-    """For drivers: a head without trials and two nodes of one trial each, which may use the tests' S3."""
+    """For drivers: a head without trials and a node of two, which may use the tests' S3. Every driver starts a process
+    on every node to look at it."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
-    for _ in range(2):
-        made.add_node(num_cpus=1, env_vars=keys)
+    made.add_node(num_cpus=2, env_vars=keys)
     made.wait_for_nodes()
     yield made
     made.shutdown()

@@ -1,4 +1,4 @@
-"""Studies as processes of their own, on one Ray of several nodes that the tests of a worker share: starting one takes
+"""Studies as processes of their own, on one Ray of two nodes that the tests of a worker share: starting one takes
 long."""
 
 import json
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from forked import Forked
 
-TINY = ["--setup", "small", "--set", "images_seen=640", "evaluations=2"]
+TINY = ["--setup", "small", "--cpus-per-trial", "1", "--set", "images_seen=640", "evaluations=2"]
 COMMAND = [sys.executable, "-m", "tune_cd.run", *TINY]
 SMALL = ["--setup", "small", "--set", "images_seen=512", "evaluations=4", "--no-baseline"]
 SMALL += ["--cpus-per-trial", "1", "--checkpoint-seconds", "0"]

@@ -1,4 +1,4 @@
-"""The main job for real, on a cluster of two nodes: trials, table, picture; more of a study; other searches and
+"""The main job for real, on a cluster of a head and a node: trials, table, picture; more of a study; other searches and
 experiments.
 
 What may happen to it is in test_faults.py.

@@ -29,7 +29,7 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
         and "8 at a time, up to 5 in a process" in said
         and len(list((tmp_path / "tune").glob("packed-*/grid/grid-*-to-*"))) == 2
     )
-    run(tmp_path, *argv, "--study", "single", "--cpus-per-trial", "1")
+    run(tmp_path, *argv, "--study", "single", "--workers", "1")
     single = results.read(tmp_path, "single")
     told = ["trial_id", "params", "batch_size", "val_score", "test_score", "status"]
     assert packed[told].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"

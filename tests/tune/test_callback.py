@@ -99,7 +99,7 @@ def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_
     tune.Tuner(
         overfits, param_space={"lr": tune.loguniform(1e-4, 1.0)},
         tune_config=tune.TuneConfig(
-            metric="score", mode="max", num_samples=8, search_alg=searcher,
+            metric="score", mode="max", num_samples=8, search_alg=searcher, reuse_actors=True,
             scheduler=tune.schedulers.AsyncHyperBandScheduler(max_t=4, grace_period=1, reduction_factor=2),
         ),
         run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback]),

@@ -117,9 +117,8 @@ def middle(n):
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
-@pytest.mark.parametrize("ends", [in_order, last_first, middle])
 @pytest.mark.parametrize("settings", ["default", "paper"])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers, ends", [(1, in_order), (3, in_order), (3, last_first), (3, middle)])
 def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, settings, ends, given):
     """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running
     first."""

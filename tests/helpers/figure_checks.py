@@ -20,7 +20,8 @@ def check_saving(make, folder):
 
 
 def check_axes(name, figure):
-    """Every axis has a label, or the figure has one for all of them."""
+    """Every axis has a label, or the figure has one for all of them; the paper is white."""
+    assert matplotlib.colors.to_rgb(figure.get_facecolor()) == (1, 1, 1)
     around = {figure.get_supxlabel(), figure.get_supylabel()} - {""}
     for axes in figure.axes:
         by_hand = name == "pipeline" or not axes.get_visible()

@@ -131,7 +131,11 @@ def names(files, folder: Path, *endings: str) -> set[str]:
     return found[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+ALIKE = ("omniglot-242-margin", "omniglot-242-infonce")
+"""Grids like the first, which are drawn in the long run alone."""
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ALIKE)) for kind in KINDS])
 def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, laid_out):
     make, expected, printed = KINDS[kind]
     trials = make()
@@ -145,6 +149,7 @@ def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, la
     assert sorted(written.files) == sorted(file for file in tmp_path.rglob("*") if file.is_file())
 
 
+@pytest.mark.slow
 def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     """Several studies of one dataset and other set-ups, grids, replays, a user's own, all as pandas.read_parquet reads
     them: nothing is mixed, nothing is missing."""

@@ -76,7 +76,7 @@ def test_a_search_with_nothing_left_is_finished():
 
 
 @given(st.integers(0, 10_000), st.sampled_from([PLANE, CUBE]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_proposals_lie_in_the_space_and_no_configuration_is_run_twice(seed, space):
     history = run(CoordinateDescent(space, seed=seed), ridge, 40)
     for h, _ in history:
@@ -85,7 +85,7 @@ def test_proposals_lie_in_the_space_and_no_configuration_is_run_twice(seed, spac
 
 
 @given(st.integers(0, 1000), st.floats(0.3, 3.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_translation_in_log_space_changes_nothing(seed, octaves):
     factor = 2.0**octaves
     moved = Space(Lambda_p=(1e-6 * factor, 17.0 * factor), Lambda_e=(1e-6 * factor, 17.0 * factor))
@@ -204,7 +204,7 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
 
 
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
     uninterrupted, search = CoordinateDescent(CUBE, seed=seed), CoordinateDescent(CUBE, seed=seed)
     whole = run(uninterrupted, ridge, 30)

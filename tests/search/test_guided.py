@@ -153,7 +153,7 @@ def test_on_the_floor_beside_a_needle_it_does_not_finish():
         x = PLANE.to_log(h)
         return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
 
-    for seed in range(6):
+    for seed in range(3):
         search = CoordinateDescent(PLANE, seed=seed)
         assert to_the_end(search, value, 100) >= 30
         assert search.best[1] > 0.9 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})

@@ -7,6 +7,7 @@ from importlib import import_module
 
 _HOME = {
     "Axis": "search.space",
+    "Linear": "search.space",
     "Space": "search.space",
     "CoordinateDescent": "search.coordinate_descent",
     "SearchSettings": "search.line_search",

@@ -3,25 +3,36 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from itertools import product
 
 import pytest
 
 from tune_cd.search.protocol import Optimiser, Told
-from tune_cd.search.space import Axis, Space
+from tune_cd.search.space import Axis, Linear, Space
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 MIXED = Space(lr=(1e-4, 1.0), steps=Axis.integers("steps", 3, 3000), batch_size=[16, 32, 64, 128])
+BOTH = Space(lr=(1e-4, 1.0), momentum=Linear(0.0, 0.99), shift=Linear(-3, 4, step=1))
+"""Axes of both scales."""
+
 FINITE = Space(width=[32, 64, 128], depth=Axis.integers("depth", 1, 3))
+FINITE_LINEAR = Space(dropout=[0.0, 0.25, 0.5], shift=Linear(-1, 1, step=1))
 TRIALS = 13  # Optuna's samplers draw at random until they have ten values
 CENTRE = {"Lambda_p": 0.01, "Lambda_e": 2.0, "lr": 0.03, "steps": 100, "batch_size": 64, "width": 64, "depth": 2}
+LINEAR_CENTRE, UNIT = {"momentum": 0.8, "shift": 1, "dropout": 0.25}, {"momentum": 0.1, "shift": 1, "dropout": 0.1}
 
 Make = Callable[..., Optimiser]
 Restore = Callable[[Mapping], Optimiser]
 
 
 def score(h: Mapping[str, float]) -> float:
-    """In (0, 1], 1 at CENTRE."""
-    return math.exp(-sum((math.log2(value / CENTRE[name]) / 8) ** 2 for name, value in h.items()))
+    """In (0, 1], 1 at CENTRE and LINEAR_CENTRE."""
+    return math.exp(-sum((_away(name, value) / 8) ** 2 for name, value in h.items()))
+
+
+def _away(name: str, value: float) -> float:
+    """From the centre, in octaves or UNITs."""
+    return (value - LINEAR_CENTRE[name]) / UNIT[name] if name in UNIT else math.log2(value / CENTRE[name])
 
 
 def advance(search: Optimiser, trials: int, value: Callable = score) -> list[dict]:
@@ -44,7 +55,7 @@ def obeys_the_protocol(make: Make, restore: Restore) -> None:
 
 
 def asks_inside_the_space(make: Make, restore: Restore) -> None:
-    for space in (PLANE, MIXED):
+    for space in (PLANE, MIXED, BOTH):
         for h in advance(make(space, seed=1), TRIALS):
             assert space.check(h) == h and list(h) == list(space.names)
             assert all(type(value) in (int, float) for value in h.values())
@@ -138,16 +149,18 @@ def begins_at_the_start(make: Make, restore: Restore) -> None:
 
 
 def the_seed_decides(make: Make, restore: Restore) -> None:
-    assert advance(make(MIXED, seed=11), TRIALS) == advance(make(MIXED, seed=11), TRIALS)
+    for space in (MIXED, BOTH):
+        assert advance(make(space, seed=11), TRIALS) == advance(make(space, seed=11), TRIALS)
 
 
 def asks_for_nothing_twice(make: Make, restore: Restore) -> None:
-    search = make(FINITE, seed=12)
-    asked = advance(search, 30)
-    assert len({FINITE.key(h) for h in asked}) == len(asked) <= 9
-    assert search.finished and search.ask() is None
-    search.tell(asked[0], 0.3)
-    assert search.finished and search.ask() is None
+    for space in (FINITE, FINITE_LINEAR):
+        search = make(space, seed=12)
+        asked = advance(search, 30)
+        assert len({space.key(h) for h in asked}) == len(asked) <= 9
+        assert search.finished and search.ask() is None
+        search.tell(asked[0], 0.3)
+        assert search.finished and search.ask() is None
 
 
 def several_at_a_time(make: Make, restore: Restore) -> None:
@@ -165,22 +178,21 @@ def several_at_a_time(make: Make, restore: Restore) -> None:
 
 def resumed_equals_never_stopped(make: Make, restore: Restore) -> None:
     """Saved as JSON after a tell or between ask and tell, with a failure and a stranger in its history."""
-    for told in (0, 2, TRIALS):
-        for live in (False, True):
-            search = make(MIXED, seed=14)
-            for i in range(told):
-                h = search.ask()
-                search.tell(h, None if i == 1 else score(h))
-            if told == 2:
-                search.tell(CENTRE, 0.7)
-            if live:
-                search.ask()
-            other = restore(json.loads(json.dumps(search.state())))
-            assert other.live == search.live and other.best == search.best and other.state() == search.state()
-            for h in search.live:
-                search.tell(h, score(h))
-                other.tell(h, score(h))
-            assert advance(other, 3) == advance(search, 3)
+    for space, told, live in product((MIXED, BOTH), (0, 2, TRIALS), (False, True)):
+        search = make(space, seed=14)
+        for i in range(told):
+            h = search.ask()
+            search.tell(h, None if i == 1 else score(h))
+        if told == 2:
+            search.tell(CENTRE | LINEAR_CENTRE, 0.7)
+        if live:
+            search.ask()
+        other = restore(json.loads(json.dumps(search.state())))
+        assert other.live == search.live and other.best == search.best and other.state() == search.state()
+        for h in search.live:
+            search.tell(h, score(h))
+            other.tell(h, score(h))
+        assert advance(other, 3) == advance(search, 3)
 
 
 def a_censored_value_never_wins(make: Make, restore: Restore) -> None:
@@ -214,14 +226,18 @@ def workers_may_come_and_go(make: Make, restore: Restore) -> None:
 
 
 def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
-    whole = advance(make(MIXED, seed=16), TRIALS, lambda h: score(h) if h["batch_size"] > 16 else None)
-    for done in (0, 1, 8):
-        search = make(MIXED, seed=16)
-        search.recall([Told(h, score(h) if h["batch_size"] > 16 else None) for h in whole[:done]])
-        asked = advance(search, 2, lambda h: score(h) if h["batch_size"] > 16 else None)
-        other = restore(json.loads(json.dumps(search.state())))
-        asked += advance(other, TRIALS - done - 2, lambda h: score(h) if h["batch_size"] > 16 else None)
-        assert asked == whole[done:]
+    def value(h):
+        return score(h) if h["lr"] > 1e-3 else None
+
+    for space in (MIXED, BOTH):
+        whole = advance(make(space, seed=16), TRIALS, value)
+        for done in (0, 1, 8):
+            search = make(space, seed=16)
+            search.recall([Told(h, value(h)) for h in whole[:done]])
+            asked = advance(search, 2, value)
+            other = restore(json.loads(json.dumps(search.state())))
+            asked += advance(other, TRIALS - done - 2, value)
+            assert asked == whole[done:]
 
 
 LAWS = [

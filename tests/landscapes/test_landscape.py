@@ -25,7 +25,10 @@ from tune_cd.landscapes.formulas import (
     random_curve,
 )
 from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_table, load
+from tune_cd.replay.simulation import simulate
 from tune_cd.results.schema import check_trial
+from tune_cd.search.coordinate_descent import CoordinateDescent
+from tune_cd.search.space import Linear, Space
 
 PLANE = LANDSCAPES["omniglot"]
 
@@ -46,6 +49,26 @@ def rows(*changes: dict, batch_sizes=(64,), test=True) -> pd.DataFrame:
 
 
 # Tables -------------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_over_a_linear_axis_is_interpolated_in_its_values():
+    """Zero is one of them; between 0.0 and 0.5 the score falls by the value, along the other axis by the octave."""
+    table = pd.DataFrame([
+        check_trial(minimal(
+            params={"lr": lr, "momentum": momentum}, status="completed", trial_id=f"{lr}-{momentum}",
+            val_score=log2(lr) / 10 - momentum,
+        ))
+        for lr, momentum in product([0.25, 1.0], [0.0, 0.5, 1.0])
+    ])  # fmt: skip
+    space = Space(lr=(0.25, 1.0), momentum=Linear(0.0, 1.0))
+    landscape = from_table(table, "momentum", axes=space)
+    assert landscape.space == space and landscape.optimum == {"lr": 1.0, "momentum": 0.0}
+    assert landscape.score({"lr": 0.5, "momentum": 0.3}) == pytest.approx(-0.1 - 0.3)
+    search = CoordinateDescent(landscape.space, start={"lr": 0.25, "momentum": 1.0})
+    trials = simulate(search, landscape, trials=12)
+    assert {trial.status for trial in trials} == {"completed"} and search.best[1] > -0.05
+    with pytest.raises(ValueError, match="1 holes in 6 cells, the first at .'lr': '0.25', 'momentum': '0.5'"):
+        from_table(table.drop(index=1), "momentum", axes=space)
 
 
 def test_a_table_says_what_was_measured_at_its_cells():

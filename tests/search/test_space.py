@@ -1,5 +1,6 @@
-"""The log box: conversion, snapping, chords, and what is refused."""
+"""The box: coordinates, snapping, chords, and what is refused."""
 
+import json
 import math
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tune_cd import Axis, Space
+from tune_cd import Axis, Linear, Space
+from tune_cd.search.space import LINEAR_WIDTH
 
 BOX = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
 inside = st.floats(math.log2(1e-6), math.log2(17.0))
+USUAL = Space(lr=(1e-5, 1.0), momentum=Linear(-0.5, 0.99), shift=Linear(-20, 20, step=1), dropout=[0.0, 0.1, 0.5])
+finite = st.floats(-1e6, 1e6)
 
 
 @given(inside, inside, st.sampled_from([16, 32, 64, 128, 256, 512]))
@@ -34,11 +38,38 @@ def test_a_chord_ends_on_the_box_and_holds_its_point(p, e, b, direction):
     x = np.array([p, e, b])
     low, high = BOX.chord(x, direction)
     assert low <= 0 <= high
-    bottom, top = np.array([axis.log_low for axis in BOX.axes]), np.array([axis.log_high for axis in BOX.axes])
     for gamma in (low, high):
         end = x + gamma * direction
-        assert (end >= bottom - 1e-6).all() and (end <= top + 1e-6).all()
-        assert (np.isclose(end, bottom, atol=1e-6) | np.isclose(end, top, atol=1e-6)).any()
+        assert (end >= BOX.low - 1e-6).all() and (end <= BOX.high + 1e-6).all()
+        assert (np.isclose(end, BOX.low, atol=1e-6) | np.isclose(end, BOX.high, atol=1e-6)).any()
+
+
+@given(finite, finite, st.none() | st.floats(1e-3, 1e3))
+def test_a_linear_axis_is_affine_in_its_value(a, b, step):
+    """Its range is LINEAR_WIDTH wide whatever its ends, and every allowed value comes back from its coordinate."""
+    low, high = sorted((a, b))
+    if high - low < 1e-3 * max(1, abs(low), abs(high)) or (step and math.floor(high / step) <= math.ceil(low / step)):
+        return
+    space = Space(x=Linear(low, high, step=step))
+    assert space.low == [0] and space.high == [LINEAR_WIDTH]
+    for share in (0, 0.25, 0.5, 1):
+        value = min(low + share * (high - low), high)
+        assert space.to_log({"x": value}) == pytest.approx([share * LINEAR_WIDTH], abs=1e-6) if not step else True
+        h = space.from_log([share * LINEAR_WIDTH])
+        assert h["x"] == pytest.approx(value, abs=(step or 0) + 1e-6 * (high - low))
+        assert space.check(h) == h and space.key(space.from_log(space.to_log(h))) == space.key(h)
+
+
+@given(st.floats(-20, 4), *[st.floats(-1, 9)] * 3, st.floats(-4, 4), st.tuples(*[st.floats(-3, 3)] * 4))
+def test_a_line_through_axes_of_both_scales_stays_in_the_box_and_leaves_the_other_axes_alone(x, y, z, d, to, direction):
+    h = USUAL.from_log([x, y, z, d])
+    moved = USUAL.along(h, direction, to)
+    assert USUAL.check(moved) == moved and all(type(moved[name]) is type(h[name]) for name in h)
+    assert all(moved[name] == h[name] for name, step in zip(USUAL.names, direction) if step == 0)
+    if np.abs(direction).max() > 1e-3:
+        low, high = USUAL.chord(USUAL.to_log(h), direction)
+        ends = np.array([USUAL.to_log(h) + gamma * np.array(direction) for gamma in (low, high)])
+        assert low <= 0 <= high and (ends >= USUAL.low - 1e-6).all() and (ends <= USUAL.high + 1e-6).all()
 
 
 def test_a_chord_that_only_touches_a_corner_has_no_length():
@@ -67,7 +98,25 @@ def test_snapping():
     assert [steps.snap(math.log2(x)) for x in (0.1, 0.3, 0.8, 1.1)] == [0.25, 0.25, 0.75, 1.0]
 
 
-def test_sampling_is_uniform_in_the_log_box_and_seeded():
+@pytest.mark.parametrize(
+    "domain, points, values",
+    [
+        (Linear(0, 1), (-1, 2, 99), (0.0, 0.25, 1.0)),
+        (Linear(-1, 7, step=1), (0, 1.4, 1.6, 99), (-1, 0, 1, 7)),
+        (Linear(0, 0.3, step=0.1), (0, 5, 99), (0.0, 0.2, 0.3)),
+        (Linear(-0.3, 0.25, step=0.1), (-9, 99), (-0.3, 0.2)),
+        ([0.5, 0, -1], (0, 5, 7, 99), (-1, 0, 0.5, 0.5)),
+        ([0], (-1, 3), (0, 0)),
+    ],
+)
+def test_snapping_on_linear_axes(domain, points, values):
+    space = Space(x=domain)
+    snapped = [space.from_log([x])["x"] for x in points]
+    assert snapped == pytest.approx(list(values)) and [type(x) for x in snapped] == [type(x) for x in values]
+    assert all(space.check({"x": x}) == {"x": x} for x in snapped)
+
+
+def test_sampling_is_uniform_in_the_box_and_seeded():
     draws = [BOX.sample(np.random.default_rng(7)) for _ in range(2)]
     assert draws[0] == draws[1]
     rng = np.random.default_rng(1)
@@ -76,6 +125,9 @@ def test_sampling_is_uniform_in_the_log_box_and_seeded():
     assert np.allclose(x.mean(0), (low + high) / 2, atol=0.6) and np.allclose(
         x.std(0), (high - low) / 12**0.5, atol=0.4
     )
+    drawn = [USUAL.sample(rng) for _ in range(2000)]
+    assert np.mean([h["momentum"] for h in drawn]) == pytest.approx(0.245, abs=0.03)
+    assert np.mean([h["shift"] for h in drawn]) == pytest.approx(0, abs=1) and {h["shift"] for h in drawn} >= {-20, 20}
 
 
 @pytest.mark.parametrize(
@@ -83,8 +135,10 @@ def test_sampling_is_uniform_in_the_log_box_and_seeded():
     [
         ((1.0, 1.0), "empty"), ((2.0, 1.0), "empty"), ((0.0, 1.0), "> 0"), ((-1.0, 1.0), "> 0"),
         ((1.0, math.inf), "finite"), ((math.nan, 1.0), "finite"), ([], "at least one"), ([1, 1], "different"),
-        ([0, 1], "> 0"), (["a"], "finite numbers"), ("0..1", "not a domain"),
-        ((1.0, 2.0, 3.0), "not a domain"), ([True, 2], "finite numbers"),
+        ([0, math.inf], "finite numbers"), (["a"], "finite numbers"), ("0..1", "not a domain"),
+        ((1.0, 2.0, 3.0), "not a domain"), ([True, 2], "finite numbers"), (Linear(1, 1), "empty"),
+        (Linear(0, math.inf), "finite"), (Linear("0", 1), "finite"), (Linear(0.1, 0.9, step=1), "no multiple"),
+        (Linear(0, 1, step=0), "no multiple"), (Linear(0, 1, step=-1), "no multiple"),
     ],
 )  # fmt: skip
 def test_impossible_domains_are_refused_by_name(domain, said):
@@ -108,10 +162,29 @@ def test_configurations_outside_are_refused_by_value(h, said):
 
 
 def test_json_there_and_back():
-    space = Space(a=(1e-3, 1.0), b=[1, 2, 4], n=Axis.integers("n", 2, 50))
-    assert Space.from_json(space.to_json()) == space
+    space = Space(a=(1e-3, 1.0), b=[1, 2, 4], n=Axis.integers("n", 2, 50), c=Linear(0, 1), d=Linear(-4, 2, step=2))
+    assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
+    assert eval(repr(space)) == space
+
+
+def test_axes_stored_before_there_were_linear_ones_are_log_scaled():
+    stored = [{"name": "a", "low": 1e-3, "high": 1.0, "values": None, "step": None}]
+    assert Space.from_json(stored) == Space(a=(1e-3, 1.0))
+
+
+@pytest.mark.parametrize("value", [0.15, -0.15, 1.2, "0.1"])
+def test_multiples_are_told_from_other_values_around_zero(value):
+    space = Space(x=Linear(-1, 1, step=0.1))
+    assert all(space.check({"x": x})["x"] == x for x in (-1, -0.3, 0, 0.1 * 3, 0.7))
+    with pytest.raises(ValueError, match=str(value)):
+        space.check({"x": value})
 
 
 def test_a_space_needs_an_axis():
     with pytest.raises(ValueError):
         Space()
+
+
+def test_there_are_two_scales():
+    with pytest.raises(ValueError, match="weight: scale 'cubic': 'log' or 'linear'"):
+        Axis("weight", 0.1, 1, scale="cubic")

@@ -9,7 +9,7 @@ import pytest
 from ray import tune
 from ray.tune.search import Searcher
 
-from tune_cd import CoordinateDescentSearch, Space, results
+from tune_cd import CoordinateDescentSearch, Linear, Space, results
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 DOMAINS = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
@@ -251,10 +251,10 @@ def test_rows_outside_the_space_are_refused_before_a_trial_runs(tmp_path, space)
         searcher.suggest("a")
 
 
-def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
+def test_integers_linear_axes_and_stopped_trials_go_on_as_well(tmp_path):
     """The table has every parameter as a float; a stopped trial's value is censored."""
-    space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128])
-    start = {"lr": 0.1, "batch_size": 32}
+    space = Space(lr=(1e-6, 1.0), batch_size=[16, 32, 64, 128], momentum=Linear(0.0, 0.9), shift=Linear(-2, 2, step=1))
+    start = {"lr": 0.1, "batch_size": 32, "momentum": 0.0, "shift": -1}
 
     def search(**arguments):
         return CoordinateDescentSearch(
@@ -264,7 +264,7 @@ def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
     def step(searcher, n):
         h = searcher.suggest(f"t{n}")
         result = {
-            "acc": 0.9 if n == 2 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}),
+            "acc": 0.9 if n == 2 else bowl({"lr": h["lr"], "wd": h["batch_size"] * 1e-6}) - (h["shift"] / 10) ** 2,
             "training_iteration": 3 if n == 2 else 10,
         }
         searcher.on_trial_complete(f"t{n}", result)
@@ -302,4 +302,5 @@ def test_integers_and_stopped_trials_go_on_as_well(tmp_path):
         full_length=("training_iteration", 10),
     )
     rest = [step(again, n) for n in range(5, 9)]
-    assert rest == course[5:] and all(isinstance(h["batch_size"], int) for h, _ in rest)
+    assert rest == course[5:]
+    assert all(isinstance(h["batch_size"], int) and isinstance(h["shift"], int) for h, _ in rest)

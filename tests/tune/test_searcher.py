@@ -203,35 +203,53 @@ def test_conversion_of_tunes_domains():
             "m": tune.qlograndint(16, 64, 16),
             "b": tune.choice([64, 16, 32]),
             "opt": {"lr": tune.loguniform(1e-5, 1e-1), "name": "sgd"},
+            "u": tune.uniform(-1, 1),
+            "qu": tune.quniform(0, 0.3, 0.1),
+            "r": tune.randint(0, 5),
+            "qr": tune.qrandint(-4, 8, 4),
+            "q1": tune.qrandint(1, 4, 1),
+            "z": tune.choice([0.5, 0, 0.1]),
             "epochs": 3,
             "flag": True,
         }
     )
-    assert space.names == ("a", "n", "q", "m", "b", "opt/lr")
+    assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z"}
     ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes}
     assert ends == {
         "a": (1e-3, 1.0), "n": (8, 127), "q": (0.1, 10.0), "m": (16, 64), "b": (16, 64), "opt/lr": (1e-5, 1e-1),
+        "u": (-1.0, 1.0), "qu": (0.0, 0.3), "r": (0, 4), "qr": (-4, 8), "q1": (1, 3), "z": (0, 0.5),
     }  # fmt: skip
+    linear = {axis.name: axis.step for axis in space.axes if axis.scale == "linear"}
+    assert linear == {"u": None, "qu": 0.1, "r": 1, "qr": 4, "q1": 1, "z": None}
+    assert all(type(end) is (int if axis.step in (1, 4) else float) for axis in space.axes if axis.name in "u r qr q1"
+               for end in ends[axis.name])  # fmt: skip
     assert space_from_tune({"epochs": 3}) is None
 
 
 @pytest.mark.parametrize(
     "domain, hint",
     [
-        (tune.uniform(0, 1), "loguniform"),
-        (tune.randint(1, 9), "lograndint"),
-        (tune.quniform(0, 1, 0.1), "loguniform"),
-        (tune.randn(), "loguniform"),
-        (tune.choice(["adam", "sgd"]), "not numeric"),
-        (tune.choice([0, 1]), "> 0"),
+        (tune.randn(), "Normal sampling has no range.*uniform, loguniform.*fix it"),
+        (tune.qrandn(0, 1, 0.1), "Normal sampling has no range"),
+        (tune.sample_from(lambda spec: 1), "Function has no range.*compute it in the trainable"),
+        (tune.choice(["adam", "sgd"]), "fix opt/knob, or run one search for each"),
+        (tune.choice([True, False]), "fix opt/knob, or run one search for each"),
+        (tune.choice([0.1, None]), "fix opt/knob, or run one search for each"),
+        (tune.choice([0.1, math.nan]), "finite numbers"),
+        (tune.randint(3, 4), "empty"),
         (tune.grid_search([1, 2]), "choice"),
-        (tune.sample_from(lambda spec: 1), "only positive"),
+        ([1, tune.uniform(0, 1)], "in a list; give it a key of its own"),
     ],
 )
 def test_domains_without_an_answer_are_refused_by_name_with_a_hint(domain, hint):
     with pytest.raises(ValueError, match=hint) as error:
         CoordinateDescentSearch().set_search_properties("acc", "max", {"opt": {"knob": domain}}, num_samples=1)
     assert "opt/knob" in str(error.value)
+
+
+def test_a_key_that_looks_nested_is_refused():
+    with pytest.raises(ValueError, match="opt/lr: a key with '/'.*rename"):
+        space_from_tune({"opt/lr": tune.loguniform(1e-3, 1)})
 
 
 def test_a_domain_outside_the_given_space_is_refused():

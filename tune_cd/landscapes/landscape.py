@@ -3,9 +3,9 @@
     landscape = from_table(results.read("results", "grid"), "omniglot")
     landscape.measure({"Lambda_p": 0.01, "Lambda_e": 2.0}, seed=0).value
 
-A measured grid is interpolated multilinearly in log coordinates, as in `sec:exps`. What it cannot know it refuses:
-holes and extrapolation are errors. Noise, durations and failures are drawn for every configuration and seed on their
-own, so what a trial yields depends neither on the order of asking nor on what else was asked.
+A measured grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`. What it cannot know it
+refuses: holes and extrapolation are errors. Noise, durations and failures are drawn for every configuration and seed on
+their own, so what a trial yields depends neither on the order of asking nor on what else was asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd import results
-from tune_cd.analysis.scores import require_one
+from tune_cd.analysis.scores import BALANCE, require_one
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent
@@ -28,7 +28,7 @@ SHIPPED = Path(__file__).parent
 were made."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
-"""Coordinates x [..., n_axes] in octaves -> scores [...], larger is better, NaN where training diverges."""
+"""Coordinates x [..., n_axes] -> scores [...], larger is better, NaN where training diverges."""
 
 DURATIONS: dict[str, Callable[[np.random.Generator], float]] = {
     "equal": lambda rng: 1.0,
@@ -98,7 +98,7 @@ class Landscape:
 class Table:
     """A surface through measured values, multilinear between them.
 
-    ticks: the grid's coordinates along each axis, in octaves, ascending; values [len(ticks[0]), ...]: NaN: diverged.
+    ticks: the grid's coordinates along each axis, ascending; values [len(ticks[0]), ...]: NaN: diverged.
     Between diverged and other cells the nearer ones decide: a point diverges where diverged cells hold more than
     half of its weight; elsewhere it is the weighted mean of the others.
     """
@@ -111,22 +111,20 @@ class Table:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
-            raise ValueError(
-                f"log2 coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known"
-            )
+            raise ValueError(f"coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known")
         total, weight = np.moveaxis(self._interpolate(np.clip(x, self._low, self._high)), -1, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1])
 
 
-def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = None) -> Landscape:
+def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
     """The landscape measured by a full grid of trials: rows of the results table, of one problem and set-up.
 
-    axes: the columns (or names in `params`) that span it; None: those of Lambda_p, Lambda_e and batch_size that vary.
-    Replicates are averaged; test scores are reported where every completed row has one. Batch sizes are searched as
-    allowed values, all else as real axes. Raises ValueError for a table without a completed trial, for rows of several
-    problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the factorial where no trial
-    completed or diverged.
+    axes: the columns (or names in `params`) that span it, or their space; None: those of Lambda_p, Lambda_e and
+    batch_size that vary. Replicates are averaged; test scores are reported where every completed row has one. Where no
+    space is given, batch sizes are searched as allowed values, all else as real log-scaled axes. Raises ValueError for
+    a table without a completed trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart),
+    and for holes: cells of the factorial where no trial completed or diverged.
     """
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
@@ -136,7 +134,8 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = Non
             raise ValueError(
                 f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
             )
-    names = list(axes or (n for n in ("Lambda_p", "Lambda_e", "batch_size") if ended[n].nunique() > 1))
+    given = axes if isinstance(axes, Space) else None
+    names = list(given.names if given else axes or (n for n in BALANCE if ended[n].nunique() > 1))
     try:
         require_one(ended, but=names)
     except ValueError as error:
@@ -144,13 +143,13 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | None = Non
     columns = {n: _column(ended, n) for n in names}
     if not names or any(len(np.unique(values)) < 2 for values in columns.values()):
         raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")
-    space = Space(**{n: _domain(n, values) for n, values in columns.items()})
-    val, ticks = _grid(ended["val_score"], ended, columns, name)
+    space = given or Space(**{n: _domain(n, values) for n, values in columns.items()})
+    val, ticks = _grid(ended["val_score"], ended, columns, space, name)
     best = np.unravel_index(np.nanargmax(val), val.shape)
     optimum = space.from_log([tick[at] for tick, at in zip(ticks, best)])
     test = None
     if ended.loc[ended["status"] == "completed", "test_score"].notna().all():
-        test = Table(ticks, _grid(ended["test_score"], ended, columns, name)[0])
+        test = Table(ticks, _grid(ended["test_score"], ended, columns, space, name)[0])
     return Landscape(name, space, Table(ticks, val), optimum, float(np.nanmin(val)), float(np.nanmax(val)), test)
 
 
@@ -178,18 +177,18 @@ def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[int]:
 
 
 def _grid(
-    scores: pd.Series, trials: pd.DataFrame, columns: dict[str, np.ndarray], name: str
+    scores: pd.Series, trials: pd.DataFrame, columns: dict[str, np.ndarray], space: Space, name: str
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and the ticks of each axis in octaves."""
-    at = [np.round(np.log2(values), KEY_DIGITS) for values in columns.values()]
-    ticks = [np.unique(octaves) for octaves in at]
+    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and the coordinates of its ticks."""
+    at = [np.round([axis.coordinate(value) for value in columns[axis.name]], KEY_DIGITS) for axis in space.axes]
+    ticks = [np.unique(coordinates) for coordinates in at]
     means = scores.astype(float).where(trials["status"] == "completed").groupby(at).mean()
     full = pd.MultiIndex.from_product(ticks)
     if len(ticks) == 1:
         full = full.get_level_values(0)
     holes = full.difference(means.index)
     if len(holes):
-        first = dict(zip(columns, (f"{2.0**octaves:.3g}" for octaves in np.atleast_1d(holes[0]))))
+        first = {name: f"{value:.3g}" for name, value in space.from_log(np.atleast_1d(holes[0])).items()}
         raise ValueError(
             f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them"
         )

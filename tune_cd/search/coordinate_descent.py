@@ -47,12 +47,12 @@ class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
     space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
-    directions: array [n_directions, n_axes], rows in log coordinates, searched in turn; None: the rows of
+    directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
-    start: one configuration or several (the best of them is descended from); None: drawn uniformly in the log box
-        by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask` are starts
-        that cost nothing, and replace the blind one.
+    start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
+        coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`
+        are starts that cost nothing, and replace the blind one.
     workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
         order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
         of workers, and the others look ahead (`speculative`). With "default" they ask where least is known

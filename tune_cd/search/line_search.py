@@ -74,7 +74,7 @@ class Plan:
 
     space: Space
     names: tuple[str, ...]  # of the directions
-    directions: Array  # [n_directions, n_axes], in log coordinates
+    directions: Array  # [n_directions, n_axes], in the axes' coordinates
     settings: SearchSettings
 
 

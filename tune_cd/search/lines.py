@@ -15,12 +15,12 @@ STEP, FINE_STEP = 0.5, 0.05
 
 @dataclass(frozen=True)
 class Line:
-    """Points log(through) + γ·direction of the space. positions: their γ, array [n], ascending."""
+    """Points x(through) + γ·direction of the space, x its coordinates. positions: their γ, array [n], ascending."""
 
     space: Space
     name: str
     through: Configuration
-    direction: Array  # [n_axes], in log coordinates
+    direction: Array  # [n_axes], in the axes' coordinates
     positions: Array
 
     def around(self, position: float) -> "Line":
@@ -52,7 +52,7 @@ def candidates(lines: Sequence[Line]) -> Array:
     x = np.concatenate([space.to_log(line.through) + line.positions[:, None] * line.direction for line in lines])
     for i, axis in enumerate(space.axes):
         if axis.values is not None or axis.step is not None:
-            x[:, i] = [np.log2(axis.snap(octaves)) for octaves in x[:, i]]
+            x[:, i] = [axis.coordinate(axis.snap(at)) for at in x[:, i]]
     return x
 
 

@@ -207,8 +207,8 @@ class Guided:
 
     @cached_property
     def _points(self) -> Array:
-        """Coordinates [n_told + n_live, n_axes], in octaves."""
-        return np.log2([[h[name] for name in self.plan.space.names] for h in self._asked])
+        """Coordinates [n_told + n_live, n_axes]."""
+        return np.array([self.plan.space.to_log(h) for h in self._asked])
 
     @cached_property
     def _values(self) -> Array:

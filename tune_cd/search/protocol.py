@@ -12,7 +12,8 @@ from tune_cd.search.space import Configuration, Space
 class Proposal:
     """A configuration and where it comes from: the results table's `direction` and `line_position`.
 
-    `line_position` is γ on the line through the line's origin, in octaves per unit of the direction (0 at the origin).
+    `line_position` is γ on the line through the line's origin, in coordinates per unit of the direction (0 at the
+    origin).
     """
 
     h: Configuration

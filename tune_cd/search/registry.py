@@ -2,7 +2,7 @@
 
     search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
-A method without a start begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the log
+A method without a start begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the
 box: methods with equal seeds start alike and can be compared in pairs. Optuna and FLAML are imported when one of their
 methods is made, never before.
 """
@@ -55,7 +55,7 @@ def coordinate_descent(
 
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
-    """Uniform in the log box, nothing twice."""
+    """Uniform in the coordinates of the box, nothing twice."""
     rule = Listed(space, uniform_draws(space, seed))
     return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
 
@@ -92,8 +92,8 @@ def line_search(
 ) -> Baseline:
     """One line through `start`, searched until it is exhausted, see `LineRule`. Nothing is drawn at random.
 
-    direction: [n_axes], in log coordinates; name: the results table's `direction`. Raises ValueError without a start,
-    or for a direction that does not move.
+    direction: [n_axes], in the axes' coordinates; name: the results table's `direction`. Raises ValueError without a
+    start, or for a direction that does not move.
     """
     if start is None:
         raise ValueError("start None: a line search needs a configuration that its line runs through")

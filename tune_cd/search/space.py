@@ -1,12 +1,14 @@
-"""A box of named, positive, log-scaled parameters: `log H` of the paper, and the lines through it.
+"""A box of named numeric parameters, log-scaled or linear (`log H` of the paper), and the lines through it.
 
-Everything inside the box is measured in octaves (log2 of the value), so a step of 1 along an axis is a factor of 2.
-An axis is real, a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as
-batch sizes. The last two are searched in the same continuous coordinate and snapped when a configuration is made.
+Each axis has a coordinate in which lines are straight. On a log-scaled axis it is the octave, log2 of the value: a
+step of 1 is a factor of 2. On a linear axis it is the value, in units of which LINEAR_WIDTH span the range. An axis is
+real, a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as batch sizes. The
+last two are searched in the same continuous coordinate and snapped when a configuration is made.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from math import ceil, floor, inf, isfinite, log2
 from numbers import Real
 from typing import Any, TypeGuard
@@ -23,18 +25,38 @@ Key = tuple[float, ...]
 Array = NDArray[np.float64]
 Coordinates = Sequence[float] | Array
 
+LINEAR_WIDTH = 8.0
+"""Octaves that the range of a linear axis counts as. Steps, distances and length scales are written in octaves; ranges
+of log-scaled parameters are 3 (batch size) to 13 octaves (learning rate) wide."""
+
 KEY_DIGITS = 9
-"""Two configurations that agree to 1e-9 octaves on every axis are the same configuration."""
+"""Two configurations whose coordinates agree to 1e-9 on every axis are the same configuration."""
 
 NEGLIGIBLE = 1e-12
 """A direction's component below this share of its largest does not move along that axis."""
+
+ROUNDING = 1e-9
+"""A value this near to a multiple of a step, as a share of itself, is that multiple."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The range of a linear axis: momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1).
+
+    step: its multiples are allowed, of 1 the integers; None: real.
+    """
+
+    low: float
+    high: float
+    step: float | None = None
 
 
 @dataclass(frozen=True)
 class Axis:
     """One parameter. `values`: the allowed values, ascending; `step`: multiples of it are allowed; neither: real.
 
-    Raises ValueError unless 0 < low <= high, all finite, and at least one allowed value lies in [low, high].
+    scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`.
+    Raises ValueError unless low <= high, both finite and on a log scale > 0, and some allowed value lies between them.
     """
 
     name: str
@@ -42,80 +64,120 @@ class Axis:
     high: float
     values: tuple[float, ...] | None = None
     step: float | None = None
+    scale: str = "log"
 
     def __post_init__(self) -> None:
+        if self.scale not in ("log", "linear"):
+            raise ValueError(f"{self.name}: scale {self.scale!r}: 'log' or 'linear'")
         for bound in (self.low, self.high):
-            if not _is_number(bound) or not isfinite(bound) or bound <= 0:
+            if not is_number(bound) or not isfinite(bound):
+                raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
+            if self.scale == "log" and bound <= 0:
                 raise ValueError(
-                    f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need finite numbers > 0"
+                    f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
+                    "Linear(low, high) takes any"
                 )
         if self.low >= self.high and self.values is None:
             raise ValueError(
                 f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
             )
-        if self.step is not None and (self.step <= 0 or floor(self.high / self.step) < ceil(self.low / self.step)):
+        if self.step is not None and (self.step <= 0 or self.size < 1):
             raise ValueError(f"{self.name}: no multiple of {self.step} lies in ({self.low}, {self.high})")
 
     @classmethod
     def integers(cls, name: str, low: int, high: int) -> "Axis":
-        """All integers from `low` to `high`, both included."""
+        """All integers from `low` to `high`, both included, on a log scale."""
         return cls(name, low, high, step=1)
 
     @classmethod
     def choice(cls, name: str, values: Sequence[float]) -> "Axis":
-        """Only the given values (at least one, all > 0, no two equal)."""
+        """Only the given numbers (at least one, no two equal): on a log scale if all are > 0, else on a linear one."""
+        if not all(is_number(v) and isfinite(v) for v in values):
+            raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
         if len(values) == 0 or len(set(values)) < len(values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be at least one and all different")
-        if not all(_is_number(v) and isfinite(v) and v > 0 for v in values):
-            raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers > 0")
         ordered = tuple(sorted(int(v) if isinstance(v, (int, np.integer)) else float(v) for v in values))
-        return cls(name, ordered[0], ordered[-1], values=ordered)
+        return cls(name, ordered[0], ordered[-1], values=ordered, scale="log" if ordered[0] > 0 else "linear")
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The coordinates of `low` and `high`."""
+        return self.coordinate(self.low), self.coordinate(self.high)
 
     @property
-    def log_low(self) -> float:
-        return log2(self.low)
-
-    @property
-    def log_high(self) -> float:
-        return log2(self.high)
-
-    def snap(self, octaves: float) -> float | int:
-        """The allowed value nearest to a log coordinate (ties: the lower), a Python float or int."""
-        octaves = min(max(float(octaves), self.log_low), self.log_high)
+    def size(self) -> float:
+        """How many values are allowed; inf: a continuum."""
         if self.values is not None:
-            return min(self.values, key=lambda value: abs(log2(value) - octaves))
-        value = float(min(max(2.0**octaves, self.low), self.high))
+            return len(self.values)
+        return inf if self.step is None else self._multiples[1] - self._multiples[0] + 1
+
+    @property
+    def domain(self) -> "Domain":
+        """What `Space` takes for it."""
+        if self.values is not None:
+            return list(self.values)
+        if self.scale == "linear":
+            return Linear(self.low, self.high, self.step)
+        return self if self.step is not None else (self.low, self.high)
+
+    def coordinate(self, value: float) -> float:
+        """Of a value: log2 of it, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
+        return log2(value) if self.scale == "log" else (value - self.low) / self._unit
+
+    def snap(self, coordinate: float) -> float | int:
+        """The allowed value nearest to a coordinate (ties: the lower), a Python float or int."""
+        at = min(max(float(coordinate), self.ends[0]), self.ends[1])
+        if self.values is not None:
+            return min(self.values, key=lambda value: abs(self.coordinate(value) - at))
+        value = self._inside(2.0**at if self.scale == "log" else self.low + at * self._unit)
         if self.step is None:
-            return value
-        multiple = min(max(round(value / self.step), ceil(self.low / self.step)), floor(self.high / self.step))
-        return multiple * self.step
+            return float(value)
+        first, last = self._multiples
+        return self._inside(min(max(round(value / self.step), first), last) * self.step)
 
     def check(self, value: Any) -> float | int:
         """`value` as this axis has it; raises ValueError unless it is a number the axis allows."""
-        if not _is_number(value) or not self.low <= value <= self.high:
+        if not is_number(value) or not self.low <= value <= self.high:
             raise ValueError(f"{self.name} = {value!r} is outside [{self.low}, {self.high}]")
-        if self.values is not None and value not in self.values:
-            raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
-        if self.step is not None and abs(value / self.step - round(value / self.step)) > 1e-9 * value / self.step:
-            raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
         if self.values is not None:
+            if value not in self.values:
+                raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
             return self.values[self.values.index(value)]
-        return round(value / self.step) * self.step if isinstance(self.step, int) else value
+        if self.step is None:
+            return value
+        multiple = value / self.step
+        if abs(multiple - round(multiple)) > ROUNDING * max(1.0, abs(multiple)):
+            raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
+        return round(multiple) * self.step if isinstance(self.step, int) else value
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "low": self.low, "high": self.high, "values": self.values, "step": self.step}
+        return asdict(self)
+
+    @property
+    def _unit(self) -> float:
+        return (self.high - self.low) / LINEAR_WIDTH or 1.0
+
+    @property
+    def _multiples(self) -> tuple[int, int]:
+        """The first and the last multiple of `step` in the range, in steps; 0.3 counts as one of 0.1."""
+        assert self.step is not None
+        return ceil(self.low / self.step - ROUNDING), floor(self.high / self.step + ROUNDING)
+
+    def _inside(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
 
 
-Domain = tuple[float, float] | list[float] | list[int] | range | Axis
+Domain = tuple[float, float] | list[float] | list[int] | range | Linear | Axis
 
 
 class Space:
     """Named axes in a fixed order.
 
-        Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64])
+        Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64], momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1))
 
-    A tuple is a real range, a list the allowed values, an `Axis` is taken as it is.
-    A configuration `h` is a dict name -> value; its coordinates `x` are a float array [n_axes], in octaves.
+    A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values, an `Axis` is taken as it is.
+    A configuration `h` is a dict name -> value; its coordinates `x` are a float array [n_axes]: octaves on log-scaled
+    axes, LINEAR_WIDTH-ths of the range on linear ones.
     low, high: the coordinates of the box's ends.
     """
 
@@ -124,11 +186,10 @@ class Space:
             raise ValueError("a space needs at least one axis")
         self.axes = tuple(_axis(name, domain) for name, domain in axes.items())
         self.names = tuple(axes)
-        self.low = np.array([axis.log_low for axis in self.axes])
-        self.high = np.array([axis.log_high for axis in self.axes])
+        self.low, self.high = np.array([axis.ends for axis in self.axes]).T
 
     def __repr__(self) -> str:
-        return f"Space({', '.join(f'{a.name}={list(a.values) if a.values else (a.low, a.high)}' for a in self.axes)})"
+        return f"Space({', '.join(f'{axis.name}={axis.domain}' for axis in self.axes)})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.axes == other.axes
@@ -147,20 +208,20 @@ class Space:
         return {axis.name: axis.check(h[axis.name]) for axis in self.axes}
 
     def to_log(self, h: Mapping[str, Any]) -> Array:
-        """Coordinates [n_axes] of a configuration, in octaves. Raises ValueError as `check` does."""
+        """Coordinates [n_axes] of a configuration. Raises ValueError as `check` does."""
         h = self.check(h)
-        return np.array([log2(h[name]) for name in self.names])
+        return np.array([axis.coordinate(h[axis.name]) for axis in self.axes])
 
     def from_log(self, x: Coordinates) -> Configuration:
         """The configuration at coordinates x [n_axes], clipped to the box and snapped to the allowed values."""
-        return {axis.name: axis.snap(octaves) for axis, octaves in zip(self.axes, x, strict=True)}
+        return {axis.name: axis.snap(at) for axis, at in zip(self.axes, x, strict=True)}
 
     def key(self, h: Mapping[str, Any]) -> Key:
-        """What two equal configurations share: their coordinates to 1e-9 octaves (hashable)."""
-        return tuple(round(log2(h[name]), KEY_DIGITS) for name in self.names)
+        """What two equal configurations share: their coordinates to 1e-9 (hashable)."""
+        return tuple(round(axis.coordinate(h[axis.name]), KEY_DIGITS) for axis in self.axes)
 
     def sample(self, rng: np.random.Generator) -> Configuration:
-        """A configuration drawn uniformly in the log box."""
+        """A configuration drawn uniformly in the coordinates of the box."""
         return self.from_log(rng.uniform(self.low, self.high))
 
     def chord(self, x: Coordinates, direction: Coordinates) -> tuple[float, float]:
@@ -171,7 +232,7 @@ class Space:
         """
         point, steps = np.asarray(x, float), np.asarray(direction, float)
         if np.any(point < self.low - 1e-9) or np.any(point > self.high + 1e-9):
-            raise ValueError(f"point {self.from_log(point)} (log2: {point.tolist()}) lies outside {self}")
+            raise ValueError(f"point {self.from_log(point)} (coordinates {point.tolist()}) lies outside {self}")
         low, high = -inf, inf
         negligible = NEGLIGIBLE * np.abs(steps).max()
         for position, step, bottom, top in zip(point, steps, self.low, self.high):
@@ -183,7 +244,7 @@ class Space:
         return float(min(low, 0.0)), float(max(high, 0.0))
 
     def along(self, h: Mapping[str, Any], direction: Coordinates, position: float) -> Configuration:
-        """The configuration at log h + position·direction; axes the direction does not move keep their exact value."""
+        """The configuration at x(h) + position·direction; axes the direction does not move keep their exact value."""
         moved = self.from_log(self.to_log(h) + position * np.asarray(direction, float))
         return {name: moved[name] if step else h[name] for name, step in zip(self.names, direction, strict=True)}
 
@@ -197,16 +258,20 @@ class Space:
         return cls(**{axis.name: axis for axis in built})
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a real number, Python's or numpy's; a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _axis(name: str, domain: Domain) -> Axis:
     if isinstance(domain, Axis):
-        return domain
+        return replace(domain, name=name)
     if isinstance(domain, tuple) and len(domain) == 2:
         return Axis(name, *domain)
+    if isinstance(domain, Linear):
+        return Axis(name, domain.low, domain.high, step=domain.step, scale="linear")
     if isinstance(domain, (list, range)):
         return Axis.choice(name, list(domain))
-    raise ValueError(f"{name}: {domain!r} is not a domain; give (low, high), a list of allowed values or an Axis")
+    raise ValueError(
+        f"{name}: {domain!r} is not a domain; give (low, high), Linear(low, high), a list of allowed numbers or an Axis"
+    )

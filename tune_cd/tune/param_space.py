@@ -1,47 +1,64 @@
 """Tune's `param_space` -> `Space`."""
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
-from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
 from ray.tune.search.variant_generator import parse_spec_vars
 
-from tune_cd.search.space import Axis, Space
+from tune_cd.search.space import Axis, Space, is_number
+
+SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice of numbers"
 
 
 def space_from_tune(config: Mapping[str, Any]) -> Space | None:
     """The searched space of a Tune `param_space`; None where it holds no domain.
 
-    Raises ValueError for domains a log-scaled search cannot answer for, with a hint.
+    Keys of nested parameters are joined by "/". Raises ValueError, naming the parameter and what to do instead, for
+    what is not SEARCHED, and for parameters whose place the joined key would not tell: in a list, or under a key with
+    "/".
     """
     _, domains, grids = parse_spec_vars(config)
     if grids:
         raise ValueError(
-            f"{'/'.join(grids[0][0])}: grid_search is not supported; use tune.choice, or list the values in a Space"
+            f"{_name(grids[0][0])}: grid_search is not supported; use tune.choice, or list the values in a Space"
         )
-    axes = {"/".join(map(str, path)): domain for path, domain in domains}
-    return Space(**{name: _axis_from_tune(name, domain) for name, domain in axes.items()}) if axes else None
+    return Space(**{_name(path): _axis(_name(path), domain) for path, domain in domains}) if domains else None
 
 
-def _axis_from_tune(name: str, domain: Domain) -> Axis:
+def _name(path: tuple[Any, ...]) -> str:
+    name = "/".join(map(str, path))
+    if any(not isinstance(key, str) for key in path):
+        raise ValueError(f"{name}: a searched parameter in a list; give it a key of its own in param_space")
+    if any("/" in key for key in path):
+        raise ValueError(f"{name}: a key with '/', which joins the keys of nested parameters; rename it")
+    return name
+
+
+def _axis(name: str, domain: Domain) -> Axis:
     if isinstance(domain, Categorical):
-        if not all(isinstance(value, Real) and not isinstance(value, bool) for value in domain.categories):
-            raise ValueError(
-                f"{name}: choice({domain.categories!r}) is not numeric; only ordered, positive values can be searched"
-            )
-        return Axis.choice(name, domain.categories)
+        return _choice(name, domain.categories)
     sampler = domain.get_sampler() if isinstance(domain, (Float, Integer)) else None
     step = None
     if isinstance(sampler, Quantized):
         step, sampler = sampler.q, sampler.get_sampler()
-    if not isinstance(sampler, LogUniform):
-        hint = "use tune.loguniform or tune.lograndint: only positive, log-scaled parameters can be searched"
+    if not isinstance(sampler, (Uniform, LogUniform)):
+        kind = f"{type(domain).__name__} with {type(sampler).__name__} sampling" if sampler else type(domain).__name__
         raise ValueError(
-            f"{name}: {domain.domain_str or type(domain).__name__} with {type(sampler).__name__} sampling is not "
-            f"supported; {hint}"
+            f"{name}: {kind} has no range to search; searched are {SEARCHED}. Give {name} a range, or fix it and "
+            "compute it in the trainable"
         )
+    scale = "log" if isinstance(sampler, LogUniform) else "linear"
     if isinstance(domain, Float):
-        return Axis(name, float(domain.lower), float(domain.upper), step=step)
+        return Axis(name, float(domain.lower), float(domain.upper), step=step, scale=scale)
     upper = domain.upper if step not in (None, 1) else domain.upper - 1  # Tune: exclusive, unless quantised
-    return Axis(name, domain.lower, upper, step=step or 1)
+    return Axis(name, domain.lower, upper, step=step or 1, scale=scale)
+
+
+def _choice(name: str, values: list[Any]) -> Axis:
+    if not all(map(is_number, values)):
+        raise ValueError(
+            f"{name}: choice({values!r}) is not of numbers, and the search needs an order; fix {name}, or run one "
+            "search for each of its values"
+        )
+    return Axis.choice(name, values)

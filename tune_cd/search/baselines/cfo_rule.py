@@ -10,7 +10,7 @@ from tune_cd.search.space import Configuration, Key, Space
 
 
 class CfoRule(Sampled):
-    """A `baseline.Rule` over one CFO. It searches in octaves, and begins at the first configuration it is given.
+    """A `baseline.Rule` over one CFO. It searches the axes' coordinates, from the first configuration it is given.
 
     CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
     value once: corrections come too late for it.
@@ -32,7 +32,7 @@ class CfoRule(Sampled):
     def observe(self, h: Configuration, value: float | None) -> None:
         trial = self._ids.pop(self._space.key(h), None)
         if trial is not None:
-            result = {"value": FAILED if value is None else value, "config": self._octaves(h)}
+            result = {"value": FAILED if value is None else value, "config": self._coordinates(h)}
             self._cfo.on_trial_complete(trial, result)
 
     def _drawn(self) -> Configuration | None:
@@ -48,13 +48,13 @@ class CfoRule(Sampled):
 
     def _begin(self, start: Configuration | None) -> None:
         flaml = _flaml()
-        domains = {axis.name: flaml.tune.uniform(axis.log_low, axis.log_high) for axis in self._space.axes}
-        points = [] if start is None else [self._octaves(start)]
+        domains = {axis.name: flaml.tune.uniform(*axis.ends) for axis in self._space.axes}
+        points = [] if start is None else [self._coordinates(start)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
 
-    def _octaves(self, h: Configuration) -> dict[str, float]:
+    def _coordinates(self, h: Configuration) -> dict[str, float]:
         return dict(zip(self._space.names, self._space.to_log(h).tolist()))
 
 

@@ -24,8 +24,8 @@ class LineRule:
     search ends at RATE_RESOLUTION. Golden section never evaluates the end of a range. Where the best is next to an
     end, the end is evaluated last, so that an optimum at the end of the range is known to be one.
 
-    start: a configuration of the space. direction: [n_axes], in log coordinates. Raises ValueError for a direction that
-    does not move, or moves an axis of allowed values or steps.
+    start: a configuration of the space. direction: [n_axes], in the axes' coordinates. Raises ValueError for a
+    direction that does not move, or moves an axis of allowed values or steps.
     """
 
     def __init__(self, space: Space, start: Mapping[str, Any], direction: Array):

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator
 from itertools import product
-from math import ceil, floor, inf, isfinite, log2, prod
+from math import floor, isfinite, log2, prod
 
 import numpy as np
 
@@ -32,13 +32,13 @@ class Listed:
 
 
 def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:
-    """Configurations drawn uniformly in the log box, no two alike; a finite space ends after its last one.
+    """Configurations drawn uniformly in the box's coordinates, no two alike; a finite space ends after its last one.
 
     The draws are independent of `CoordinateDescent`'s blind start by the same seed.
     """
     rng = np.random.default_rng((seed, 1))
     seen: set[Key] = set()
-    size = prod(_size(axis) for axis in space.axes)
+    size = prod(axis.size for axis in space.axes)
     while len(seen) < size:
         h = space.sample(rng)
         if space.key(h) not in seen:
@@ -47,7 +47,8 @@ def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:
 
 
 def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
-    """The full factorial, the last axis fastest: each axis from its lower bound up by the factor `step`.
+    """The full factorial, the last axis fastest: each axis from its lower bound up by the factor `step`,
+    linear ones by as many coordinates, log2(step).
 
     Multiples of a step are rounded to, and allowed values are taken all. Raises ValueError for a step that is not
     finite and above 1.
@@ -57,15 +58,9 @@ def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
     return (dict(zip(space.names, cell)) for cell in product(*(_ticks(axis, step) for axis in space.axes)))
 
 
-def _size(axis: Axis) -> float:
-    """How many values an axis allows; inf: a continuum."""
-    if axis.values is not None:
-        return len(axis.values)
-    return inf if axis.step is None else floor(axis.high / axis.step) - ceil(axis.low / axis.step) + 1
-
-
 def _ticks(axis: Axis, step: float) -> list[float | int]:
     if axis.values is not None:
         return list(axis.values)
-    count = floor((axis.log_high - axis.log_low) / log2(step) + 1e-9) + 1
-    return sorted({axis.snap(axis.log_low + k * log2(step)) for k in range(count)})
+    low, high = axis.ends
+    count = floor((high - low) / log2(step) + 1e-9) + 1
+    return sorted({axis.snap(low + k * log2(step)) for k in range(count)})

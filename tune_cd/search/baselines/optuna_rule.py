@@ -26,8 +26,9 @@ out of account, as in the paper's comparison (`tab:hp_res`); the others are Optu
 class OptunaRule(Sampled):
     """A `baseline.Rule` over one in-memory study.
 
-    Real axes are its floats, in octaves; allowed values are its integers, by rank. Live trials are running trials of
-    the study, so the sampler knows of them; failures are failed trials, which all samplers leave out of their models.
+    Real axes are its floats, by their coordinates; allowed values are its integers, by rank. Live trials are running
+    trials of the study, so the sampler knows of them; failures are failed trials, which all samplers leave out of their
+    models.
     """
 
     def __init__(self, space: Space, method: str, seed: int):
@@ -45,8 +46,8 @@ class OptunaRule(Sampled):
 
     def take(self, h: Configuration) -> None:
         params = {}
-        for axis, octaves in zip(self._space.axes, self._space.to_log(h)):
-            inside = min(max(float(octaves), axis.log_low), axis.log_high)
+        for axis, at in zip(self._space.axes, self._space.to_log(h)):
+            inside = min(max(float(at), axis.ends[0]), axis.ends[1])
             params[axis.name] = axis.values.index(h[axis.name]) if axis.values else inside
         self._study.enqueue_trial(params)
         self._open_trial(h)
@@ -104,4 +105,4 @@ def _optuna(method: str) -> ModuleType:
 def _distribution(distributions: ModuleType, axis: Axis) -> Any:
     if axis.values:
         return distributions.IntDistribution(0, len(axis.values) - 1)
-    return distributions.FloatDistribution(axis.log_low, axis.log_high)
+    return distributions.FloatDistribution(*axis.ends)

@@ -87,7 +87,7 @@ def test_blind_methods_of_equal_seeds_start_alike(method):
 
 
 def test_random_search_is_uniform_in_the_log_box():
-    logs = np.array([PLANE.to_log(h) for h in advance(OPTIMISERS["random"](PLANE, seed=0), 640)])
+    logs = np.array([PLANE.to_coordinates(h) for h in advance(OPTIMISERS["random"](PLANE, seed=0), 640)])
     low, high = np.log2(1e-6), np.log2(17)
     counts, *_ = np.histogram2d(*logs.T, bins=4, range=[[low, high]] * 2)
     assert counts.min() > 15 and counts.max() < 65  # 40 each; four standard deviations are 24
@@ -174,7 +174,9 @@ def test_a_study_knows_starts_live_failed_and_foreign_trials(method):
         "steps": pytest.approx(np.log2(100)),
         "batch_size": 1,
     }
-    assert MIXED.from_log([trials[2].params["lr"], trials[2].params["steps"], np.log2(live["batch_size"])]) == live
+    assert (
+        MIXED.from_coordinates([trials[2].params["lr"], trials[2].params["steps"], np.log2(live["batch_size"])]) == live
+    )
 
 
 @needs_optuna

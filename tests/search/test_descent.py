@@ -37,9 +37,9 @@ def test_the_first_sweep_is_start_balance_joint_as_in_the_paper():
     assert [search.origin(h).direction for h, _ in history] == ["start"] + ["balance"] * 3 + ["joint"] * 3
     start = np.log2([0.1, 0.1])
     for h, _ in history[1:4]:
-        moved = PLANE.to_log(h) - start
+        moved = PLANE.to_coordinates(h) - start
         assert moved.sum() == pytest.approx(0, abs=1e-9), "the balance line keeps the product"
-    first = PLANE.to_log(history[1][0])[1] - start[1]
+    first = PLANE.to_coordinates(history[1][0])[1] - start[1]
     assert first == pytest.approx((3 - 5**0.5) / 2 * math.log2(17 / 0.1)), "0.382 of the longer part, from the start"
 
 
@@ -97,7 +97,7 @@ def test_translation_in_log_space_changes_nothing(seed, octaves):
     )  # fmt: skip
     for (h, value), (h_moved, value_moved) in zip(here, there, strict=True):
         assert value == pytest.approx(value_moved, abs=1e-6)
-        assert np.allclose(PLANE.to_log(h) + octaves, moved.to_log(h_moved), atol=1e-6)
+        assert np.allclose(PLANE.to_coordinates(h) + octaves, moved.to_coordinates(h_moved), atol=1e-6)
 
 
 def test_only_comparisons_matter_within_a_line():
@@ -114,7 +114,7 @@ def test_the_scale_of_the_metric_does_not_matter(scale, offset):
     for golden in (SearchSettings(proposals="golden"), "default"):
         history = run(CoordinateDescent(PLANE, settings=golden, start=start), lambda h: scale * ridge(h) + offset, 20)
         plain = run(CoordinateDescent(PLANE, settings=golden, start=start), ridge, 20)
-        assert np.allclose([PLANE.to_log(h) for h, _ in history], [PLANE.to_log(h) for h, _ in plain])
+        assert np.allclose([PLANE.to_coordinates(h) for h, _ in history], [PLANE.to_coordinates(h) for h, _ in plain])
 
 
 def test_a_batch_size_is_an_allowed_integer_and_duplicates_cost_nothing():
@@ -194,7 +194,7 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
         censored = lucky.history[1][0]
         for h, _ in lucky.history[2:]:
             origin = lucky.origin(h)
-            moved = PLANE.to_log(h) - PLANE.to_log(censored)
+            moved = PLANE.to_coordinates(h) - PLANE.to_coordinates(censored)
             direction = np.array(
                 {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}[origin.direction]
             )
@@ -323,7 +323,7 @@ def test_a_local_search_on_a_plateau_ends_only_after_it_saw_the_whole_line():
     fixed = SearchSettings(proposals="golden", budget_growth=1.0, bracket=4.0)
     search = CoordinateDescent(PLANE, settings=fixed, start={"Lambda_p": 1e-3, "Lambda_e": 1e-3}, budgets=2)
     history = run(search, lambda h: 0.5, 100)
-    low, high = PLANE.chord(PLANE.to_log(history[0][0]), (1, 1))
+    low, high = PLANE.chord(PLANE.to_coordinates(history[0][0]), (1, 1))
     joint = [search.origin(h).line_position for h, _ in history if search.origin(h).direction == "joint"]
     assert search.finished and max(joint) == pytest.approx(GOLDEN * high), "as far as the first step of a whole line"
     assert min(joint) > low

@@ -34,13 +34,13 @@ def test_every_proposal_lies_on_a_line_through_the_best_point_so_far(seed):
         if best is None:
             assert origin.direction == "start"
         else:
-            expected = PLANE.to_log(best[0]) + origin.line_position * np.array(LINES[origin.direction])
-            assert PLANE.to_log(h) == pytest.approx(expected, abs=1e-6)
+            expected = PLANE.to_coordinates(best[0]) + origin.line_position * np.array(LINES[origin.direction])
+            assert PLANE.to_coordinates(h) == pytest.approx(expected, abs=1e-6)
         search.tell(h, RIDGE.measure(h, 0).value)
 
 
 def test_nothing_is_asked_twice_nor_close_to_what_was():
-    x = np.array([PLANE.to_log(h) for h, _ in run(CoordinateDescent(PLANE, seed=1), 40)])
+    x = np.array([PLANE.to_coordinates(h) for h, _ in run(CoordinateDescent(PLANE, seed=1), 40)])
     apart = np.abs(x[:, None] - x[None]).max(-1) + 99 * np.eye(40)
     assert apart.min() >= APART - 1e-9
 
@@ -63,7 +63,7 @@ def test_what_was_told_unasked_is_learnt_from():
     run(search, 3)
     search.tell({"Lambda_p": 0.01, "Lambda_e": 1.0}, 0.99)
     origin = search.origin(search.ask())
-    moved = PLANE.to_log(origin.h) - np.log2([0.01, 1.0])
+    moved = PLANE.to_coordinates(origin.h) - np.log2([0.01, 1.0])
     assert moved == pytest.approx(origin.line_position * np.array(LINES[origin.direction]), abs=1e-6)
 
 
@@ -85,7 +85,7 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
     """On a floor that rises away from it, with every other length scale longer than the ridge is wide."""
 
     def value(h):
-        x = PLANE.to_log(h)
+        x = PLANE.to_coordinates(h)
         return float(NEEDLE(x)) + 0.1 * (x[0] + 20) / 24
 
     search = CoordinateDescent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
@@ -101,7 +101,9 @@ def test_a_given_start_is_searched_around_first():
         told = ((start, 0.5),)
         for _ in range(6):
             told += ((Guided(plan, (start,), told, blind=blind).proposal().h, 0.5),)
-        away[blind] = np.mean([np.abs(PLANE.to_log(h) - PLANE.to_log(start)).max() for h, _ in told[1:]])
+        away[blind] = np.mean(
+            [np.abs(PLANE.to_coordinates(h) - PLANE.to_coordinates(start)).max() for h, _ in told[1:]]
+        )
     assert away[False] < away[True] - 2  # octaves
     assert not CoordinateDescent(PLANE, start=start)._walk().blind and CoordinateDescent(PLANE)._walk().blind
 
@@ -150,7 +152,7 @@ def test_on_the_floor_beside_a_needle_it_does_not_finish():
     """A model of the rising floor alone is soon sure that nothing better is left."""
 
     def value(h):
-        x = PLANE.to_log(h)
+        x = PLANE.to_coordinates(h)
         return float(NEEDLE(x)) + 0.15 * (x[0] + 20) / 24
 
     for seed in range(3):

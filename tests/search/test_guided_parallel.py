@@ -43,7 +43,7 @@ class Search:
 
     @property
     def x(self):
-        return np.array([PLANE.to_log(h) for h, _ in self.trials])
+        return np.array([PLANE.to_coordinates(h) for h, _ in self.trials])
 
 
 def smallest_gap(x):

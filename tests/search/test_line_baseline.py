@@ -134,9 +134,12 @@ def test_on_measured_landscapes_it_finds_what_the_diagonal_has(name, average):
     landscape = find(name)
     start = balance.from_recipe(0.1, average, 64)
     ended = line_search(landscape.space, start=start, direction=JOINT)
-    asked = advance(ended, 50, lambda h: landscape.validation(landscape.space.to_log(h)).item())
-    low, high = landscape.space.chord(landscape.space.to_log(start), JOINT)
-    line = [float(landscape.validation(landscape.space.to_log(start) + step)) for step in np.linspace(low, high, 500)]
+    asked = advance(ended, 50, lambda h: landscape.validation(landscape.space.to_coordinates(h)).item())
+    low, high = landscape.space.chord(landscape.space.to_coordinates(start), JOINT)
+    line = [
+        float(landscape.validation(landscape.space.to_coordinates(start) + step))
+        for step in np.linspace(low, high, 500)
+    ]
     short = (np.nanmax(line) - ended.best[1]) / np.ptp(np.array(line)[np.isfinite(line)])
     assert ended.finished and len(asked) <= 13 and short < (0.12 if "infonce" in name else 0.05)
 

@@ -19,15 +19,15 @@ finite = st.floats(-1e6, 1e6)
 
 @given(inside, inside, st.sampled_from([16, 32, 64, 128, 256, 512]))
 def test_there_and_back(p, e, b):
-    h = BOX.from_log([p, e, math.log2(b)])
+    h = BOX.from_coordinates([p, e, math.log2(b)])
     assert h["batch_size"] == b and isinstance(h["batch_size"], int)
-    assert np.allclose(BOX.to_log(h), [p, e, math.log2(b)], atol=1e-9)
-    assert BOX.key(BOX.from_log(BOX.to_log(h))) == BOX.key(h)
+    assert np.allclose(BOX.to_coordinates(h), [p, e, math.log2(b)], atol=1e-9)
+    assert BOX.key(BOX.from_coordinates(BOX.to_coordinates(h))) == BOX.key(h)
 
 
 @given(st.floats(-40, 40), st.floats(-40, 40), st.floats(-10, 20))
-def test_from_log_always_lands_in_the_box(p, e, b):
-    BOX.check(BOX.from_log([p, e, b]))
+def test_from_coordinates_always_lands_in_the_box(p, e, b):
+    BOX.check(BOX.from_coordinates([p, e, b]))
 
 
 @given(inside, inside, st.floats(4, 9), st.tuples(*[st.floats(-3, 3)] * 3))
@@ -54,26 +54,28 @@ def test_a_linear_axis_is_affine_in_its_value(a, b, step):
     assert space.low == [0] and space.high == [LINEAR_WIDTH]
     for share in (0, 0.25, 0.5, 1):
         value = min(low + share * (high - low), high)
-        assert space.to_log({"x": value}) == pytest.approx([share * LINEAR_WIDTH], abs=1e-6) if not step else True
-        h = space.from_log([share * LINEAR_WIDTH])
+        assert (
+            space.to_coordinates({"x": value}) == pytest.approx([share * LINEAR_WIDTH], abs=1e-6) if not step else True
+        )
+        h = space.from_coordinates([share * LINEAR_WIDTH])
         assert h["x"] == pytest.approx(value, abs=(step or 0) + 1e-6 * (high - low))
-        assert space.check(h) == h and space.key(space.from_log(space.to_log(h))) == space.key(h)
+        assert space.check(h) == h and space.key(space.from_coordinates(space.to_coordinates(h))) == space.key(h)
 
 
 @given(st.floats(-20, 4), *[st.floats(-1, 9)] * 3, st.floats(-4, 4), st.tuples(*[st.floats(-3, 3)] * 4))
 def test_a_line_through_axes_of_both_scales_stays_in_the_box_and_leaves_the_other_axes_alone(x, y, z, d, to, direction):
-    h = USUAL.from_log([x, y, z, d])
+    h = USUAL.from_coordinates([x, y, z, d])
     moved = USUAL.along(h, direction, to)
     assert USUAL.check(moved) == moved and all(type(moved[name]) is type(h[name]) for name in h)
     assert all(moved[name] == h[name] for name, step in zip(USUAL.names, direction) if step == 0)
     if np.abs(direction).max() > 1e-3:
-        low, high = USUAL.chord(USUAL.to_log(h), direction)
-        ends = np.array([USUAL.to_log(h) + gamma * np.array(direction) for gamma in (low, high)])
+        low, high = USUAL.chord(USUAL.to_coordinates(h), direction)
+        ends = np.array([USUAL.to_coordinates(h) + gamma * np.array(direction) for gamma in (low, high)])
         assert low <= 0 <= high and (ends >= USUAL.low - 1e-6).all() and (ends <= USUAL.high + 1e-6).all()
 
 
 def test_a_chord_that_only_touches_a_corner_has_no_length():
-    corner = BOX.to_log({"Lambda_p": 17.0, "Lambda_e": 1e-6, "batch_size": 16})
+    corner = BOX.to_coordinates({"Lambda_p": 17.0, "Lambda_e": 1e-6, "batch_size": 16})
     assert BOX.chord(corner, [1, -1, 0]) == (pytest.approx(-math.log2(1.7e7)), 0.0) or BOX.chord(corner, [1, 1, 0]) == (
         0.0,
         0.0,
@@ -111,7 +113,7 @@ def test_snapping():
 )
 def test_snapping_on_linear_axes(domain, points, values):
     space = Space(x=domain)
-    snapped = [space.from_log([x])["x"] for x in points]
+    snapped = [space.from_coordinates([x])["x"] for x in points]
     assert snapped == pytest.approx(list(values)) and [type(x) for x in snapped] == [type(x) for x in values]
     assert all(space.check({"x": x}) == {"x": x} for x in snapped)
 
@@ -120,7 +122,7 @@ def test_sampling_is_uniform_in_the_box_and_seeded():
     draws = [BOX.sample(np.random.default_rng(7)) for _ in range(2)]
     assert draws[0] == draws[1]
     rng = np.random.default_rng(1)
-    x = np.array([BOX.to_log(BOX.sample(rng))[:2] for _ in range(2000)])
+    x = np.array([BOX.to_coordinates(BOX.sample(rng))[:2] for _ in range(2000)])
     low, high = math.log2(1e-6), math.log2(17)
     assert np.allclose(x.mean(0), (low + high) / 2, atol=0.6) and np.allclose(
         x.std(0), (high - low) / 12**0.5, atol=0.4

@@ -386,7 +386,7 @@ def test_a_finished_search_is_continued_from_its_results(tmp_path, given):
         )
     more = drive(searcher, 5)
     assert not {PLANE.key(h) for h in more} & {PLANE.key(h) for h in whole} and len(more) == 5
-    best, moved = max(whole, key=bowl), PLANE.to_log(more[0]) - PLANE.to_log(max(whole, key=bowl))
+    best, moved = max(whole, key=bowl), PLANE.to_coordinates(more[0]) - PLANE.to_coordinates(max(whole, key=bowl))
     assert np.count_nonzero(np.abs(moved) > 1e-9) == 1, "a step along one axis from the best of them"
     assert bowl(max(more, key=bowl)) > 0.9 * bowl(best), "and not as far away as a blind search steps"
 

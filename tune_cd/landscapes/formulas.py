@@ -152,7 +152,7 @@ def landscape_of(name: str, ridge: Ridge) -> Landscape:
     """The ridge as a landscape over the paper's range, with a batch size where it matters."""
     axes = {"Lambda_p": RANGE, "Lambda_e": RANGE} | ({} if ridge.s_batch is None else {"batch_size": BATCH_SIZES})
     space = Space(**axes)
-    return Landscape(name, space, ridge, space.from_log(ridge.centre), ridge.floor, ridge.peak)
+    return Landscape(name, space, ridge, space.from_coordinates(ridge.centre), ridge.floor, ridge.peak)
 
 
 _OMNIGLOT = Ridge(PRINTED["omniglot"].centre, *_sizes("omniglot"))

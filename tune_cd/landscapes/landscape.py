@@ -79,11 +79,11 @@ class Landscape:
 
     def score(self, h: dict) -> float:
         """The reported score of a configuration, without noise; NaN where it diverges. ValueError outside the space."""
-        return float((self.test or self.validation)(self.space.to_log(h)))
+        return float((self.test or self.validation)(self.space.to_coordinates(h)))
 
     def measure(self, h: dict, seed: int) -> Measurement:
         """One trial of `h`; the same h and seed always yield the same. Raises ValueError for h outside the space."""
-        x = self.space.to_log(h)
+        x = self.space.to_coordinates(h)
         rng = np.random.default_rng((seed, _digest(self.space.key(h))))
         deviation, luck, duration = rng.standard_normal(), rng.uniform(), DURATIONS[self.durations](rng)
         value = float(self.validation(x))
@@ -146,7 +146,7 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     space = given or Space(**{n: _domain(n, values) for n, values in columns.items()})
     val, ticks = _grid(ended["val_score"], ended, columns, space, name)
     best = np.unravel_index(np.nanargmax(val), val.shape)
-    optimum = space.from_log([tick[at] for tick, at in zip(ticks, best)])
+    optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
     test = None
     if ended.loc[ended["status"] == "completed", "test_score"].notna().all():
         test = Table(ticks, _grid(ended["test_score"], ended, columns, space, name)[0])
@@ -188,7 +188,7 @@ def _grid(
         full = full.get_level_values(0)
     holes = full.difference(means.index)
     if len(holes):
-        first = {name: f"{value:.3g}" for name, value in space.from_log(np.atleast_1d(holes[0])).items()}
+        first = {name: f"{value:.3g}" for name, value in space.from_coordinates(np.atleast_1d(holes[0])).items()}
         raise ValueError(
             f"landscape {name!r} has {len(holes)} holes in {len(full)} cells, the first at {first}: measure them"
         )

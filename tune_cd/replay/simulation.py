@@ -172,7 +172,7 @@ def _near(landscape: Landscape, octaves: float, seed: int) -> dict:
     real = np.array([axis.values is None for axis in space.axes])
     for _ in range(1000):
         step = np.where(real, rng.standard_normal(len(real)), 0.0)
-        x = space.to_log(landscape.optimum) + octaves * step / np.linalg.norm(step)
+        x = space.to_coordinates(landscape.optimum) + octaves * step / np.linalg.norm(step)
         if np.all((x >= space.low) & (x <= space.high)):
-            return space.from_log(x)
+            return space.from_coordinates(x)
     raise ValueError(f"start near:{octaves:g}: nothing in {space} is so far from the optimum {landscape.optimum}")

@@ -159,7 +159,7 @@ class Trajectory:
 
     def _chord(self, h: Configuration) -> tuple[float, float]:
         space = self.plan.space
-        return space.chord(space.to_log(h), self.plan.directions[self.turn])
+        return space.chord(space.to_coordinates(h), self.plan.directions[self.turn])
 
     @property
     def _octaves(self) -> float:

@@ -35,7 +35,7 @@ class Line:
 
 def lines_through(plan: Plan, h: Configuration) -> list[Line]:
     """Through h from end to end of the box, along the plan's directions and along each axis that is none of them."""
-    space, x = plan.space, plan.space.to_log(h)
+    space, x = plan.space, plan.space.to_coordinates(h)
     directions = list(zip(plan.names, plan.directions, strict=True))
     for name, axis in zip(space.names, np.eye(len(space.names))):
         if not any(_parallel(axis, direction) for direction in plan.directions):
@@ -49,7 +49,9 @@ def lines_through(plan: Plan, h: Configuration) -> list[Line]:
 def candidates(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, one line after the other."""
     space = lines[0].space
-    x = np.concatenate([space.to_log(line.through) + line.positions[:, None] * line.direction for line in lines])
+    x = np.concatenate(
+        [space.to_coordinates(line.through) + line.positions[:, None] * line.direction for line in lines]
+    )
     for i, axis in enumerate(space.axes):
         if axis.values is not None or axis.step is not None:
             x[:, i] = [axis.coordinate(axis.snap(at)) for at in x[:, i]]

@@ -199,7 +199,7 @@ class Guided:
         space, values = self.plan.space, {self.plan.space.key(h): value for h, value in self.told}
         left = [h for h in self.starts if values.get(space.key(h)) != FAILED]
         best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
-        return None if best is None else space.to_log(best)
+        return None if best is None else space.to_coordinates(best)
 
     @cached_property
     def _any_value(self) -> bool:
@@ -208,7 +208,7 @@ class Guided:
     @cached_property
     def _points(self) -> Array:
         """Coordinates [n_told + n_live, n_axes]."""
-        return np.array([self.plan.space.to_log(h) for h in self._asked])
+        return np.array([self.plan.space.to_coordinates(h) for h in self._asked])
 
     @cached_property
     def _values(self) -> Array:

@@ -207,12 +207,12 @@ class Space:
             raise ValueError(f"configuration {dict(h)!r} lacks {missing}; the space has {list(self.names)}")
         return {axis.name: axis.check(h[axis.name]) for axis in self.axes}
 
-    def to_log(self, h: Mapping[str, Any]) -> Array:
+    def to_coordinates(self, h: Mapping[str, Any]) -> Array:
         """Coordinates [n_axes] of a configuration. Raises ValueError as `check` does."""
         h = self.check(h)
         return np.array([axis.coordinate(h[axis.name]) for axis in self.axes])
 
-    def from_log(self, x: Coordinates) -> Configuration:
+    def from_coordinates(self, x: Coordinates) -> Configuration:
         """The configuration at coordinates x [n_axes], clipped to the box and snapped to the allowed values."""
         return {axis.name: axis.snap(at) for axis, at in zip(self.axes, x, strict=True)}
 
@@ -222,7 +222,7 @@ class Space:
 
     def sample(self, rng: np.random.Generator) -> Configuration:
         """A configuration drawn uniformly in the coordinates of the box."""
-        return self.from_log(rng.uniform(self.low, self.high))
+        return self.from_coordinates(rng.uniform(self.low, self.high))
 
     def chord(self, x: Coordinates, direction: Coordinates) -> tuple[float, float]:
         """(γ_min, γ_max) of the line x + γ·direction inside the box: (L) ∩ H of `algo:line_search`.
@@ -232,7 +232,7 @@ class Space:
         """
         point, steps = np.asarray(x, float), np.asarray(direction, float)
         if np.any(point < self.low - 1e-9) or np.any(point > self.high + 1e-9):
-            raise ValueError(f"point {self.from_log(point)} (coordinates {point.tolist()}) lies outside {self}")
+            raise ValueError(f"point {self.from_coordinates(point)} (coordinates {point.tolist()}) lies outside {self}")
         low, high = -inf, inf
         negligible = NEGLIGIBLE * np.abs(steps).max()
         for position, step, bottom, top in zip(point, steps, self.low, self.high):
@@ -245,7 +245,7 @@ class Space:
 
     def along(self, h: Mapping[str, Any], direction: Coordinates, position: float) -> Configuration:
         """The configuration at x(h) + position·direction; axes the direction does not move keep their exact value."""
-        moved = self.from_log(self.to_log(h) + position * np.asarray(direction, float))
+        moved = self.from_coordinates(self.to_coordinates(h) + position * np.asarray(direction, float))
         return {name: moved[name] if step else h[name] for name, step in zip(self.names, direction, strict=True)}
 
     def to_json(self) -> list[dict[str, Any]]:

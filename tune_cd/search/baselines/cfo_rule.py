@@ -42,7 +42,7 @@ class CfoRule(Sampled):
         config = self._cfo.suggest(str(self._count))
         if config is None:
             return None
-        h = self._space.from_log([float(config[name]) for name in self._space.names])
+        h = self._space.from_coordinates([float(config[name]) for name in self._space.names])
         self._ids[self._space.key(h)] = str(self._count)
         return h
 
@@ -55,7 +55,7 @@ class CfoRule(Sampled):
             self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
 
     def _coordinates(self, h: Configuration) -> dict[str, float]:
-        return dict(zip(self._space.names, self._space.to_log(h).tolist()))
+        return dict(zip(self._space.names, self._space.to_coordinates(h).tolist()))
 
 
 def _flaml() -> Any:

@@ -33,7 +33,7 @@ class LineRule:
         listed = [axis.name for axis, step in zip(space.axes, self._direction) if step and (axis.values or axis.step)]
         if listed:
             raise ValueError(f"direction {self._direction.tolist()} moves {listed}: a line runs along real axes only")
-        self._low, self._high = space.chord(space.to_log(self._start), self._direction)
+        self._low, self._high = space.chord(space.to_coordinates(self._start), self._direction)
 
     def propose(self, known: Mapping[Key, Trial]) -> Configuration | None:
         """The next configuration; None while a trial on the line is live, and at the end."""
@@ -48,7 +48,7 @@ class LineRule:
 
     def position(self, h: Mapping[str, Any]) -> float | None:
         """γ of a configuration, 0 at the start; None off the line."""
-        away = self._space.to_log(h) - self._space.to_log(self._start)
+        away = self._space.to_coordinates(h) - self._space.to_coordinates(self._start)
         position = float(away @ self._direction / (self._direction @ self._direction))
         if np.abs(away - position * self._direction).max() >= ON_LINE:
             return None
@@ -98,7 +98,7 @@ class LineSearch(Baseline):
 
 def most_trials(space: Space, start: Mapping[str, Any], direction: Array) -> int:
     """The trials that the search of a line takes at most."""
-    low, high = space.chord(space.to_log(start), direction)
+    low, high = space.chord(space.to_coordinates(start), direction)
     return 1 + _most_steps(round(low, 3), 0.0, round(high, 3))
 
 

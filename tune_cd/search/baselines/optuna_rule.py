@@ -46,7 +46,7 @@ class OptunaRule(Sampled):
 
     def take(self, h: Configuration) -> None:
         params = {}
-        for axis, at in zip(self._space.axes, self._space.to_log(h)):
+        for axis, at in zip(self._space.axes, self._space.to_coordinates(h)):
             inside = min(max(float(at), axis.ends[0]), axis.ends[1])
             params[axis.name] = axis.values.index(h[axis.name]) if axis.values else inside
         self._study.enqueue_trial(params)

@@ -209,8 +209,7 @@ def a_censored_value_never_wins(make: Make, restore: Restore) -> None:
 
 
 def workers_may_come_and_go(make: Make, restore: Restore) -> None:
-    search = make(PLANE, seed=15)
-    assert search.workers == 1
+    search = make(PLANE, seed=15, workers=1)
     first = search.ask()
     assert search.ask() is None
     search.workers = 3
@@ -223,6 +222,20 @@ def workers_may_come_and_go(make: Make, restore: Restore) -> None:
     assert other.workers == 2 and other.live == others
     with pytest.raises(ValueError, match="workers 0"):
         make(PLANE, seed=15, workers=0)
+
+
+def asks_on_while_nothing_is_told(make: Make, restore: Restore) -> None:
+    """Without a number of workers; a space of nine configurations has no more of them."""
+    for space, most in ((PLANE, 50), (BOTH, 20), (FINITE_LINEAR, 9)):
+        search = make(space, seed=18)
+        asked = [h for h in (search.ask() for _ in range(most + 1)) if h is not None]
+        assert search.workers is None and search.live == asked
+        assert len({space.key(h) for h in asked}) == len(asked) == (most if space is FINITE_LINEAR else most + 1)
+        other = restore(json.loads(json.dumps(search.state())))
+        assert other.workers is None and other.live == asked
+        for h in asked:
+            search.tell(h, score(h))
+        assert search.live == [] and search.best[1] == max(map(score, asked))
 
 
 def goes_on_where_an_earlier_run_stopped(make: Make, restore: Restore) -> None:
@@ -258,5 +271,6 @@ LAWS = [
     resumed_equals_never_stopped,
     a_censored_value_never_wins,
     workers_may_come_and_go,
+    asks_on_while_nothing_is_told,
     goes_on_where_an_earlier_run_stopped,
 ]

@@ -24,7 +24,7 @@ def bowl(h):
 
 def line(direction, start=START, budget=5):
     """A search of one line, with so many settings to train."""
-    search = CoordinateDescent(PLANE, settings="paper", directions=[direction], budgets=5, start=start)
+    search = CoordinateDescent(PLANE, settings="paper", directions=[direction], budgets=5, start=start, workers=1)
     return Member(Course(search), budget)
 
 

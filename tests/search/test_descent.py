@@ -151,7 +151,7 @@ def test_all_trials_failing_ends_or_goes_on_but_proposes_new_points():
 
 
 def test_asking_is_not_telling():
-    search = CoordinateDescent(PLANE, seed=0)
+    search = CoordinateDescent(PLANE, seed=0, workers=1)
     h = search.ask()
     assert search.ask() is None and search.live == [h] and not search.finished
     search.tell(h, 0.1)
@@ -206,7 +206,7 @@ def test_a_censored_value_may_lose_a_comparison_but_never_win_one(settings):
 @given(st.integers(0, 500), st.integers(0, 25), st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_resumed_equals_never_stopped(seed, stop_after, in_mid_trial):
-    uninterrupted, search = CoordinateDescent(CUBE, seed=seed), CoordinateDescent(CUBE, seed=seed)
+    uninterrupted, search = (CoordinateDescent(CUBE, seed=seed, workers=1) for _ in range(2))
     whole = run(uninterrupted, ridge, 30)
     run(search, ridge, stop_after)
     live = search.ask() if in_mid_trial else None

@@ -47,7 +47,7 @@ def test_nothing_is_asked_twice_nor_close_to_what_was():
 
 def test_saved_in_the_middle_it_goes_on_alike():
     whole = run(CoordinateDescent(PLANE, seed=4), 20)
-    search = CoordinateDescent(PLANE, seed=4)
+    search = CoordinateDescent(PLANE, seed=4, workers=1)
     run(search, 9)
     live = search.ask()
     search = CoordinateDescent.from_state(search.state())

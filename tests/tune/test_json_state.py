@@ -18,8 +18,8 @@ def bowl(config):
     return math.exp(-(((math.log2(config["lr"] / 1e-3)) / 6) ** 2 + (math.log2(config["wd"] / 1e-4) / 6) ** 2))
 
 
-def make(**arguments):
-    return CoordinateDescentSearch(PLANE, "val_score", "max", start={"lr": 0.1, "wd": 0.1}, **arguments)
+def make(workers=1):
+    return CoordinateDescentSearch(PLANE, "val_score", "max", start={"lr": 0.1, "wd": 0.1}, workers=workers)
 
 
 def packed():

@@ -49,15 +49,16 @@ def again(tmp_path, workers=1, settings="default", given=True, **arguments):
 
 
 class Driver:
-    """What Tune does: whenever it can, it asks; then the trial at place `ends(n running)` of those that run ends, and
-    is a row."""
+    """What Tune does: whenever it can, it asks, while it has a slot; then the trial at place `ends(n running)` of those
+    that run ends, and is a row."""
 
-    def __init__(self, searcher, total, folder=None, first=0, ends=lambda n: 0):
+    def __init__(self, searcher, total, folder=None, first=0, ends=lambda n: 0, slots=math.inf):
+        self.slots, self.begun = slots, {}
         self.searcher, self.total, self.folder, self.ends = searcher, total, folder, ends
         self.asked, self.running, self.ended, self.first = [], [], 0, first
 
     def fill(self):
-        while len(self.asked) < self.total:
+        while len(self.asked) < self.total and len(self.running) < self.slots:
             trial = f"t{self.first + len(self.asked)}"
             config = self.searcher.suggest(trial)
             if not isinstance(config, dict):
@@ -65,6 +66,7 @@ class Driver:
                 return
             self.asked.append(config)
             self.running.append((trial, config))
+            self.begun[trial] = self.first + self.ended
 
     def run(self, rows=math.inf):
         self.fill()
@@ -77,7 +79,7 @@ class Driver:
         trial, config = self.running.pop(self.ends(len(self.running)))
         self.ended += 1
         if self.folder is not None:
-            store(self.folder, config, self.first + self.ended, error)
+            store(self.folder, config, (self.begun[trial], self.first + self.ended), error)
         self.searcher.on_trial_complete(trial, None if error else {"acc": bowl(config)}, error is not None)
 
 
@@ -98,7 +100,8 @@ def store(folder, config, minutes, error=None):
             "scores": {},
             "config": "{}",
             "software": "{}",
-            "ended_at": BEGUN + timedelta(minutes=minutes),
+            "started_at": BEGUN + timedelta(minutes=minutes[0]),
+            "ended_at": BEGUN + timedelta(minutes=minutes[1]),
             **outcome,
         },
     )
@@ -118,20 +121,26 @@ def middle(n):
 
 @pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
 @pytest.mark.parametrize("settings", ["default", "paper"])
-@pytest.mark.parametrize("workers, ends", [(1, in_order), (3, in_order), (3, last_first), (3, middle)])
-def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, settings, ends, given):
+@pytest.mark.parametrize(
+    "workers, slots, ends",
+    [
+        (1, 9, in_order), (3, 9, in_order), (3, 9, last_first), (3, 9, middle),
+        (None, 1, in_order), (None, 3, in_order), (None, 3, last_first), (None, 3, middle),
+    ],
+)  # fmt: skip
+def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, slots, settings, ends, given):
     """12 trials, cut after 5 rows: the same configurations in the same order with the same indices, what was running
-    first."""
-    whole = Driver(make(workers, settings), 12, ends=ends).run()
-    cut = Driver(make(workers, settings), 12, tmp_path, ends=ends)
+    first; also where only Tune knew how many could."""
+    whole = Driver(make(workers, settings), 12, ends=ends, slots=slots).run()
+    cut = Driver(make(workers, settings), 12, tmp_path, ends=ends, slots=slots)
     cut.run(rows=5)
-    running = [config for _, config in cut.running]
-    assert len(results.read(tmp_path, "s")) == 5 and len(running) == workers and len(cut.asked) == 5 + workers
+    running, most = [config for _, config in cut.running], min(workers or 9, slots)
+    assert len(results.read(tmp_path, "s")) == 5 and len(running) == most and len(cut.asked) == 5 + most
     searcher = pickle.loads(pickle.dumps(again(tmp_path, workers, settings, given)))
     if not given:
         searcher.set_search_properties("acc", "max", DOMAINS, num_samples=7)
-    rest = Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends).run()
-    assert searcher.earlier == 5 and rest[:workers] == running, "what was running first"
+    rest = Driver(searcher, 12 - searcher.earlier, tmp_path, first=100, ends=ends, slots=slots).run()
+    assert searcher.earlier == 5 and rest[:most] == running, "what was running first"
     assert sorted_rows(tmp_path) == [flat(h) for h in whole]
 
 

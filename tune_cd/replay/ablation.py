@@ -41,7 +41,7 @@ class Charged:
     how: its arguments. Raises ValueError for several workers, and as it does.
     """
 
-    def __init__(self, space: Space, *, workers: int = 1, **how: Any):
+    def __init__(self, space: Space, *, workers: int | None = 1, **how: Any):
         if workers != 1:
             raise ValueError(f"workers {workers}: a search that pays for repeated points has one")
         self.space, self.workers = space, workers

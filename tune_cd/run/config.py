@@ -166,8 +166,7 @@ class Call:
     def __post_init__(self):
         if self.pack is not None and self.pack < 1:
             raise ValueError(f"--pack {self.pack}: at least 1")
-        if self.workers is not None:
-            check_workers(self.workers)
+        check_workers(self.workers)
 
 
 @dataclass(frozen=True)

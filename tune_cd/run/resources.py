@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from trainables.training.parallel import MOST
 from tune_cd.cluster.capacity import Growth, Nodes, nodes_in_all, processes_in_all
 from tune_cd.run.config import Call, StudyConfig
-from tune_cd.search.protocol import check_workers
 
 ROUNDS = 5
 """Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from
@@ -63,7 +62,7 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
             "leaves on its head says it)"
         )
     settings = max(1, pack // replicates)  # in a process
-    workers = check_workers(call.workers) if call.workers is not None else int(max(1, min(room * settings, limit)))
+    workers = call.workers or int(max(1, min(room * settings, limit)))
     if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
         gpus = share * pack if call.gpus_per_trial != "auto" else gpus

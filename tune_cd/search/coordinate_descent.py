@@ -18,7 +18,7 @@ from tune_cd.balance import A_O
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
-from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
+from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, is_free, uncensored
 from tune_cd.search.space import Array, Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
 
@@ -53,10 +53,10 @@ class CoordinateDescent:
     start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
         coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`
         are starts that cost nothing, and replace the blind one.
-    workers: trials that may be live at a time. What is asked next depends on the asked, told and live trials in asking
-        order, never on the order in which they end. With "paper" and "local" the trajectory is the same for any number
-        of workers, and the others look ahead (`speculative`). With "default" they ask where least is known
-        (`model_guided`).
+    workers: trials that may be live at a time; None: any number. What is asked next depends on the asked, told and
+        live trials in asking order, never on the order in which they end. With "paper" and "local" the trajectory is
+        the same for any number of workers, and the others look ahead (`speculative`). With "default" they ask where
+        least is known (`model_guided`).
 
     Raises ValueError for anything that does not fit.
     """
@@ -69,10 +69,11 @@ class CoordinateDescent:
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
         start: Start = None,
-        workers: int = 1,
+        workers: int | None = None,
         seed: int = 0,
     ):
-        self.space, self.workers = space, check_workers(workers)
+        check_workers(workers)
+        self.space, self.workers = space, workers
         names, rows = _directions(space, directions)
         self._plan = Plan(space, names, rows, _settings(settings))
         self._budgets = _budgets(budgets, len(rows))
@@ -84,7 +85,7 @@ class CoordinateDescent:
 
     def ask(self) -> Configuration | None:
         """The next configuration, or None while `workers` trials are live, or when nothing is left to propose."""
-        proposal = self._next() if len(self.live) < self.workers else None
+        proposal = self._next() if is_free(self.workers, len(self.live)) else None
         if proposal is None:
             return None
         self._trials[self.space.key(proposal.h)] = _Trial(proposal.h, asked=proposal)

@@ -33,11 +33,12 @@ class Told(NamedTuple):
 class Optimiser(Protocol):
     """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
 
-    workers: so many trials may be live at a time; it limits asking and shapes nothing else, so it may be changed.
+    workers: so many trials may be live at a time, None: any number; it limits asking and shapes nothing else, so it
+        may be changed.
     """
 
     space: Space
-    workers: int
+    workers: int | None
 
     def ask(self) -> Configuration | None:
         """The next configuration to evaluate; None while `workers` are live, or nothing useful is left to propose."""
@@ -74,11 +75,15 @@ class Optimiser(Protocol):
         """Everything needed to continue, as plain JSON types."""
 
 
-def check_workers(workers: int) -> int:
-    """`workers`, if it is a whole number of at least 1; else ValueError."""
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ValueError(f"workers {workers!r}: a whole number, at least 1")
-    return workers
+def check_workers(workers: int | None) -> None:
+    """Raises ValueError for what is neither a whole number of at least 1 nor None."""
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise ValueError(f"workers {workers!r}: a whole number, at least 1, or None for no limit")
+
+
+def is_free(workers: int | None, live: int) -> bool:
+    """Whether one more trial may run while `live` do."""
+    return workers is None or live < workers
 
 
 def uncensored(value: float, censored: bool, best: float | None) -> float:

@@ -35,8 +35,7 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
         raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
     space, method = Space.from_json(state["space"]), state["method"]
     make = _UNNAMED.get(method) or OPTIMISERS[method]
-    enough = max(1, len(state["events"]))  # the limit may have been lower than it was when something was asked
-    search = make(space, seed=state["seed"], start=state["starts"], workers=enough, **state["options"])
+    search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # asked under any limit
     for event in state["events"]:
         if event["event"] == "tell":
             search.tell(event["h"], event["value"])
@@ -48,19 +47,19 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
 
 
 def coordinate_descent(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, settings: str
+    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, settings: str
 ) -> Optimiser:
     """`CoordinateDescent` with the default directions and budgets; settings as there."""
     return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
 
 
-def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """Uniform in the coordinates of the box, nothing twice."""
     rule = Listed(space, uniform_draws(space, seed))
     return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
 
 
-def given(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """The given starts and nothing else: what is to be trained untuned. Raises ValueError without any."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
@@ -68,27 +67,37 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1)
     return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
 
 
-def grid_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, step: float = 2.0) -> Baseline:
+def grid_search(
+    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, step: float = 2.0
+) -> Baseline:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`; it needs no start, nor a seed."""
     rule = Listed(space, grid_cells(space, step))
     starts = [] if start is None else _starts(space, start, seed)
     return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
 
 
-def optuna_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1, method: str) -> Baseline:
+def optuna_search(
+    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, method: str
+) -> Baseline:
     """One of Optuna's samplers, see `optuna_rule.SAMPLERS`. Raises ImportError where it is not installed."""
     rule = OptunaRule(space, method, seed)
     return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, workers=workers, options={})
 
 
-def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int = 1) -> Baseline:
+def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
     """FLAML's CFO. Raises ImportError where it is not installed."""
     rule = CfoRule(space, seed)
     return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
 
 
 def line_search(
-    space: Space, *, seed: int = 0, start: Start, workers: int = 1, direction: Sequence[float], name: str = "line"
+    space: Space,
+    *,
+    seed: int = 0,
+    start: Start,
+    workers: int | None = None,
+    direction: Sequence[float],
+    name: str = "line",
 ) -> Baseline:
     """One line through `start`, searched until it is exhausted, see `LineRule`. Nothing is drawn at random.
 
@@ -115,7 +124,7 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "gp": partial(optuna_search, method="gp"),
     "cfo": cfo_search,
 }
-"""Every search method: name -> (space, *, seed=0, start=None, workers=1); "grid" also takes `step`."""
+"""Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`."""
 
 NOTES = {
     "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "

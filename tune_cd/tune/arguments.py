@@ -6,6 +6,12 @@ from typing import Any
 from ray.tune.utils import flatten_dict
 
 
+def check_metric(metric: str | None) -> None:
+    """Raises ValueError for what is neither a name nor None."""
+    if metric is not None and not isinstance(metric, str):
+        raise ValueError(f"metric {metric!r}: the name of one metric; several are not searched for at a time")
+
+
 def check_mode(mode: str | None) -> None:
     """Raises ValueError for what is neither a mode nor None."""
     if mode not in (None, "min", "max"):
@@ -17,8 +23,10 @@ def points(
 ) -> list[tuple[dict, float | None]]:
     """points_to_evaluate and evaluated_rewards as (configuration, known value or None) pairs, flattened.
 
-    Raises ValueError where there are not as many of one as of the other.
+    Raises ValueError for what is no list of dicts, and where there are not as many of one as of the other.
     """
+    if given is not None and (isinstance(given, Mapping) or not all(isinstance(point, Mapping) for point in given)):
+        raise ValueError(f"points_to_evaluate {given!r}: a list of dicts")
     if rewards is not None and len(rewards) != len(given or []):
         raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(given or [])} points_to_evaluate")
     flat = [flatten_dict(dict(point)) for point in given or []]

@@ -12,11 +12,12 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.search.protocol import Optimiser, Proposal, Told
+from tune_cd.search.protocol import Optimiser, Proposal, Told, is_free
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration
 
 LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
+MOST_LIVE = 64  # trials at a time that a search without a number of workers is taken to have had at most
 Key = tuple
 
 
@@ -42,7 +43,7 @@ class Course:
 
     def next(self) -> Configuration | None:
         """The next configuration; None while a live trial must finish first, or where nothing is left."""
-        if self._repeats and len(self._running()) >= self.search.workers:
+        if self._repeats and not is_free(self.search.workers, len(self._running())):
             return None
         h = self._waiting_one() or self.search.ask()
         if h is not None:
@@ -107,57 +108,106 @@ class Course:
         return h
 
     def _walk(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
-        """Take the course that the rows say was taken; the number of workers may have changed since."""
-        search = restore(self.search.state())
-        key, workers = search.space.key, self.search.workers
-        at = {
-            int(index): key(search.space.check(params)) for index, params in zip(begun["trial_index"], begun["params"])
-        }
-        told, events = _events(search, ended)
-        own = set(at.values())
-        foreign = others[others["params"].map(lambda params: key(params) not in own).astype(bool)]
-        known, their_events = _events(search, foreign)
-        events = sorted(events + their_events)
-        repeated, there = {key(params) for params in again["params"]}, set()
-        asked: dict[Key, Configuration] = {}
-        search.workers = workers + len(begun)  # any number may have been live
+        """Take the course that the rows say was taken. Without a number of workers: with the fewest that could."""
+        workers, record = self.search.workers, _Record.of(self.search, begun, ended, again, others)
+        for limit in range(_most_at_once(begun), MOST_LIVE + 1) if workers is None else (workers,):
+            walk = _Walk(restore(self.search.state()), record, limit, always=workers is None)
+            if walk.arrives():
+                walk.search.workers = workers
+                live = _keys(walk.search, walk.search.live)
+                self.search, self.places = walk.search, {key: place for place, key in enumerate(walk.asked)}
+                self.waiting = [h for key, h in walk.asked.items() if key in live | record.repeated]
+                return True
+            if not walk.waited:
+                break
+        return False
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What rows say of a search.
+
+    at: keys by place in the order of asking.  told: what configurations came to, by key.  ends: in the order of their
+    ends, the last of each key.  foreign: keys of other searches' trials.  repeated: keys that are to be run again.
+    """
+
+    at: dict[int, Key]
+    told: dict[Key, Told]
+    ends: list[Key]
+    foreign: set[Key]
+    repeated: set[Key]
+
+    @classmethod
+    def of(
+        cls, search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame
+    ) -> "_Record":
+        """See `Course.recall`. Raises ValueError for a row outside the space."""
+        key, check = search.space.key, search.space.check
+        at = {int(index): key(check(params)) for index, params in zip(begun["trial_index"], begun["params"])}
+        foreign = others[others["params"].map(lambda params: key(params) not in at.values()).astype(bool)]
+        told = {key(told.h): told for rows in (foreign, ended) for told in results.history(rows)}
+        ends = sorted(
+            end for rows in (ended, foreign)
+            for end in zip(rows["ended_at"], rows["trial_index"], map(key, rows["params"]))
+        )  # fmt: skip
+        last = dict.fromkeys(reversed([end[-1] for end in ends]))
+        return cls(at, told, list(last)[::-1], set(map(key, foreign["params"])), set(map(key, again["params"])))
+
+
+@dataclass
+class _Walk:
+    """A search on the way that a record says it took.
+
+    limit: trials that are live at a time.  always: it holds for trials of the record as well; else it held at the end
+    only, and any number may have been live before.  waited: it kept a trial from being asked for.
+    """
+
+    search: Optimiser
+    record: _Record
+    limit: int
+    always: bool
+    asked: dict[Key, Configuration] = field(default_factory=dict)
+    waited: bool = False
+
+    def arrives(self) -> bool:
+        """Ask and tell until the record ends, and all that was live then is asked for; whether it can be."""
+        key, at, ends, there = self.search.space.key, self.record.at, list(self.record.ends), set()
+        self.search.workers = None
         while True:
-            before, free = search.state(), workers - len(_keys(search, search.live) | (repeated & asked.keys()))
-            h = search.ask() if len(asked) in at or free > 0 else None
-            if h is not None and at.get(len(asked), key(h)) == key(h):
-                asked[key(h)] = h
+            before = self.search.state()
+            h = self.search.ask() if self._may_ask() else None
+            if h is not None and at.get(len(self.asked), key(h)) == key(h):
+                self.asked[key(h)] = h
                 if key(h) in there:
-                    search.tell(*known[key(h)])
+                    self.search.tell(*self.record.told[key(h)])
                 continue
             if h is not None:  # asked for later, when more was known
-                search = restore(before)
-            if not events:
+                self.search = restore(before)
+                if not self.search.live:
+                    return False
+            if not ends:
                 break
-            _, _, ended_key = events.pop(0)
-            if ended_key in known:
-                there.add(ended_key)
-                if ended_key in asked:
-                    search.tell(*known[ended_key])
-            elif ended_key in asked:
-                search.tell(*told[ended_key])
-            else:
+            ended = ends.pop(0)
+            if ended in self.record.foreign:
+                there.add(ended)
+            elif ended not in self.asked:
                 return False
-        if not own <= asked.keys() or not set(at) <= set(range(len(asked))):
-            return False
-        search.workers = workers
-        live = _keys(search, search.live)
-        self.search, self.places = search, {found: place for place, found in enumerate(asked)}
-        self.waiting = [h for found, h in asked.items() if found in live | repeated]
-        return True
+            if ended in self.asked:
+                self.search.tell(*self.record.told[ended])
+        return set(at.values()) <= self.asked.keys() and set(at) <= set(range(len(self.asked)))
+
+    def _may_ask(self) -> bool:
+        running = _keys(self.search, self.search.live) | (self.record.repeated & self.asked.keys())
+        free = len(running) < self.limit
+        self.waited |= not free
+        return free or (not self.always and len(self.asked) in self.record.at)
 
 
-def _events(search: Optimiser, rows: pd.DataFrame) -> tuple[dict[Key, Told], list[tuple]]:
-    """What the configurations of some rows came to, by key, and when: (time, place in the order of asking, key) of the
-    last of each."""
-    key = search.space.key
-    ends = sorted(zip(rows["ended_at"], rows["trial_index"], map(key, rows["params"])))
-    last = {end[-1]: end for end in ends}
-    return {key(told.h): told for told in results.history(rows)}, list(last.values())
+def _most_at_once(rows: pd.DataFrame) -> int:
+    """Trials that ran at the same time, at least 1; those that do not say when they began are not counted."""
+    timed = rows.dropna(subset=["started_at", "ended_at"])
+    running = [((timed["started_at"] <= at) & (at < timed["ended_at"])).sum() for at in timed["started_at"]]
+    return int(max(running, default=1)) or 1
 
 
 def _keys(search: Optimiser, configurations: Iterable[Configuration]) -> set[Key]:

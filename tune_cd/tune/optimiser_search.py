@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from ray.tune.search import Searcher
+from ray.tune.result import DEFAULT_METRIC
+from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
@@ -20,11 +21,11 @@ from tune_cd.results.rows import finite
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Space
-from tune_cd.tune.arguments import check_mode, points
+from tune_cd.tune.arguments import check_metric, check_mode, points
 from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.course import Course
 from tune_cd.tune.json_state import JsonState
-from tune_cd.tune.param_space import space_from_tune
+from tune_cd.tune.param_space import space_from_tune, space_of
 from tune_cd.tune.snapshot import Ran, trials_in
 
 STATE_VERSION = 1
@@ -36,12 +37,14 @@ class OptimiserSearch(JsonState, Searcher):
     """Any `Optimiser` as a Searcher.
 
     make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
-        `tune_cd.search.baselines.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
+        `tune_cd.search.registry.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
     """
+
+    _informed = False  # Tune has said what is searched
 
     def __init__(
         self,
-        space: Space | None = None,
+        space: Space | Mapping[str, Any] | None = None,
         metric: str | None = None,
         mode: str | None = None,
         *,
@@ -53,12 +56,13 @@ class OptimiserSearch(JsonState, Searcher):
         full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
+        check_metric(metric)
         check_mode(mode)
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
         super().__init__(metric=metric, mode=mode)
         self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
-        self._space, self._start, self._points = space, start, points(points_to_evaluate, evaluated_rewards)
+        self._space, self._start, self._points = space_of(space), start, points(points_to_evaluate, evaluated_rewards)
         self._course: Course | None = None  # from the moment at which space and mode are known
         self._trials: dict[str, dict] = {}  # trial id -> h
         self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
@@ -66,30 +70,31 @@ class OptimiserSearch(JsonState, Searcher):
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
         self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
-        if space is not None and mode is not None:
-            self._begin(space)
+        self._begin_if_known()
 
     # Tune's side ----------------------------------------------------------------------------------------------
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`."""
+        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
+
+        False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
+        metric, a mode or a domain that the search cannot answer for.
+        """
+        if self._informed and not self._restored:
+            return False
+        check_metric(metric)
         check_mode(mode)
-        self._metric, self._mode = metric or self._metric, mode or self._mode
-        if self._metric is None or self._mode is None:
-            raise ValueError(
-                f"metric {self._metric!r}, mode {self._mode!r}: name both, in TuneConfig or in the searcher"
-            )
         given = space_from_tune(config)
-        if self._search is None:
-            if given is None and self._space is None:
-                raise ValueError("nothing to search: param_space has no domain and no space was given")
-            self._begin(self._space or given)
-        if given is not None and not set(given.names) <= set(self._search.space.names):
-            unanswered = sorted(set(given.names) - set(self._search.space.names))
-            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {self._search.space}")
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        self._space = self._space or given
+        self._begin_if_known()
+        searched = self._search.space if self._search else self._space
+        if given is not None and not set(given.names) <= set(searched.names):
+            unanswered = sorted(set(given.names) - set(searched.names))
+            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
             self._course.rerun(self._search.live)
-            self._restored = False
+        self._restored, self._informed = False, True
         return True
 
     @property
@@ -98,11 +103,13 @@ class OptimiserSearch(JsonState, Searcher):
         return self._course is not None and self._course.finished
 
     def suggest(self, trial_id: str) -> dict | str | None:
-        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED."""
-        if self._course is None:
-            raise ValueError("pass space, metric and mode to the searcher, or a param_space with domains to the Tuner")
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED.
+
+        For the id of an earlier suggestion the same again. Raises RuntimeError while it is not known what is searched.
+        """
+        self._require_known()
         self._go_on()
-        h = self._course.next()
+        h = self._trials.get(trial_id) or self._course.next()
         if h is None:
             return Searcher.FINISHED if self.finished else None
         self._trials[trial_id] = h
@@ -128,7 +135,7 @@ class OptimiserSearch(JsonState, Searcher):
         self._course.tell(h, value, censored=stopped_early(result, self._full_length))
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Tune's max_concurrent_trials: so many `workers` the search has, whatever the constructor said."""
+        """Tune's max_concurrent_trials, and a ConcurrencyLimiter's: so many trials at a time, whatever `workers` is."""
         self._limit = max_concurrent
         if self._search is not None:
             self._limited(self._search)
@@ -147,9 +154,9 @@ class OptimiserSearch(JsonState, Searcher):
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
 
         A pruned trial's value is censored: `value`, else the last of `intermediate_values`; one without either is left
-        out. Needs `space`, or a Tuner that was built.
+        out. Raises RuntimeError while it is not known what is searched: it needs `space` and `mode`.
         """
-        self._require_space("add_evaluated_point")
+        self._require_known()
         if pruned and value is None:
             if not intermediate_values:
                 return
@@ -224,6 +231,11 @@ class OptimiserSearch(JsonState, Searcher):
     def _search(self) -> Optimiser | None:
         return self._course and self._course.search
 
+    def _begin_if_known(self) -> None:
+        """The search begins once it is known what is searched, and whether for the largest or the smallest."""
+        if self._course is None and self._space is not None and self._mode is not None:
+            self._begin(self._space)
+
     def _begin(self, space: Space) -> None:
         tried = [point for point, reward in self._points if reward is None]
         starts = tried + ([self._start] if self._start is not None else [])
@@ -251,9 +263,15 @@ class OptimiserSearch(JsonState, Searcher):
             search.workers = self._limit
         return search
 
-    def _require_space(self, caller: str) -> None:
-        if self._mode is None or self._search is None:
-            raise ValueError(f"{caller} needs the searcher's space, metric and mode: pass them to the constructor")
+    def _require_known(self) -> None:
+        """Raises RuntimeError, with Ray's words, while space or mode are not known. Ray's default stands for a metric
+        that nobody named."""
+        cls = type(self).__name__
+        if self._space is None and self._course is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
+        if self._mode is None:
+            raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
+        self._metric = self._metric or DEFAULT_METRIC
 
     def _go_on(self) -> None:
         """Where earlier rows of this same search are known: to where it was when it stopped."""

@@ -100,7 +100,8 @@ class Packing(Searcher):
 class PackedSearch(JsonState, Packing):
     """Any Ray Tune searcher, its suggestions trained several at a time.
 
-    searcher: suggests single configurations; it must know metric and mode already, and limit itself.
+    searcher: suggests single configurations; it must know metric and mode already. Unless it limits itself, every
+        pack is full.
     size: configurations in a trial at most.  packs: trials at a time; None: no limit of its own.
     """
 

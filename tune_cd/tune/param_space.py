@@ -26,6 +26,16 @@ def space_from_tune(config: Mapping[str, Any]) -> Space | None:
     return Space(**{_name(path): _axis(_name(path), domain) for path, domain in domains}) if domains else None
 
 
+def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:
+    """A searcher's `space`, which may be a dict of Tune's domains. Raises ValueError as `space_from_tune` does, and for
+    a dict without a domain."""
+    if given is None or isinstance(given, Space):
+        return given
+    if not isinstance(given, Mapping) or (space := space_from_tune(given)) is None:
+        raise ValueError(f"space {given!r}: a Space, or a dict with {SEARCHED}")
+    return space
+
+
 def _name(path: tuple[Any, ...]) -> str:
     name = "/".join(map(str, path))
     if any(not isinstance(key, str) for key in path):

@@ -18,7 +18,7 @@ from tune_cd.tune.optimiser_search import OptimiserSearch
 
 
 class CoordinateDescentSearch(OptimiserSearch):
-    """Reparameterised coordinate descent over a few positive, log-scaled parameters.
+    """Reparameterised coordinate descent over a few numeric parameters.
 
         tuner = tune.Tuner(
             trainable,
@@ -27,16 +27,19 @@ class CoordinateDescentSearch(OptimiserSearch):
                                         search_alg=CoordinateDescentSearch(start={"lr": 1e-3, "weight_decay": 1e-4})),
         )
 
-    space: the searched box; None: converted from `param_space` (loguniform, lograndint, their q-forms, numeric
-        choice; nested keys are joined by "/"). metric, mode: as in `TuneConfig`; "min" negates once, here.
-    settings, directions, budgets, start, workers, seed: see `CoordinateDescent`; `TuneConfig`'s max_concurrent_trials
-        sets the number of workers as well.
+    space: the searched box, a `Space` or a dict of Tune's domains; None: `param_space`. loguniform and lograndint
+        become log-scaled axes, uniform and randint linear ones, the q-forms their multiples; a choice of numbers has
+        their order, in log scale if all are > 0. Nested keys are joined by "/".
+    metric, mode: as in `TuneConfig`; "min" negates once, here. metric None: Ray's default, "_metric".
+    settings, directions, budgets, start, seed: see `CoordinateDescent`.
+    workers: trials that may run at a time; None: as many as Tune asks for, until the cluster is full.
+        `TuneConfig`'s max_concurrent_trials and a ConcurrencyLimiter take its place.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
     evaluated_rewards: their known values, one each: then they cost no trial.
     use_result: a finished trial counts with its "last" reported value or with its "best".
     full_length: (key, amount), such as ("training_iteration", 100): a trial whose last result has less of it was
-    stopped
-        early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as complete.
+        stopped early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as
+        complete.
     annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"} for
         trainables that write their own result rows; None adds nothing.
 
@@ -47,7 +50,7 @@ class CoordinateDescentSearch(OptimiserSearch):
 
     def __init__(
         self,
-        space: Space | None = None,
+        space: Space | Mapping[str, Any] | None = None,
         metric: str | None = None,
         mode: str | None = None,
         *,
@@ -55,7 +58,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
         start: Mapping[str, Any] | None = None,
-        workers: int = 1,
+        workers: int | None = None,
         seed: int = 0,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
@@ -63,12 +66,13 @@ class CoordinateDescentSearch(OptimiserSearch):
         full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
+        check_workers(workers)
         make = partial(
             CoordinateDescent,
             settings=settings,
             directions=directions,
             budgets=budgets,
-            workers=check_workers(workers),
+            workers=workers,
             seed=seed,
         )
         super().__init__(
@@ -83,7 +87,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         study: str | None = None,
         *,
         resume: bool = False,
-        space: Space | None = None,
+        space: Space | Mapping[str, Any] | None = None,
         metric: str | None = None,
         mode: str | None = None,
         **arguments,
@@ -96,8 +100,8 @@ class CoordinateDescentSearch(OptimiserSearch):
         resume: the study is this same search's, with the same arguments, and it goes on as if it had never stopped:
         what was running when it did is suggested first, then what would have come next; trials whose process or node
         was lost are run again. `earlier` is the number of trials that are not: Tune's num_samples counts those that are
-        still to come. A study without rows is begun. Pass the same `annotate` here and to `ResultsCallback`, so that
-        rows have the order of asking.
+        still to come. Without `workers`, as few are taken to have run at a time as the rows allow. A study without rows
+        is begun. Pass the same `annotate` here and to `ResultsCallback`, so that rows have the order of asking.
 
         Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
         to resume, without a study or with one that several searches share; its first suggestion does for rows outside

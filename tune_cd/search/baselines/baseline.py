@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
 
-from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, uncensored
+from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, is_free, uncensored
 from tune_cd.search.space import Configuration, Key, Space
 
 STATE_VERSION = 1
@@ -54,10 +54,11 @@ class Baseline:
         *,
         method: str,
         seed: int,
-        workers: int,
+        workers: int | None,
         options: Mapping[str, Any],
     ):
-        self.space, self.seed, self.workers = space, seed, check_workers(workers)
+        check_workers(workers)
+        self.space, self.seed, self.workers = space, seed, workers
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
         self._trials: dict[Key, Trial] = {}  # by key, in asking (or, unasked, telling) order
         self._events: list[dict[str, Any]] = []
@@ -65,7 +66,7 @@ class Baseline:
 
     def ask(self) -> Configuration | None:
         """The next configuration; None while `workers` trials are live, and when finished."""
-        while len(self.live) < self.workers and (h := self._next()) is not None:
+        while is_free(self.workers, len(self.live)) and (h := self._next()) is not None:
             if self.space.key(h) not in self._recalled:
                 return h
             self.tell(*self._recalled.pop(self.space.key(h)))

@@ -1,0 +1,454 @@
+"""In the place of OptunaSearch: what Ray's own tests ask of a searcher, called as Tune calls it, and in Tuners.
+
+Ray's are test_searchers.py, test_searcher_utils.py, test_sample.py and test_tune_restore_warm_start.py.
+"""
+
+import copy
+import math
+import pickle
+import time
+from itertools import count
+
+import pytest
+from ray import tune
+from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
+from ray.tune.search.repeater import TRIAL_INDEX
+
+from tune_cd import CoordinateDescentSearch, Space
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.tune.optimiser_search import OptimiserSearch
+
+USUAL = {
+    "opt": {"lr": tune.loguniform(1e-5, 1.0), "momentum": tune.uniform(0.0, 0.99), "nesterov": True},
+    "layers": tune.randint(1, 6),
+    "width": tune.choice([32, 64, 128]),
+    "epochs": 3,
+    "sizes": [1, 2],
+}
+POINTS = [
+    {"opt": {"lr": 0.1, "momentum": 0.0}, "layers": layers, "width": width}
+    for layers, width in ((1, 32), (5, 128), (3, 64), (2, 32))
+]  # fmt: skip
+
+EVERY_KIND = {
+    "uniform": tune.uniform(-5, -1),
+    "quniform": tune.quniform(3.2, 5.4, 0.2),
+    "loguniform": tune.loguniform(1e-4, 1e-2),
+    "qloguniform": tune.qloguniform(1e-4, 1e-1, 5e-5),
+    "randint": tune.randint(-9, 15),
+    "qrandint": tune.qrandint(-21, 12, 3),
+    "lograndint": tune.lograndint(1, 10),
+    "qlograndint": tune.qlograndint(2, 10, 2),
+    "choice": tune.choice([0, 0.5, 2]),
+}
+"""Tune's domain by name, as in Ray's test of bounds."""
+
+
+def score(config):
+    """Largest, 0, at the second of three layers, lr 1e-2, momentum 0.9, width 128."""
+    opt = config["opt"]
+    away = [math.log10(opt["lr"]) + 2, 4 * (opt["momentum"] - 0.9), (config["layers"] - 2) / 2]
+    return -sum(x**2 for x in away) - math.log2(128 / config["width"]) / 4
+
+
+def informed(searcher=None, metric="acc", mode="max", config=USUAL):
+    """As Tune leaves it before the first trial."""
+    searcher = searcher or CoordinateDescentSearch()
+    assert searcher.set_search_properties(metric, mode, config, num_samples=20) is True
+    return searcher
+
+
+def drive(searcher, trials, value=score, metric="acc", ids=None):
+    """One trial after the other; the configurations."""
+    configs, ids = [], ids or (f"t{n}" for n in count())
+    for trial in (next(ids) for _ in range(trials)):
+        configs.append(searcher.suggest(trial))
+        searcher.on_trial_result(trial, {metric: value(configs[-1]), "training_iteration": 1})
+        searcher.on_trial_complete(trial, result={metric: value(configs[-1])}, error=False)
+    return configs
+
+
+def distinct(configs):
+    return len({repr(config) for config in configs})
+
+
+# How many at a time ----------------------------------------------------------------------------------------------
+
+
+def test_with_nothing_said_it_fills_whatever_asks():
+    """Eight slots, and then far more than there is knowledge for."""
+    searcher = informed()
+    first = [searcher.suggest(f"t{n}") for n in range(8)]
+    assert all(isinstance(config, dict) for config in first) and distinct(first) == 8
+    for n, config in enumerate(first[:3]):
+        searcher.on_trial_complete(f"t{n}", {"acc": score(config)})
+    more = [searcher.suggest(f"u{n}") for n in range(42)]
+    assert all(isinstance(config, dict) for config in more) and distinct(first + more) == 50
+
+
+def test_workers_limit_it_and_tunes_own_limit_takes_their_place():
+    searcher = informed(CoordinateDescentSearch(workers=3))
+    assert None not in [searcher.suggest(f"t{n}") for n in range(3)] and searcher.suggest("t3") is None
+    assert searcher.set_max_concurrency(4) is True
+    assert searcher.suggest("t3") is not None and searcher.suggest("t4") is None
+    for workers in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match=f"workers {workers}: a whole number, at least 1, or None"):
+            CoordinateDescentSearch(workers=workers)
+
+
+def test_a_concurrency_limiter_limits_it_and_saves_and_restores_it(tmp_path):
+    limiter = informed(ConcurrencyLimiter(CoordinateDescentSearch(), max_concurrent=2))
+    configs = [limiter.suggest("a"), limiter.suggest("b")]
+    assert distinct(configs) == 2 and limiter.suggest("c") is None
+    limiter.on_trial_complete("a", {"acc": score(configs[0])})
+    limiter.save(str(tmp_path / "state"))
+    other = ConcurrencyLimiter(CoordinateDescentSearch(), max_concurrent=2)
+    other.restore(str(tmp_path / "state"))
+    assert other.suggest("c") == limiter.suggest("c") is not None and other.suggest("d") is None
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_repeater_runs_each_suggestion_so_many_times_and_tells_the_mean(workers):
+    repeater = informed(Repeater(CoordinateDescentSearch(workers=workers), repeat=3))
+    configs = [repeater.suggest(f"t{n}") for n in range(3)]
+    assert [config.pop(TRIAL_INDEX) for config in configs] == [0, 1, 2] and distinct(configs) == 1
+    for n, value in enumerate((0.1, math.nan, 0.3)):
+        repeater.on_trial_complete(f"t{n}", {"acc": value})
+    assert repeater.searcher._search.best[1] == pytest.approx(0.2)
+    assert distinct([repeater.suggest("t3") | {TRIAL_INDEX: 0}, configs[0] | {TRIAL_INDEX: 0}]) == 2
+
+
+def test_a_repeater_that_was_saved_goes_on(tmp_path):
+    repeater = informed(Repeater(CoordinateDescentSearch(), repeat=2, set_index=False))
+    first = [repeater.suggest(f"t{n}") for n in range(3)]
+    repeater.save(str(tmp_path / "state"))
+    other = Repeater(CoordinateDescentSearch(), repeat=2, set_index=False)
+    other.restore(str(tmp_path / "state"))
+    other.set_state(repeater.get_state())
+    assert other.suggest("t3") == first[2] != first[0] == first[1]
+    for trial in ("t0", "t1", "t2", "t3"):
+        other.on_trial_complete(trial, {"acc": 0.5})
+    assert other.searcher._search.live == [] and len(other.searcher._search.history) == 2
+
+
+# What is known beforehand ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric, mode", [("acc", "max"), ("loss", "min")])
+def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(metric, mode):
+    searcher = informed(CoordinateDescentSearch(points_to_evaluate=POINTS), metric, mode)
+    first = [searcher.suggest(f"t{n}") for n in range(2)]
+    searcher.on_trial_complete("t1", {metric: 0.5})
+    assert [*first, searcher.suggest("t2"), searcher.suggest("t3")] == POINTS
+    assert searcher.suggest("t4") not in POINTS
+
+
+def test_rewards_that_are_known_cost_no_trial():
+    searcher = informed(CoordinateDescentSearch(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
+    assert searcher.suggest("t0") not in POINTS
+    assert searcher._search.best[1] == 0.9 and len(searcher._search.history) == 4
+
+
+@pytest.mark.parametrize(
+    "points, said",
+    [
+        ([{"layers": 2}], "lacks .'opt/lr', 'opt/momentum', 'width'."),
+        ([POINTS[0] | {"layers": 9}], "layers = 9 is outside"),
+        ({"layers": 2}, "points_to_evaluate .*: a list of dicts"),
+        (["layers"], "points_to_evaluate .*: a list of dicts"),
+    ],
+)
+def test_points_that_cannot_be_are_refused_before_a_trial_runs(points, said):
+    with pytest.raises(ValueError, match=said):
+        informed(CoordinateDescentSearch(points_to_evaluate=points))
+
+
+def test_points_measured_elsewhere_are_known():
+    searcher = informed()
+    searcher.add_evaluated_point(POINTS[0], 1.0, intermediate_values=[0.8, 0.9])
+    searcher.add_evaluated_point(POINTS[1], 2.0, intermediate_values=[0.8, 0.9], error=True)
+    searcher.add_evaluated_point(POINTS[2], 3.0, intermediate_values=[0.8, 0.9], pruned=True)
+    assert len(searcher._search.history) == 3 and searcher._search.best[1] == 1.0
+    assert isinstance(searcher.suggest("t0"), dict)
+
+
+# What is searched ------------------------------------------------------------------------------------------------
+
+
+def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else():
+    config = informed().suggest("t0")
+    assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
+    assert type(config["layers"]) is int and config["width"] in (32, 64, 128)
+
+
+def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples():
+    ours = informed(config=EVERY_KIND)
+    drawn = [ours.suggest(f"t{n}") for n in range(12)]
+    for n in range(12):
+        ours.on_trial_complete(f"t{n}", {"acc": math.sin(n)})
+    drawn += drive(ours, 8, value=lambda config: -abs(config["randint"] - 3), ids=(f"u{n}" for n in count()))
+    anywhere = informed(OptimiserSearch(make=OPTIMISERS["random"]), config=EVERY_KIND)
+    drawn += [anywhere.suggest(f"t{n}") for n in range(300)]
+    for name, domain in EVERY_KIND.items():
+        values = [config[name] for config in drawn]
+        assert all(domain.is_valid(value) for value in values)
+        assert not name.endswith(("randint", "lograndint")) or {type(value) for value in values} == {int}
+    for name, allowed in {
+        "randint": range(-9, 15),
+        "qrandint": range(-21, 13, 3),
+        "lograndint": range(1, 10),
+        "qlograndint": range(2, 11, 2),
+        "choice": [0, 0.5, 2],
+    }.items():
+        assert {config[name] for config in drawn} == set(allowed)
+    for name, step in {"quniform": 0.2, "qloguniform": 5e-5}.items():
+        shares = [config[name] / step for config in drawn]
+        assert shares == pytest.approx([round(share) for share in shares], abs=1e-6)
+
+
+def test_the_space_may_be_given_as_tunes_domains():
+    searcher = CoordinateDescentSearch({"a": tune.uniform(5, 6), "b": {"c": tune.uniform(8, 9), "d": 1}}, "acc", "max")
+    config = searcher.suggest("t0")
+    assert 5 <= config["a"] <= 6 and 8 <= config["b"]["c"] <= 9 and set(config["b"]) == {"c"}
+    for nothing in ({"a": 1}, {}, "a", 3):
+        with pytest.raises(ValueError, match="space .*: a Space, or a dict with uniform, loguniform"):
+            CoordinateDescentSearch(nothing)
+
+
+def test_what_was_set_is_not_set_again():
+    """As Ray's searchers do: Tune then refuses a param_space with domains of its own."""
+    searcher = informed()
+    before = searcher.get_state()
+    assert searcher.set_search_properties("loss", "min", {"lr": tune.uniform(0, 1)}, num_samples=1) is False
+    assert searcher.get_state() == before and searcher.metric == "acc" and searcher.mode == "max"
+
+
+def test_what_is_not_known_is_said_in_rays_words_when_it_is_needed():
+    space = "Trying to sample a configuration from CoordinateDescentSearch, but no search space has been defined"
+    mode = r"the `metric` \({}\) or `mode` \(None\) parameters have not been set"
+    for searcher in (CoordinateDescentSearch(), CoordinateDescentSearch(metric="acc", mode="max")):
+        with pytest.raises(RuntimeError, match=space):
+            searcher.suggest("t0")
+        with pytest.raises(RuntimeError, match=space):
+            searcher.add_evaluated_point(POINTS[0], 1.0)
+    with pytest.raises(RuntimeError, match=space):
+        informed(config={"epochs": 3}).suggest("t0")
+    with pytest.raises(RuntimeError, match=mode.format("acc")):
+        CoordinateDescentSearch(Space(lr=(0.1, 1.0)), metric="acc").suggest("t0")
+    with pytest.raises(RuntimeError, match=mode.format("None")):
+        informed(metric=None, mode=None).suggest("t0")
+
+
+def test_without_a_metric_it_is_rays_default():
+    searcher = informed(metric=None)
+    configs = drive(searcher, 3, metric="_metric")
+    assert searcher.metric == "_metric" and searcher._search.best[1] == max(map(score, configs))
+    alone = CoordinateDescentSearch(USUAL, mode="max")
+    drive(alone, 1, metric="_metric")
+    assert alone.metric == "_metric" and len(alone._search.history) == 1
+    repeater = informed(Repeater(CoordinateDescentSearch(), repeat=1), metric=None)
+    drive(repeater, 1, metric="_metric")
+    assert repeater.searcher._search.best is not None
+
+
+# Trials ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("annotate", [None, "origin"])
+def test_the_same_trial_is_suggested_the_same_again(tmp_path, annotate):
+    """While it runs, after it has ended, and where the searcher was restored."""
+    searcher = informed(CoordinateDescentSearch(annotate=annotate))
+    first, second = searcher.suggest("a"), searcher.suggest("b")
+    assert searcher.suggest("a") == first != second == searcher.suggest("b") and len(searcher._search.live) == 2
+    searcher.on_trial_complete("a", {"acc": 0.1})
+    searcher.save(str(tmp_path / "state"))
+    other = CoordinateDescentSearch(annotate=annotate)
+    other.restore(str(tmp_path / "state"))
+    assert (other.suggest("a"), other.suggest("b")) == (first, second) and len(other._search.live) == 1
+    other.suggest("a")["layers"] = None
+    assert other.suggest("a") == first
+
+
+def test_more_results_after_the_end_do_no_harm():
+    searcher = informed()
+    config = searcher.suggest("a")
+    for training_iteration in (1, 3):
+        searcher.on_trial_result("a", {"training_iteration": training_iteration, "acc": 1.0})
+        searcher.on_trial_complete("a", {"training_iteration": training_iteration + 1, "acc": 1.0})
+    assert [value for _, value in searcher._search.history] == [1.0] and searcher.suggest("b") != config
+
+
+def test_trials_without_a_number_fail_and_the_search_finds_the_best_of_the_others():
+    """NaN, -inf and inf where Ray's test has them; constants in the space are not lost."""
+
+    def value(config):
+        x = config["report"]
+        return math.inf if x > 4 else -math.inf if x > 3 else math.nan if x > 2 else x
+
+    searcher = informed(metric=None, config={"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4})
+    drive(searcher, 16, value, metric="_metric")
+    best, value = searcher._search.best
+    assert 1.5 < best["report"] <= 2.0 and best["report"] == value
+    assert len(searcher._search.history) == 16 and searcher._search.live == []
+
+
+def test_errors_and_trials_that_it_never_suggested_do_no_harm():
+    searcher = informed()
+    searcher.suggest("a")
+    searcher.on_trial_result("stranger", {"acc": 0.4})
+    searcher.on_trial_complete("stranger", {"acc": 0.4}, error=False)
+    searcher.on_trial_complete("a", None, error=True)
+    searcher.on_trial_complete(trial_id="never", error=True)
+    assert [value for _, value in searcher._search.history] == [None]
+
+
+def test_a_small_space_ends_and_is_never_waited_for():
+    """None is Tune's word for asking again later, which it does for ever."""
+    searcher = informed(config={"b": tune.choice([16, 32]), "flag": tune.randint(0, 2)})
+    configs = [searcher.suggest(f"t{n}") for n in range(4)]
+    assert distinct(configs) == 4 and searcher.suggest("t4") in (None, Searcher.FINISHED)
+    for n in range(4):
+        searcher.on_trial_complete(f"t{n}", {"acc": 0.1})
+    assert searcher.suggest("t5") == Searcher.FINISHED
+
+
+# State -----------------------------------------------------------------------------------------------------------
+
+
+def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(tmp_path):
+    """Tune's results have the configuration with flat keys."""
+    config, result = {"a": tune.uniform(0.0, 5.0)}, {"training_iteration": 1, "metric": 1, "config/a": 1.0}
+    searcher = informed(CoordinateDescentSearch(config), "metric", "max", config)
+    suggested = [searcher.suggest(trial) for trial in ("1", "2", "not_completed")]
+    searcher.on_trial_result("1", result)
+    searcher.on_trial_complete("1", result)
+    searcher.save(str(tmp_path / "checkpoint.pkl"))
+    other = CoordinateDescentSearch()
+    other.restore(str(tmp_path / "checkpoint.pkl"))
+    other.on_trial_result("2", result)
+    other.on_trial_complete("2", result)
+    assert isinstance(other.suggest("3"), dict) and suggested[2] in other._search.live
+    other.on_trial_complete("3", result)
+    assert other._search.live == [suggested[2]]
+
+
+@pytest.mark.parametrize("how", ["save", "save_to_dir"])
+def test_five_trials_and_five_more_are_ten(tmp_path, how):
+    """Ray's test of warm starts: a space with zero and negative values, one trial at a time, the smallest loss."""
+    space = {"width": tune.uniform(0, 20), "height": tune.uniform(-100, 100)}
+
+    def cost(config):
+        return (config["height"] - 14) ** 2 - abs(config["width"] - 3)
+
+    def make():
+        return ConcurrencyLimiter(CoordinateDescentSearch(space, metric="loss", mode="min"), 1)
+
+    whole, first, second = drive(make(), 10, cost, "loss"), make(), make()
+    head = drive(first, 5, cost, "loss")
+    if how == "save":
+        first.save(str(tmp_path / "state"))
+        second.restore(str(tmp_path / "state"))
+    else:
+        first.searcher.save_to_dir(str(tmp_path), "session")
+        second.searcher.restore_from_dir(str(tmp_path))
+    assert head + drive(second, 5, cost, "loss", ids=(f"more{n}" for n in count())) == whole
+    assert min(map(cost, whole)) < cost(whole[0])
+
+
+def test_it_is_the_same_for_the_same_seed_and_when_copied():
+    searcher = informed(CoordinateDescentSearch(seed=3))
+    head = drive(searcher, 4)
+    copies = [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
+    rest = drive(searcher, 3, ids=(f"more{n}" for n in count()))
+    assert all(drive(one, 3, ids=(f"more{n}" for n in count())) == rest for one in copies)
+    assert drive(informed(CoordinateDescentSearch(seed=3)), 7) == head + rest
+    assert drive(informed(CoordinateDescentSearch(seed=4)), 1) != head[:1]
+
+
+# In Tuners -------------------------------------------------------------------------------------------------------
+
+
+def fit(folder, trainable, searcher, param_space=USUAL, num_samples=8, metric="acc", **config):
+    tuner = tune.Tuner(
+        trainable,
+        param_space=param_space,
+        tune_config=tune.TuneConfig(
+            metric=metric, mode="max", num_samples=num_samples, search_alg=searcher, reuse_actors=True, **config
+        ),
+        run_config=tune.RunConfig(name="run", storage_path=str(folder), verbose=0),
+    )
+    return tuner.fit()
+
+
+def report(config):
+    tune.report({"acc": score(config), "kept": (config["opt"]["nesterov"], config["epochs"], config["sizes"])})
+
+
+def slowly(config):
+    """A trial that is still running when the next is asked for."""
+    time.sleep(0.5)
+    report(config)
+
+
+def searched(config):
+    return {name: config[name] for name in ("layers", "width")} | {
+        "opt": {name: config["opt"][name] for name in ("lr", "momentum")}
+    }
+
+
+def optuna():
+    pytest.importorskip("optuna")
+    from ray.tune.search.optuna import OptunaSearch
+
+    return OptunaSearch
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("search", [optuna, lambda: CoordinateDescentSearch], ids=["OptunaSearch", "ours"])
+def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_the_cluster(
+    ray_session, tmp_path, monkeypatch, search
+):
+    kind, asked, ended, most = search(), [], [], []
+    suggest, complete = kind.suggest, kind.on_trial_complete
+
+    def watched(self, trial_id):
+        config = suggest(self, trial_id)
+        asked.append(config)
+        most.append(len(asked) - len(ended))
+        return config
+
+    monkeypatch.setattr(kind, "suggest", watched)
+    monkeypatch.setattr(kind, "on_trial_complete", lambda self, *a, **k: (ended.append(1), complete(self, *a, **k))[1])
+    points = [{"opt/lr": 0.1, "opt/momentum": 0.0, "layers": n, "width": 64} for n in (1, 2)]
+    grid = fit(tmp_path, slowly, kind(points_to_evaluate=points, seed=1))
+    assert len(grid) == 8 and grid.num_errors == 0 and None not in asked
+    assert [searched(config) for config in asked[:2]] == [
+        {"opt": {"lr": 0.1, "momentum": 0.0}, "layers": n, "width": 64} for n in (1, 2)
+    ]
+    assert max(most) >= 2, "both CPUs have one"
+    assert all(list(result.metrics["kept"]) == [True, 3, [1, 2]] for result in grid)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_tuner_without_a_metric_whose_trials_return_what_is_no_number(ray_session, tmp_path):
+    def trainable(config):
+        x = config["report"]
+        tune.report({"_metric": math.inf if x > 4 else -math.inf if x > 3 else math.nan if x > 2 else x})
+
+    searcher = CoordinateDescentSearch()
+    space = {"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4}
+    grid = fit(tmp_path, trainable, searcher, space, num_samples=12, metric=None)
+    assert len(grid) == 12 and grid.num_errors == 0
+    assert all(result.config["list"] == [1, 2, 3] and result.config["num"] == 4 for result in grid)
+    best = grid.get_best_result(metric="_metric", filter_nan_and_inf=True)
+    assert 1 < best.config["report"] <= 2 and searcher._search.best[1] == best.metrics["_metric"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_tuner_with_a_repeater(ray_session, tmp_path):
+    grid = fit(tmp_path, report, Repeater(CoordinateDescentSearch(), repeat=2), num_samples=8)
+    settings = [repr(searched(result.config)) for result in grid]
+    assert len(grid) == 8 and {settings.count(setting) for setting in settings} == {2}

@@ -503,7 +503,7 @@ def lrs(grid):
 @pytest.mark.slow
 class TestWithTuner:
     def start(self):
-        return CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, budgets=3)
+        return CoordinateDescentSearch(start={"opt/lr": 0.1, "wd": 0.1}, workers=1)
 
     @pytest.mark.parametrize("settings", ["default", "paper"])
     def test_tunes_limit_keeps_two_workers_busy_with_different_trials(self, ray_session, tmp_path, settings):
@@ -607,7 +607,7 @@ class Kill(tune.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-searcher = CoordinateDescentSearch(start={{"opt/lr": 0.1, "wd": 0.1}}, budgets=3)
+searcher = CoordinateDescentSearch(start={{"opt/lr": 0.1, "wd": 0.1}}, workers=1)
 tune.Tuner(
     objective, param_space=PARAM_SPACE,
     tune_config=tune.TuneConfig(metric="acc", mode="max", num_samples=9, search_alg=searcher, reuse_actors=True),

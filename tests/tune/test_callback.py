@@ -32,7 +32,7 @@ def objective(config):
 def fit(ray_session, tmp_path):
     def run(callback, num_samples=8):
         searcher = CoordinateDescentSearch(
-            points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin"
+            points_to_evaluate=[{"lr": 0.5}, {"lr": 0.25}, {"lr": 0.1}], annotate="origin", workers=1
         )
         return tune.Tuner(
             objective, param_space={"lr": tune.loguniform(1e-4, 1.0), "epochs": 2},
@@ -94,7 +94,7 @@ def test_trials_that_a_scheduler_stops_are_rows_of_their_own_kind_and_never_the_
             tune.report({"score": 10 - step - abs(math.log10(config["lr"]) + 2)})
 
     full_length = ("training_iteration", 4)
-    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length)
+    searcher = CoordinateDescentSearch(start={"lr": 0.9}, full_length=full_length, workers=1)
     callback = ResultsCallback(tmp_path / "r", "mine", metric="score", full_length=full_length)
     tune.Tuner(
         overfits, param_space={"lr": tune.loguniform(1e-4, 1.0)},

@@ -10,6 +10,7 @@ from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.replay import replay_all
+from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
 from tune_cd.search.registry import OPTIMISERS
 
@@ -100,7 +101,7 @@ def test_a_given_start_is_searched_around_first():
     for blind in (True, False):
         told = ((start, 0.5),)
         for _ in range(6):
-            told += ((Guided(plan, (start,), told, blind=blind).proposal().h, 0.5),)
+            told += ((Guided(plan, BALANCE, (start,), told, blind=blind).proposal().h, 0.5),)
         away[blind] = np.mean(
             [np.abs(PLANE.to_coordinates(h) - PLANE.to_coordinates(start)).max() for h, _ in told[1:]]
         )

@@ -8,6 +8,7 @@ import pytest
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
 from tune_cd.search.model_guided import APART, Guided
@@ -29,7 +30,7 @@ class Search:
 
     def state(self):
         told = tuple((h, value) for h, value in self.trials if value is not None)
-        return Guided(self.plan, self.starts, told, tuple(h for h, value in self.trials if value is None))
+        return Guided(self.plan, BALANCE, self.starts, told, tuple(h for h, value in self.trials if value is None))
 
     def ask(self, count=1):
         for _ in range(count):

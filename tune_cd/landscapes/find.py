@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED, Landscape, load
 
@@ -15,12 +16,13 @@ def find(name: str) -> Landscape:
 
     Raises ValueError for a name that is none of them, and for a table that is not a full grid.
     """
-    if name in LANDSCAPES:
-        return LANDSCAPES[name]
+    formulas = LANDSCAPES | BOXES
+    if name in formulas:
+        return formulas[name]
     path = SHIPPED / f"{name}.parquet" if name in MEASURED else Path(name)
     if not path.exists():
         raise ValueError(
-            f"landscape {name!r}: one of {[*LANDSCAPES, *MEASURED]}, or the path of a results folder or Parquet file"
+            f"landscape {name!r}: one of {[*formulas, *MEASURED]}, or the path of a results folder or Parquet file"
         )
     return load(path)
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import compared, markdown
+from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
@@ -99,6 +100,10 @@ PARTS: dict[str, Part] = {
     ),
     **{f"workers-{n}": _in_parallel(n, "equal", "trials of equal length") for n in (4, 8, 16)},
     **{f"workers-{n}-varied": _in_parallel(n, "fourfold", "trials of half to double length") for n in (4, 8, 16)},
+    "boxes": Part(
+        "parameters that are no balance, in boxes of 4 to 24 octaves", COMPARED, tuple(BOXES),
+        ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=40, trials=30,
+    ),
     "warm": Part(
         "begun 2, 4 and 8 octaves from the optimum",
         (Entry("cd"), *(Entry("cd", start=f"near:{k}") for k in (2, 4, 8))), FITTED + MEASURED,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.balance import A_O
+from tune_cd.search.beliefs import BALANCE, GENERAL
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
@@ -48,7 +49,8 @@ class CoordinateDescent:
 
     space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn; None: the rows of
-        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each.
+        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each. "default" searches the
+        axes as well, and, where the space is another, the diagonals of each pair of up to four axes.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
     start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
         coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`
@@ -76,6 +78,7 @@ class CoordinateDescent:
         self.space, self.workers = space, workers
         names, rows = _directions(space, directions)
         self._plan = Plan(space, names, rows, _settings(settings))
+        self._belief = BALANCE if space.names in BALANCE_SPACES else GENERAL
         self._budgets = _budgets(budgets, len(rows))
         self._starts = _starts(space, start)
         self.seed = seed
@@ -210,7 +213,9 @@ class CoordinateDescent:
         told = tuple((h, value) for h, value in counted if value is not None)
         live = tuple(self.live)
         if self._modelled is None or (self._modelled.told, self._modelled.live) != (told, live):
-            self._modelled = Guided(self._plan, self._starting_points(), told, live, blind=not self._given())
+            self._modelled = Guided(
+                self._plan, self._belief, self._starting_points(), told, live, blind=not self._given()
+            )
         return self._modelled
 
     def first(self) -> Trajectory:

@@ -1,7 +1,8 @@
 """The lines through a configuration, and points on them: where the default search looks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
 
 STEP, FINE_STEP = 0.5, 0.05
 """Spacing of the points on a line in octaves, over the box and again around the best of them."""
+
+PAIRED = 4
+"""So many axes have lines along the diagonals of their pairs (12 at most); of more there are too many."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,31 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration) -> list[Line]:
-    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them."""
+def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Line]:
+    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them;
+    pairs: and along both diagonals of each pair of axes, where there are at most PAIRED axes."""
     space, x = plan.space, plan.space.to_coordinates(h)
     directions = list(zip(plan.names, plan.directions, strict=True))
-    for name, axis in zip(space.names, np.eye(len(space.names))):
-        if not any(_parallel(axis, direction) for direction in plan.directions):
-            directions.append((name, axis))
+    for name, direction in [*_axes(space), *(_diagonals(space) if pairs else ())]:
+        if not any(_parallel(direction, known) for _, known in directions):
+            directions.append((name, direction))
     return [
         Line(space, name, h, direction, _positions(space.chord(x, direction), direction))
         for name, direction in directions
     ]
+
+
+def _axes(space: Space) -> Iterator[tuple[str, Array]]:
+    yield from zip(space.names, np.eye(len(space.names)), strict=True)
+
+
+def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
+    """a*b, along which both grow, and a/b, along which a grows as b shrinks, for all pairs of axes."""
+    axes = list(_axes(space))
+    if len(axes) <= PAIRED:
+        for (one, first), (other, second) in combinations(axes, 2):
+            yield f"{one}*{other}", first + second
+            yield f"{one}/{other}", first - second
 
 
 def candidates(lines: Sequence[Line]) -> Array:

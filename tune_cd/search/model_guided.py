@@ -3,7 +3,8 @@
 Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line is not fixed
 by turn and budget: a small Gaussian process (`gaussian_process`) compares all points of all lines, along the directions
 of A and along the single axes, and the largest expected improvement is evaluated next. Directions of A alone get stuck
-on measured landscapes, axes alone are slow on smooth ridges; which one helps is only seen in the data.
+on measured landscapes, axes alone are slow on smooth ridges; which one helps is only seen in the data. What the
+process believes before it has seen any value is in `beliefs`.
 
 Any number of trials may be live. Each counts as evaluated, at the value the process believes it to have, but no better
 than the best told; lines through the likeliest of them are compared too.
@@ -12,21 +13,18 @@ than the best told; lines through the likeliest of them are compared too.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_cd.search.gaussian_process import Surrogate
+from tune_cd.search.beliefs import Belief, along_rows, trades
+from tune_cd.search.gaussian_process import Prior, Surrogate
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
-
-TRADING, SCALING = 4.0, 8.0
-"""Length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's narrow way,
-`ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes: shortened in proportion,
-a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
 
 APART = 0.02
 """Nothing is evaluated within so many octaves, on every axis, of an evaluated point."""
@@ -43,25 +41,15 @@ all others: a recipe in use has a tuned learning rate more often than a tuned ba
 by .06 to .13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge. All of the weight there would
 gain no more, and where the start is a random point it loses .06 to .13 of AUC@20 (half of the weight: .02 to .04)."""
 
-CLOSE, CLOSE_FROM, CLOSE_EVERY = 1.0, 15, 3
-"""From 15 trials on, two in three are chosen with length scales of one octave, and by any improvement however small:
-ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid, whose ridge
-is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 % with one in
-three. From 12 on instead, AUC@20 is .006 higher there, but n-95 on the margin grid is 18 instead of 15; from 18 on,
-.006 lower and the same."""
+CLOSE_FROM, CLOSE_EVERY = 15, 3
+"""From 15 trials on, `Belief.close_turns` in three look closely: with short length scales, and by any improvement
+however small. From 12 on instead, AUC@20 is .006 higher on the InfoNCE grid, but n-95 on the margin grid is 18 instead
+of 15; from 18 on, .006 lower and the same."""
 
 PROMISE, PATIENCE = 1e-3, 9
 """Finished when each of the last PATIENCE trials promised to gain less than PROMISE of the range of the values. Smooth
 ridges without noise end after 50 to 77 trials, the measured grids after 39 to 79. Of 40 runs on a needle ridge none
 ended on its floor, of 2e-3 one, after 68. Without patience it is 2 of 5."""
-
-EXPLORATION = 10
-"""Else an improvement counts from 1 / min(n, EXPLORATION) above the best of n values, in their standard deviations: the
-fewer there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on smooth ridges and on the
-margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much early on gains .01 more on
-the former and loses .01 more on the latter. Without the limit the search ends (PROMISE) up to 20 trials later on wide
-and curved ridges. From a given start it is 0.1 from the first trial on: longer steps miss what is near and lose .01 of
-AUC@10 on average there."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
 """While trials are live, the lines through so many of them, the likeliest, are compared with the best's. With none,
@@ -88,6 +76,7 @@ class Guided:
     """
 
     plan: Plan
+    belief: Belief
     starts: tuple[Configuration, ...]
     told: tuple[tuple[Configuration, float], ...] = ()
     live: tuple[Configuration, ...] = ()
@@ -135,7 +124,7 @@ class Guided:
 
     def _best_through(self, incumbents: Sequence[Configuration]) -> Proposal | None:
         """The most promising new configuration on the lines through `incumbents`; None if there is none."""
-        through = [line for h in incumbents for line in lines_through(self.plan, h)]
+        through = [line for h in incumbents for line in lines_through(self.plan, h, self.belief.pairs)]
         score, line, position = self._most(through)
         if score < 0:
             return None
@@ -158,11 +147,11 @@ class Guided:
     def _score(self, x: Array) -> Array:
         """By which x [n, n_axes] are chosen [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
         if not self._any_value:
-            return self._surrogate.posterior(self._coordinates(x))[1] * self._weight(x) ** FIRST_WEIGHT
+            return self._surrogate.posterior(x)[1] * self._weight(x) ** FIRST_WEIGHT
         return self._improvement(x, self._margin) * self._weight(x)
 
     def _improvement(self, x: Array, margin: float) -> Array:
-        return self._surrogate.expected_improvement(self._coordinates(x), margin)
+        return self._surrogate.expected_improvement(x, margin)
 
     @cached_property
     def _settled(self) -> bool:
@@ -170,26 +159,34 @@ class Guided:
         n = len(self.told)
         if n - PATIENCE < CLOSE_FROM - 1:
             return False
-        return all(replace(self, told=self.told[:m], live=())._promise < PROMISE for m in range(n, n - PATIENCE, -1))
+        return all(self._after(m)._promise < PROMISE for m in range(n, n - PATIENCE, -1))
+
+    def _after(self, told: int) -> "Guided":
+        """The state when so many were told and nothing was live."""
+        return self if told == len(self.told) and not self.live else replace(self, told=self.told[:told], live=())
 
     @cached_property
     def _promise(self) -> float:
         """The largest expected improvement on any line, whatever its weight, as a share of the range of the values."""
         best, _ = max(self.told, key=lambda pair: pair[1])
-        x = candidates(lines_through(self.plan, best))
+        x = candidates(lines_through(self.plan, best, self.belief.pairs))
         gain = np.where(self._is_new(x), self._improvement(x, 0.0), 0.0).max()
         return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
 
     def _weight(self, x: Array) -> Array:
-        """How likely the best is at x [n, n_axes] before anything is told, [n]: see CENTRE and AROUND_TRADING."""
+        """How likely the best was at x [n, n_axes] before anything was told, [n], as far as that still counts: see
+        CENTRE, AROUND_TRADING and `Belief.fades_from`."""
+        return self._first_weight(x) ** min(1.0, self.belief.fades_from / max(1, len(self.told)))
+
+    def _first_weight(self, x: Array) -> Array:
         low, high = self.plan.space.low, self.plan.space.high
         u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
-        trading = [row / np.abs(row).max() for row in self.plan.directions if _trades(row)]
+        trading = [row / np.abs(row).max() for row in self.plan.directions if trades(row)]
         unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
         central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
         if self.blind or self._start is None:
             return central
-        away = self._along_rows(x - self._start, AROUND_TRADING, AROUND_SCALING)
+        away = (x - self._start) @ along_rows(self.plan, AROUND_TRADING, AROUND_SCALING).T
         around: Array = np.exp(-(away**2).sum(-1) / 2)
         return (central + around) / 2
 
@@ -219,40 +216,33 @@ class Guided:
         told = _raised(np.array([value for _, value in self.told]))
         if not self.told or not self.live:
             return np.append(told, np.zeros(len(self.live)))
-        points = self._coordinates(self._points)
-        believed = Surrogate(points[: len(told)], told).mean(points[len(told) :])
+        points = self._points
+        believed = Surrogate(points[: len(told)], told, self._prior).mean(points[len(told) :])
         return np.append(told, np.minimum(believed, told.max()))
 
     @cached_property
     def _surrogate(self) -> Surrogate:
-        return Surrogate(self._coordinates(self._points), self._values)
+        return Surrogate(self._points, self._values, self._prior)
+
+    @cached_property
+    def _prior(self) -> Prior:
+        return self.belief.prior(self.plan, self._closely)
 
     @cached_property
     def _closely(self) -> bool:
-        """Whether this trial is one of those of CLOSE; none is while all values are equal: nothing suggests a ridge."""
-        turn = len(self.told) >= CLOSE_FROM and len(self._asked) % CLOSE_EVERY < CLOSE_EVERY - 1
+        """Whether this trial looks closely (CLOSE_FROM); none does while all values are equal: nothing suggests a
+        ridge."""
+        turn = len(self.told) >= CLOSE_FROM and len(self._asked) % CLOSE_EVERY < self.belief.close_turns
         return turn and len({value for _, value in self.told}) > 1
 
     @property
     def _margin(self) -> float:
-        """See EXPLORATION."""
+        """What an improvement has to exceed: see `Belief.margin_until` and LIVE_MARGIN."""
         if self._closely:
             return 0.0
-        margin = 1 / min(len(self.told), EXPLORATION) if self.blind else 1 / EXPLORATION
+        n = len(self.told) if self.blind else inf
+        margin = 1 / min(n, self.belief.margin_until)
         return max(margin, LIVE_MARGIN) if self.live else margin
-
-    def _coordinates(self, x: Array) -> Array:
-        """x [n, n_axes] in the length scales of this trial."""
-        return self._along_rows(x, CLOSE, CLOSE) if self._closely else self._along_rows(x, TRADING, SCALING)
-
-    def _along_rows(self, x: Array, trading: float, scaling: float) -> Array:
-        """r = A log h of `eq:reparam`, orthonormal where A is, in units of octaves; log h where A is not a basis."""
-        rows = self.plan.directions
-        if len(rows) != rows.shape[1] or abs(np.linalg.det(rows)) < NEGLIGIBLE:
-            rows = np.eye(rows.shape[1])
-        units = [trading if _trades(row) else scaling for row in rows]
-        along: Array = x @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T / units
-        return along
 
 
 def _raised(values: Array) -> Array:
@@ -262,8 +252,3 @@ def _raised(values: Array) -> Array:
         return np.zeros(len(values))
     median, best = np.median(numbers), numbers.max()
     return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
-
-
-def _trades(direction: Array) -> bool:
-    """Whether one parameter grows along it as another shrinks."""
-    return bool(direction.min() < 0 < direction.max())

@@ -1,0 +1,76 @@
+"""What the default search believes of parameters that are no balance: everything is relative to the box."""
+
+import numpy as np
+import pytest
+
+from tune_cd import CoordinateDescent, Space
+from tune_cd.landscapes.boxes import BOXES
+from tune_cd.replay import replay_all
+from tune_cd.search.beliefs import BALANCE, DRAWS, GENERAL, NOISE, along_rows
+from tune_cd.search.lines import lines_through
+from tune_cd.search.registry import OPTIMISERS
+
+BALANCE_PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+
+
+def plan(n_axes, side=8.0, **arguments):
+    """Of a search of n axes of so many octaves."""
+    space = Space(**{f"p{i}": (2.0**-side, 1.0) for i in range(n_axes)})
+    return CoordinateDescent(space, **arguments)._plan
+
+
+def test_the_balance_has_its_own_belief():
+    assert CoordinateDescent(BALANCE_PLANE)._belief is BALANCE
+    assert CoordinateDescent(Space(lr=(1e-6, 1.0), wd=(1e-6, 1.0)))._belief is GENERAL
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 3, 6])
+@pytest.mark.parametrize("closely", [False, True])
+def test_length_scales_are_shares_of_the_box(n_axes, closely):
+    small, large = (GENERAL.prior(plan(n_axes, side), closely) for side in (4.0, 20.0))
+    assert small.maps.shape == (DRAWS, n_axes, n_axes)
+    assert np.allclose(small.maps, 5 * large.maps) and np.array_equal(small.noises, large.noises)
+    assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
+
+
+def test_trials_that_look_closely_believe_in_short_length_scales():
+    def median(closely):
+        return np.median(np.linalg.norm(GENERAL.prior(plan(2), closely).maps, axis=2))
+
+    assert 6 < median(True) / median(False) < 10
+
+
+def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
+    """Each draw's rows are orthogonal; half of them lie along the axes of a plane."""
+    maps = GENERAL.prior(plan(2), False).maps
+    products = maps @ maps.transpose(0, 2, 1)
+    assert np.allclose(products[:, 0, 1], 0)
+    assert sum(np.count_nonzero(np.abs(one) > 1e-12) == 2 for one in maps) == DRAWS // 2
+
+
+def test_given_directions_are_the_only_ones():
+    given = plan(2, directions=[[-1, 1], [1, 1]])
+    rows = along_rows(given, 1.0, 1.0)
+    for one in GENERAL.prior(given, False).maps:
+        assert np.allclose(one @ rows.T, np.diag(np.diag(one @ rows.T)))
+
+
+@pytest.mark.parametrize("n_axes, lines", [(1, 1), (2, 4), (3, 9), (4, 16), (5, 5)])
+def test_pairs_of_up_to_four_axes_are_lines(n_axes, lines):
+    drawn = plan(n_axes)
+    middle = dict.fromkeys(drawn.space.names, 2.0 ** (-4))
+    found = lines_through(drawn, middle, pairs=True)
+    assert len(found) == lines == len({line.name for line in found})
+    assert len(lines_through(drawn, middle)) == n_axes
+
+
+def test_it_is_ahead_of_random_search_and_of_the_papers_from_the_first_trials_on():
+    """In boxes of any size: on bowls after 5 trials, on ridges after 20; the mean over landscapes and 6 searches."""
+    methods = {name: OPTIMISERS[name] for name in ("cd", "cd-paper", "random")}
+    for kind, trials in (("bowl", 5), ("ridge", 20)):
+        landscapes = [landscape for name, landscape in BOXES.items() if name.endswith(kind)]
+        reached: dict[str, list[float]] = {name: [] for name in methods}
+        for trajectory in replay_all(methods, landscapes, range(6), trials=trials, processes=1):
+            reached[trajectory.method].append(1 - trajectory.curve[-1])
+        regret = {name: float(np.mean(values)) for name, values in reached.items()}
+        assert regret["cd"] < 0.6 * min(regret["random"], regret["cd-paper"]), (kind, regret)

@@ -1,0 +1,156 @@
+"""What the default search believes before anything is told: how far values are alike, how noisy, how far to trust it.
+
+Two beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]) and was chosen on balance landscapes in the paper's box.
+GENERAL is for any other parameters, in boxes of any size: all its lengths are shares of the box.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+import numpy as np
+from scipy.special import ndtri
+
+from tune_cd.search.gaussian_process import Prior
+from tune_cd.search.line_search import Plan
+from tune_cd.search.space import NEGLIGIBLE, Array
+
+TRADING, SCALING = 4.0, 8.0
+"""BALANCE's length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's
+narrow way, `ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes: shortened in
+proportion, a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
+
+NOISES = (1e-3, 1e-2, 1e-1)
+"""BALANCE's variances of the noise, as shares of the process's. Without 0.1, AUC@20 under 5 % noise falls by 0.01."""
+
+CLOSE = 1.0
+"""BALANCE's length scale in octaves for trials that look closely (`model_guided.CLOSE_FROM`)."""
+
+DRAWS = 32
+"""GENERAL's draws of length scales and noise; they are the same in every search."""
+
+SCALE = 0.5
+"""GENERAL's median length scale, as a share of the box's width along a direction; half of it along a direction that
+trades parameters. With 0.35 an optimum in a corner is found later (regret after 20 trials .22 instead of .13), with 0.7
+it is not; all else is alike."""
+
+TOGETHER, EACH = 1.0, 0.3
+"""Standard deviations of the logarithm of its length scales: of all of a draw, and of each beside. A landscape is
+mostly wide or narrow as a whole: with 1.0 for each alone, and none together, AUC@20 on ridges is 0.02 lower."""
+
+NOISE = (1e-6, 1e-2)
+"""GENERAL's variances of the noise lie between these shares of the process's. With up to 0.1, a narrow ridge is taken
+for noise: on the InfoNCE grid 67 % of searches end below 95 % of the best, instead of 8 %."""
+
+CLOSER = 1 / 8
+"""GENERAL's length scales in trials that look closely, as a share of the median."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """margin_until: an improvement counts from 1 / min(n, margin_until) above the best of n values. fades_from: from so
+    many values on, what is believed of where the best lies fades (`model_guided.CENTRE`). close_turns: so many trials
+    in three look closely. pairs: lines also run along both diagonals of each pair of axes."""
+
+    margin_until: float
+    fades_from: float
+    close_turns: int
+    pairs: bool
+
+    def prior(self, plan: Plan, closely: bool) -> Prior:
+        """Of the values on a plan's space."""
+        if self is BALANCE:
+            lengths = (CLOSE, CLOSE) if closely else (TRADING, SCALING)
+            return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES), averaged=False)
+        return _drawn(plan, closely)
+
+
+BALANCE = Belief(margin_until=10, fades_from=inf, close_turns=2, pairs=False)
+"""margin_until: the fewer values there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on
+smooth ridges and on the margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much
+early on gains .01 more on the former and loses .01 more on the latter. Without the limit the search ends up to 20
+trials later on wide and curved ridges.
+
+close_turns: ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid,
+whose ridge is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 %
+with one in three."""
+
+GENERAL = Belief(margin_until=inf, fades_from=2, close_turns=1, pairs=True)
+"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
+From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
+
+
+def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
+    """The map [n_axes, n_axes] from coordinates to r = A log h of `eq:reparam` in units of these lengths, orthonormal
+    where A is; along the axes where A is not a basis."""
+    rows = plan.directions if _is_basis(plan.directions) else np.eye(len(plan.space.names))
+    units = np.array([trading if trades(row) else scaling for row in rows])
+    unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    along: Array = unit_rows / units[:, None]
+    return along
+
+
+def trades(direction: Array) -> bool:
+    """Whether one parameter grows along it as another shrinks."""
+    return bool(direction.min() < 0 < direction.max())
+
+
+def _drawn(plan: Plan, closely: bool) -> Prior:
+    """GENERAL's draws; those that look closely differ in their shape alone."""
+    n_axes = len(plan.space.names)
+    frames = list(_frames(plan))
+    normals = _normals(DRAWS, n_axes + 2)
+    common = np.full(DRAWS, np.log(CLOSER)) if closely else TOGETHER * normals[:, 0]
+    stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes]
+    lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(_cycled(frames), stretch)]
+    low, high = np.log(NOISE)
+    return Prior(np.array(lengths), np.exp(low + (high - low) * _uniforms(DRAWS, n_axes + 2)[:, 1]))
+
+
+def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
+    """Orthogonal directions [n_axes, n_axes] along which a landscape may be stretched, and the median length scale of
+    each: the plan's own where they are a basis, else the axes, and each pair of them turned by half a right angle."""
+    n_axes = len(plan.space.names)
+    if _is_basis(plan.directions) and not np.allclose(plan.directions, np.eye(n_axes)):
+        yield _frame(plan, plan.directions)
+        return
+    yield _frame(plan, np.eye(n_axes))
+    for one in range(n_axes):
+        for other in range(one):
+            turned = np.eye(n_axes)
+            turned[[one, one, other, other], [one, other, one, other]] = 1, 1, 1, -1
+            yield _frame(plan, turned)
+
+
+def _frame(plan: Plan, directions: Array) -> tuple[Array, Array]:
+    rows = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    widths = (rows**2) @ (plan.space.high - plan.space.low)
+    halved = np.array([0.5 if trades(row) else 1.0 for row in rows])
+    return rows, SCALE * np.maximum(widths, NEGLIGIBLE) * halved
+
+
+def _cycled(frames: list[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    for draw in range(DRAWS):
+        yield frames[draw % len(frames)]
+
+
+def _is_basis(rows: Array) -> bool:
+    return len(rows) == rows.shape[1] and bool(abs(np.linalg.det(rows)) >= NEGLIGIBLE)
+
+
+@lru_cache
+def _uniforms(n: int, dimensions: int) -> Array:
+    """A sequence [n, dimensions] that fills the unit cube evenly: multiples of powers of the generalised golden ratio,
+    the root of g^(dimensions + 1) = g + 1."""
+    golden = 2.0
+    for _ in range(64):
+        golden = (1 + golden) ** (1 / (dimensions + 1))
+    steps = golden ** -np.arange(1.0, dimensions + 1)
+    sequence: Array = (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1
+    return sequence
+
+
+def _normals(n: int, dimensions: int) -> Array:
+    normals: Array = ndtri(_uniforms(n, dimensions))
+    return normals

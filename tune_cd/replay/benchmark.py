@@ -9,7 +9,7 @@ import pandas as pd
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import compared, markdown
 from tune_cd.landscapes.boxes import BOXES
-from tune_cd.landscapes.find import MEASURED, find, varied
+from tune_cd.landscapes.find import GENERAL, MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
@@ -102,6 +102,10 @@ PARTS: dict[str, Part] = {
     **{f"workers-{n}-varied": _in_parallel(n, "fourfold", "trials of half to double length") for n in (4, 8, 16)},
     "boxes": Part(
         "parameters that are no balance, in boxes of 4 to 24 octaves", COMPARED, tuple(BOXES),
+        ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=40, trials=30,
+    ),
+    "general": Part(
+        "other models than a contrastive network, measured", COMPARED, GENERAL,
         ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=40, trials=30,
     ),
     "warm": Part(

@@ -1,0 +1,156 @@
+"""Grids of real trainings that are no contrastive loss: what `tune_cd/landscapes/general` holds, measured again.
+
+    python tests/benchmarks/other_problems.py OUT [NAME ...]
+
+Writes OUT/<name>.parquet, a full grid with the results table's columns. Scores are accuracies, means over three folds
+(stratified, shuffled with seed 0) of datasets that come with scikit-learn. A support vector machine's C and gamma; a
+small network's rate, decay, batch size and momentum; gradient boosting's rate, number of trees and their depth.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import sklearn.datasets
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from tune_cd import Axis, Linear, Space, results
+from tune_cd.results.parquet import serialise
+from tune_cd.results.rows import trial_name, trial_row
+
+FOLDS = 3
+Scores = Callable[..., float]
+"""(x, y, x_test, y_test, **parameters) -> accuracy."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is measured: a model on a dataset of scikit-learn's, over the factorial of the ticks of a space's axes."""
+
+    data: str
+    space: Space
+    ticks: dict[str, Sequence[float]]
+    accuracy: Scores
+
+    def cells(self) -> Iterator[dict[str, float]]:
+        return (dict(zip(self.ticks, cell)) for cell in product(*self.ticks.values()))
+
+    def score(self, h: dict[str, float]) -> float:
+        """The mean accuracy over the folds."""
+        x, y = getattr(sklearn.datasets, f"load_{self.data}")(return_X_y=True)
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+        accuracies = [self.accuracy(x[train], y[train], x[test], y[test], **h) for train, test in folds.split(x, y)]
+        return float(np.mean(accuracies))
+
+
+def svm(x, y, x_test, y_test, *, C: float, gamma: float) -> float:
+    return make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma)).fit(x, y).score(x_test, y_test)
+
+
+def network(x, y, x_test, y_test, *, rate: float, decay: float, batch_size: int, momentum: float) -> float:
+    """One hidden layer of 32, 10 epochs of SGD."""
+    model = MLPClassifier(
+        (32,), solver="sgd", learning_rate_init=rate, alpha=decay, batch_size=int(batch_size), momentum=momentum,
+        nesterovs_momentum=False, max_iter=10, random_state=0,
+    )  # fmt: skip
+    try:
+        return make_pipeline(StandardScaler(), model).fit(x, y).score(x_test, y_test)
+    except ValueError:  # it diverged: worse than any guess
+        return 0.0
+
+
+def boosting(x, y, x_test, y_test, *, rate: float, trees: int, depth: int) -> float:
+    model = GradientBoostingClassifier(
+        learning_rate=rate, n_estimators=int(trees), max_depth=int(depth), random_state=0
+    )
+    return model.fit(x, y).score(x_test, y_test)
+
+
+def powers(low: int, high: int, step: int = 1) -> list[float]:
+    """Powers of two."""
+    return [2.0**k for k in range(low, high + 1, step)]
+
+
+def _svm(data: str) -> Problem:
+    ticks = {"C": powers(-5, 15, 2), "gamma": powers(-15, 3, 2)}  # the ranges of LIBSVM's guide
+    return Problem(data, Space(C=(2.0**-5, 2.0**15), gamma=(2.0**-15, 2.0**3)), ticks, svm)
+
+
+def _network(data: str) -> Problem:
+    ticks = {
+        "rate": powers(-13, -1, 2), "decay": powers(-13, -1, 4), "batch_size": [16, 64, 256],
+        "momentum": [0.0, 0.33, 0.66, 0.99],
+    }  # fmt: skip
+    space = Space(rate=(2.0**-13, 0.5), decay=(2.0**-13, 0.5), batch_size=[16, 64, 256], momentum=Linear(0.0, 0.99))
+    return Problem(data, space, ticks, network)
+
+
+def _boosting(data: str) -> Problem:
+    ticks = {"rate": powers(-8, 0), "trees": [2**k for k in range(1, 8)], "depth": [1, 2, 3, 4, 5]}
+    space = Space(rate=(2.0**-8, 1.0), trees=Axis.integers("trees", 2, 128), depth=Linear(1, 5, step=1))
+    return Problem(data, space, ticks, boosting)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "svm-digits": partial(_svm, "digits"),
+    "svm-breast-cancer": partial(_svm, "breast_cancer"),
+    "svm-wine": partial(_svm, "wine"),
+    "network-digits": partial(_network, "digits"),
+    "network-wine": partial(_network, "wine"),
+    "boosting-breast-cancer": partial(_boosting, "breast_cancer"),
+    "boosting-wine": partial(_boosting, "wine"),
+}
+
+
+def rows(name: str, problem: Problem) -> Iterator[dict]:
+    """The results table's rows of the whole grid."""
+    shared = {"study": name, "dataset": problem.data, "task": "classification", "metric_name": "accuracy"}
+    space = json.loads(json.dumps(problem.space.to_json()))
+    for index, h in enumerate(problem.cells()):
+        begun = time.perf_counter()
+        score = problem.score(h)
+        identity = {
+            "search": "grid",
+            "trial_id": trial_name("grid", index),
+            "trial_index": index,
+            "attempt": 0,
+            "seed": 0,
+        }
+        outcome = {
+            "status": "completed", "val_score": score, "scores": {}, "train_seconds": time.perf_counter() - begun,
+        }  # fmt: skip
+        config = {"model": problem.accuracy.__name__, "folds": FOLDS, "space": space} | h
+        yield trial_row(identity, h, config, outcome, {"device": "cpu", "gpus": 0.0}, shared)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROBLEMS)}; default: all")
+    options = parser.parse_args(argv)
+    unknown = sorted(set(options.names) - set(PROBLEMS))
+    if unknown:
+        parser.error(f"NAME {unknown}: of {', '.join(PROBLEMS)}")
+    warnings.simplefilter("ignore")  # 10 epochs are no convergence
+    for name in options.names or PROBLEMS:
+        begun, problem = time.perf_counter(), PROBLEMS[name]()
+        checked = [results.check_trial(row) for row in rows(name, problem)]
+        options.out.mkdir(parents=True, exist_ok=True)
+        results.publish(options.out / f"{name}.parquet", serialise(checked, results.TRIALS).to_pybytes())
+        print(f"{name}: {len(checked)} cells, {time.perf_counter() - begun:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Landscapes of other models than a contrastive network: that they load, and that they are what was measured."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tune_cd import Linear, results
+from tune_cd.landscapes.find import GENERAL, find
+from tune_cd.landscapes.landscape import SHIPPED
+from tune_cd.search.registry import OPTIMISERS
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
+
+KINDS = {
+    "svm": ["C", "gamma"],
+    "network": ["rate", "decay", "batch_size", "momentum"],
+    "boosting": ["rate", "trees", "depth"],
+}
+
+
+def test_they_are_of_three_models_and_small():
+    assert {name.split("-")[0] for name in GENERAL} == set(KINDS)
+    sizes = [(SHIPPED / "general" / f"{name}.parquet").stat().st_size for name in GENERAL]
+    assert max(sizes) < 150_000 and sum(sizes) < 500_000
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_each_is_a_full_grid_over_its_own_space(name):
+    landscape = find(name)
+    assert list(landscape.space.names) == KINDS[name.split("-")[0]]
+    assert (
+        landscape.score(landscape.optimum) == pytest.approx(landscape.high) and 0 <= landscape.low < landscape.high <= 1
+    )
+    search = OPTIMISERS["cd"](landscape.space, seed=0)
+    for _ in range(8):
+        h = search.ask()
+        search.tell(h, landscape.measure(h, 0).value)
+    assert search.best[1] > (landscape.low + landscape.high) / 2
+
+
+def test_scales_are_those_of_the_parameters():
+    network = find("network-digits").space
+    assert [axis.scale for axis in network.axes] == ["log", "log", "log", "linear"]
+    assert network.axes[3].domain == Linear(0.0, 0.99)
+    assert find("boosting-wine").space.axes[1].step == 1
+
+
+@pytest.mark.parametrize("name", ["svm-wine", "boosting-wine"])
+def test_cells_measured_again_are_as_shipped(name):
+    """To within a fold's three images or so: another scikit-learn may differ."""
+    pytest.importorskip("sklearn", reason="scikit-learn measures them")
+    from other_problems import PROBLEMS
+
+    problem = PROBLEMS[name]()
+    trials = results.read_file(SHIPPED / "general" / f"{name}.parquet")
+    assert len(trials) == len(list(problem.cells()))
+    for at in np.random.default_rng(0).choice(len(trials), 3, replace=False):
+        assert problem.score(dict(trials["params"].iloc[at])) == pytest.approx(trials["val_score"].iloc[at], abs=0.03)

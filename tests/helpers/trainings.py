@@ -8,6 +8,7 @@ import torch
 from trainables.data.resident import DeviceData
 from trainables.training.loop import Training
 from trainables.training.setups import find_setup
+from trainables.training.side_by_side import advance, outcomes
 
 CPU = torch.device("cpu")
 
@@ -36,10 +37,21 @@ SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) f
 SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5)
 
 
+def advance_one(training):
+    """Train one alone up to its next evaluation, which is returned."""
+    [evaluation] = advance([training])
+    return evaluation
+
+
+def outcome_of(training):
+    [outcome] = outcomes([training])
+    return outcome
+
+
 def finished(setup=SETUP, data=DATA, h=H, seed=0):
     training = Training(setup, data, h, seed=seed, device=CPU)
     while not training.done:
-        training.advance()
+        advance_one(training)
     return training
 
 
@@ -93,4 +105,4 @@ def told(outcome):
 def alone(setup, data, Lambda_p, Lambda_e, batch_size, seed):
     """What the outcome of a training by itself says; each is trained once, for all tests that compare with it."""
     h = {"Lambda_p": Lambda_p, "Lambda_e": Lambda_e, "batch_size": batch_size}
-    return told(finished(setup, data, h, seed).outcome())
+    return told(outcome_of(finished(setup, data, h, seed)))

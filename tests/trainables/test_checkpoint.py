@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import torch
 from recorders import InMemory
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
+from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blobs, finished, outcome_of
 
 from trainables import train
 from trainables.data.resident import DeviceData
@@ -71,7 +71,7 @@ def tensors(training):
 def uninterrupted(kind):
     """(iterations, tensors, outcome)."""
     whole = finished(*KINDS[kind])
-    return whole.iteration, tensors(whole), whole.outcome()
+    return whole.iteration, tensors(whole), outcome_of(whole)
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     iterations, expected_tensors, expected = uninterrupted(kind)
     first = Training(setup, data, H, seed=0, device=CPU)
     for _ in range(cut):
-        first.advance()
+        advance_one(first)
     checkpoint.save(first, tmp_path / "training.pt")
-    first.advance()  # what happens after the checkpoint does not matter
+    advance_one(first)  # what happens after the checkpoint does not matter
     second = Training(setup, data, H, seed=0, device=CPU)
     torch.rand(3)
     checkpoint.load(second, tmp_path / "training.pt")
     assert second.iteration == iterations * cut // setup.evaluations and not second.done
     while not second.done:
-        second.advance()
+        advance_one(second)
     assert all(torch.equal(a, b) for a, b in zip(tensors(second), expected_tensors, strict=True))
-    ours = second.outcome()
+    ours = outcome_of(second)
     assert [e.scores for e in ours.curve] == [e.scores for e in expected.curve]
     assert (ours.val_score, ours.test_score, ours.best_at, ours.scores) == (
         expected.val_score,
@@ -116,7 +116,7 @@ def test_the_state_of_another_training_is_refused(tmp_path):
 
 def test_the_generator_of_another_kind_of_device_is_refused_before_anything_changes(tmp_path):
     training, other = Training(SETUP, DATA, H, seed=0, device=CPU), Training(SETUP, DATA, H, seed=0, device=CPU)
-    training.advance()
+    advance_one(training)
     torch.save(training.state() | {"generator": torch.zeros(16, dtype=torch.uint8)}, tmp_path / "training.pt")
     before = [parameter.clone() for parameter in other.model.parameters()]
     with pytest.raises(ValueError, match="training.pt"):
@@ -161,14 +161,14 @@ def test_the_command_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     assert train.main(command) == 0
     whole = capsys.readouterr().out
     (tmp_path / "new" / "run.pt").unlink()
-    judge = Training._judge
+    judge = Training.judge
 
     def interrupted(self, *measured):
         if self.curve:
             raise KeyboardInterrupt
         return judge(self, *measured)
 
-    monkeypatch.setattr(Training, "_judge", interrupted)
+    monkeypatch.setattr(Training, "judge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train.main(command)
     monkeypatch.undo()

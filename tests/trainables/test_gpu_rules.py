@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, told, trained
 
 from trainables.training import parallel
 from trainables.training.cuda_graphs import QUEUES, STREAMS, WARM_UP, Replayed, open_queues
 from trainables.training.errors import is_of_recording, is_of_the_machine, is_out_of_memory
-from trainables.training.loop import Training
+from trainables.training.loop import CHECK_LEAD, DIVERGENCE_CHECK, Training
 from trainables.training.parallel import MOST, SHARE, Pack
-from trainables.training.side_by_side import CHECK_LEAD, DIVERGENCE_CHECK, check
+from trainables.training.side_by_side import check
 from trainables.trial import device_for
 
 
@@ -40,7 +40,7 @@ def test_a_process_that_asked_for_no_gpu_trains_on_none(monkeypatch, gpus, there
 def test_two_trainings_from_one_state_share_no_tensor():
     adam = replace(SETUP, optimizer="adam", learning_rate=1e-3)
     first = Training(adam, DATA, H, seed=1, device=CPU)
-    first.advance()
+    advance_one(first)
     state = first.state()
     kept = copy.deepcopy(state)
     others = [Training(adam, DATA, H, seed=1, device=CPU) for _ in range(2)]
@@ -51,7 +51,7 @@ def test_two_trainings_from_one_state_share_no_tensor():
         for training in (first, *others)
     ]
     assert not moments[0] & moments[1] and not moments[1] & moments[2] and not moments[0] & moments[2]
-    others[0].advance()
+    advance_one(others[0])
     assert all(
         torch.equal(value, kept["optimiser"]["state"][index][name])
         for index, one in state["optimiser"]["state"].items()
@@ -210,7 +210,7 @@ def test_a_rehearsed_training_is_as_a_new_one(kind):
     kinds = [False, True] if setup.memory != "none" else [False]
     assert taken == [with_memory for with_memory in kinds for _ in range(WARM_UP + 1)]
     new = Training(setup, data, H, seed=0, device=CPU)
-    assert rehearsed.advance().scores == new.advance().scores
+    assert advance_one(rehearsed).scores == advance_one(new).scores
 
 
 @pytest.mark.parametrize("recordable", [True, False])
@@ -252,7 +252,7 @@ def test_all_that_are_done_are_tested_together_and_alone_where_that_fails(monkey
     assert sizes == [3]
     for index, values in enumerate(settings):
         assert told(outcomes[index]) == alone(SETUP, DATA, *values)
-    monkeypatch.setattr(parallel, "outcomes", lambda runs: together(runs) and [][1])
+    monkeypatch.setattr(parallel, "outcomes", lambda runs: together(runs) if len(runs) == 1 else [][1])
     again = trained(Pack(SETUP, DATA, CPU, at_once=3), [configuration(*values) for values in settings])
     assert caplog.text.count("tested one by one") == 1
     assert all(told(again[index]) == told(outcomes[index]) for index in range(3))

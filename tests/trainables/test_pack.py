@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, KINDS, SETUP, H, alone, configuration, finished, told, trained
+from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, finished, told, trained
 
 from trainables import train
 from trainables.training.loop import Training
@@ -32,7 +32,7 @@ def test_a_training_begun_again_is_as_a_new_one_to_the_bit():
     used.begin({"Lambda_p": 0.7, "Lambda_e": 0.5, "batch_size": 32}, seed=4)
     new = Training(SETUP, DATA, {"Lambda_p": 0.7, "Lambda_e": 0.5, "batch_size": 32}, seed=4, device=CPU)
     for _ in range(2):
-        used.advance(), new.advance()
+        advance_one(used), advance_one(new)
     assert all(
         torch.equal(a, b)
         for a, b in zip(used.model.state_dict().values(), new.model.state_dict().values(), strict=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, blobs, finished
+from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blobs, finished, outcome_of
 
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
@@ -37,7 +37,7 @@ def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
 
 def test_the_same_seed_trains_to_the_same_bits_and_another_to_others():
     one, two, other = finished(), finished(), finished(seed=1)
-    assert one.outcome().curve[-1].scores == two.outcome().curve[-1].scores
+    assert outcome_of(one).curve[-1].scores == outcome_of(two).curve[-1].scores
     assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), two.model.parameters()))
     assert not all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters()))
 
@@ -47,7 +47,7 @@ def test_the_global_generator_plays_no_part():
     one = finished()
     torch.manual_seed(2)
     torch.rand(7)
-    assert one.outcome().val_score == finished().outcome().val_score
+    assert outcome_of(one).val_score == outcome_of(finished()).val_score
 
 
 def test_the_budget_is_images_seen_and_evaluations_are_even():
@@ -71,7 +71,7 @@ def test_the_weights_that_were_best_on_validation_are_tested(monkeypatch):
 
     monkeypatch.setattr(side_by_side, "evaluate", scored)
     run = finished()
-    outcome = run.outcome()
+    outcome = outcome_of(run)
     assert (outcome.val_score, outcome.best_at, outcome.images_seen) == (0.9, 320, 640)
     assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), weights[1]))
     assert outcome.test_score == evaluate([run.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
@@ -120,7 +120,7 @@ def test_it_learns():
     untrained = Training(SETUP, DATA, H, seed=0, device=CPU)
     before = evaluate([untrained.model], SETUP, DATA.train, DATA.test)[0]["r_map"]
     noisy = DeviceData("blobs", *(blobs(n, seed, per_class=8) for n, seed in ((40, 1), (8, 2), (8, 3))))
-    outcome = finished(replace(SETUP, images_seen=3200), noisy).outcome()
+    outcome = outcome_of(finished(replace(SETUP, images_seen=3200), noisy))
     assert outcome.status == "completed" and outcome.test_score >= before
     assert {
         "val_r_map",
@@ -147,16 +147,16 @@ def test_self_supervision_trains_on_views_and_is_scored_by_a_probe():
     images, labels = training._batch()
     assert torch.equal(labels, torch.arange(16).repeat_interleave(2))
     assert not torch.equal(images[0], images[1]), "two different views of one image"
-    outcome = training.outcome()
+    outcome = outcome_of(training)
     assert 0 <= outcome.test_score <= 1 and outcome.val_score == outcome.scores["val_probe_accuracy"]
 
 
 @pytest.mark.parametrize("h", [{"Lambda_p": 1e38, "Lambda_e": 1e38}, {"Lambda_p": math.inf, "Lambda_e": 1.0}])
 def test_a_loss_that_is_not_finite_ends_the_training_early(h):
     run = Training(replace(SETUP, images_seen=320_000), DATA, h | {"batch_size": 32}, seed=0, device=CPU)
-    assert math.isnan(run.advance().val_score)
-    outcome = run.outcome()
-    assert run.done and run.iteration <= side_by_side.DIVERGENCE_CHECK
+    assert math.isnan(advance_one(run).val_score)
+    outcome = outcome_of(run)
+    assert run.done and run.iteration <= training.DIVERGENCE_CHECK
     assert (outcome.status, outcome.val_score, outcome.test_score, outcome.best_at) == ("diverged", None, None, None)
 
 
@@ -167,8 +167,8 @@ def test_a_collapsed_network_is_reported_as_diverged():
             parameter.zero_()
         training.model.trunk[-4].bias.fill_(1.0)
     training.weights.zero_()
-    assert math.isnan(training.advance().val_score)
-    outcome = training.outcome()
+    assert math.isnan(advance_one(training).val_score)
+    outcome = outcome_of(training)
     assert outcome.status == "diverged" and outcome.val_score is None and outcome.test_score is None
     assert outcome.scores["test_spread"] < 1e-6 and 0 <= outcome.scores["test_r_map"] <= 1, "kept to be looked at"
 
@@ -213,7 +213,7 @@ def test_every_look_logs_the_terms_and_what_the_pairs_look_like():
             "negative_pairs",
         )
     }
-    assert logged <= set(first) and logged <= set(run.outcome().scores)
+    assert logged <= set(first) and logged <= set(outcome_of(run).scores)
     assert first["train_positive_pairs"] == 32 and first["train_negative_pairs"] == 32 * 30
     assert last["train_positive_term"] < first["train_positive_term"], "classes draw together"
 
@@ -225,7 +225,7 @@ def test_the_logged_terms_are_the_means_over_the_interval():
     for _ in range(5):
         twin.step()
         terms.append(twin.terms)
-    scores = run.advance().scores
+    scores = advance_one(run).scores
     assert torch.stack(terms).mean(0).tolist() == pytest.approx(
         [scores["train_positive_term"], scores["train_entropy_term"]], rel=1e-6
     )
@@ -274,7 +274,7 @@ def test_schedules():
         Training(replace(SETUP, schedule=name, evaluations=1), DATA, H, seed=0, device=CPU)
         for name in ("cosine", "constant")
     )
-    run.advance(), constant.advance()
+    advance_one(run), advance_one(constant)
     assert (
         float(run.optimiser.param_groups[0]["lr"]) == pytest.approx(decay("cosine", 19 / 20))
         and constant.optimiser.param_groups[0]["lr"] == 1.0
@@ -307,12 +307,12 @@ def test_a_training_on_a_plateau_goes_on_at_a_tenth(monkeypatch):
     monkeypatch.setattr(side_by_side, "evaluate", lambda *_: [{"r_map": next(scores), "spread": 1.0}])
     run, rates = Training(setup, DATA, H, seed=0, device=CPU), []
     for _ in range(10):
-        run.advance()
+        advance_one(run)
         rates.append(round(float(run.optimiser.param_groups[0]["lr"]), 6))
     assert rates == [1.0] * 6 + [0.1] * 4, "the first look is the best, and five more are not better"
     other = Training(setup, DATA, H, seed=0, device=CPU)
     other.load_state(run.state())
-    other.advance()
+    advance_one(other)
     assert float(other.optimiser.param_groups[0]["lr"]) == pytest.approx(0.1)
 
 
@@ -347,7 +347,7 @@ def test_crops_are_as_small_as_said_and_the_centre_is_evaluated(monkeypatch):
 
 def test_r_at_1_selects_where_it_is_asked_for():
     run = finished(replace(SETUP, selected_by="recall_at_1"))
-    outcome = run.outcome()
+    outcome = outcome_of(run)
     assert [look.val_score for look in run.curve] == [look.scores["precision_at_1"] for look in run.curve]
     assert (
         outcome.val_score
@@ -355,13 +355,13 @@ def test_r_at_1_selects_where_it_is_asked_for():
         == outcome.scores["val_precision_at_1"]
     )
     assert outcome.test_score == outcome.scores["test_recall_at_1"] == outcome.scores["test_precision_at_1"]
-    assert "val_recall_at_1" not in finished().outcome().scores
+    assert "val_recall_at_1" not in outcome_of(finished()).scores
 
 
 def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():
     adam = replace(SETUP, optimizer="adam", learning_rate=1e-3, images_seen=160)
     doubled = {name: 2 * value for name, value in H.items() if name != "batch_size"} | {"batch_size": 32}
-    one, two = finished(adam).outcome(), finished(adam, h=doubled).outcome()
+    one, two = outcome_of(finished(adam)), outcome_of(finished(adam, h=doubled))
     assert one.val_score == pytest.approx(two.val_score, abs=0.02)
     weights = [finished(replace(SETUP, images_seen=160), h=h).model.trunk[0].weight for h in (H, doubled)]
     assert (weights[0] - weights[1]).abs().max() > 1e-3
@@ -369,7 +369,7 @@ def test_under_adam_the_joint_scale_has_no_effect_and_under_sgd_it_has():
 
 def test_bfloat16_trains_to_about_the_same(monkeypatch):
     setup = replace(SETUP, images_seen=1600)
-    exact, rounded = finished(setup).outcome(), finished(replace(setup, precision="bfloat16")).outcome()
+    exact, rounded = outcome_of(finished(setup)), outcome_of(finished(replace(setup, precision="bfloat16")))
     assert rounded.status == "completed" and rounded.scores != exact.scores
     assert rounded.val_score == pytest.approx(exact.val_score, abs=0.1)
 
@@ -382,7 +382,7 @@ def test_images_on_the_host_train_as_images_on_the_device(tmp_path):
 
 def test_a_network_that_is_finite_on_validation_and_not_on_test_has_diverged(monkeypatch):
     monkeypatch.setattr(side_by_side, "evaluate_test", lambda models, setup, data: [{}])
-    outcome = finished().outcome()
+    outcome = outcome_of(finished())
     assert (outcome.status, outcome.val_score, outcome.test_score) == ("diverged", None, None) and len(
         outcome.curve
     ) == 4

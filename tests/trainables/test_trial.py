@@ -118,7 +118,7 @@ MEMORY = torch.OutOfMemoryError("CUDA out of memory"), "out of memory: batch_siz
 
 @pytest.mark.parametrize(
     "error, said, where, at_once",
-    [(*BAD_SHAPE, "step", 1), *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)), (*MEMORY, "_conclude", 3)],
+    [(*BAD_SHAPE, "step", 1), *((*own, "step", 3) for own in (BAD_SHAPE, EXIT, MEMORY)), (*MEMORY, "conclude", 3)],
 )
 def test_a_training_that_fails_is_an_outcome_and_disturbs_no_other(make, monkeypatch, error, said, where, at_once):
     raising(monkeypatch, error, where)
@@ -210,14 +210,14 @@ def test_the_state_of_another_training_is_not_taken(make):
 
 def test_states_are_saved_at_a_pace(make, monkeypatch):
     """Not before their time, and after one that took 10 s not before fifty times as long."""
-    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training._judge
+    clock, lasts, look = [0.0], iter([60, 60, 1000, 60]), Training.judge
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
 
     def passes(seconds, value):
         clock[0] += seconds
         return value
 
-    monkeypatch.setattr(Training, "_judge", lambda self, *args: passes(next(lasts), look(self, *args)))
+    monkeypatch.setattr(Training, "judge", lambda self, *args: passes(next(lasts), look(self, *args)))
     monkeypatch.setattr(module.checkpoint, "dumps", lambda training: passes(10, b"state"))
     recorder = InMemory()
     driven(make(SETTINGS[0], recorder, checkpoint_seconds=50))

@@ -1,8 +1,8 @@
 """One training in steps: SGD with learning rate 1 on Lambda_p * positive + Lambda_e * entropy.
 
-(`eq:contrastive_decomposition_update`.) `advance()` trains up to the next validation evaluation, `outcome()` tests the
-weights that were best there. In between the caller may report, stop, or keep `state()`, from which another process
-resumes to the same end. No Ray, no search. `trainables.training.side_by_side` does the same with several trainings.
+(`eq:contrastive_decomposition_update`.) `trainables.training.side_by_side` has it go on, alone or beside others:
+`advance` up to the next validation evaluation, `outcomes` tests the weights that were best there. In between the caller
+may report, stop, or keep `state()`, from which another process resumes to the same end. No Ray, no search.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
 first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
@@ -11,7 +11,8 @@ own, on which its steps run, as a recorded graph (`trainables.training.cuda_grap
 
 import copy
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 
@@ -36,13 +37,14 @@ from trainables.training.cuda_graphs import WARM_UP, Replayed
 from trainables.training.evaluation import COLLAPSED
 from trainables.training.outcome import Evaluation, Outcome, named
 from trainables.training.setups import Setup
-from trainables.training.side_by_side import CHECK_LEAD, DIVERGENCE_CHECK, advance, aside, outcomes
 
+DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
+CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
 class Training:
-    """One configuration being trained. `advance()` until `done`, then `outcome()`; `begin` makes it another one."""
+    """One configuration being trained, until `done`; `begin` makes it another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
         """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the data have too few classes for it."""
@@ -57,8 +59,8 @@ class Training:
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
         self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
         self._sums = torch.zeros(2, device=device)  # of both terms since the last evaluation
-        self._checked = torch.zeros(2, device=device)  # both terms, CHECK_LEAD iterations before a check
-        self._check_made = torch.cuda.Event() if self.stream else None
+        self.checked = torch.zeros(2, device=device)  # both terms, CHECK_LEAD iterations before a check
+        self.check_made = torch.cuda.Event() if self.stream else None
         self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
         self._start(h, seed)
 
@@ -100,11 +102,6 @@ class Training:
             math.nan if self.diverged else max((evaluation.val_score for evaluation in self.curve), default=-math.inf)
         )
 
-    def advance(self) -> Evaluation:
-        """Train up to the next validation evaluation, and do it. A diverged training scores NaN and is done."""
-        [evaluation] = advance([self])
-        return evaluation
-
     def rehearse(self) -> None:
         """Take and record every kind of step that there will be, for the memory they need; then start over."""
         self.model.train()
@@ -129,7 +126,7 @@ class Training:
         self.model.train()
         with self._aside():
             self._sums.zero_()
-            self._checked.zero_()
+            self.checked.zero_()
 
     def step(self) -> None:
         """One iteration, without waiting for the device."""
@@ -146,9 +143,9 @@ class Training:
             self._take(with_memory)
             self.iteration += 1
             if (self.iteration + CHECK_LEAD) % DIVERGENCE_CHECK == 0:
-                self._checked.copy_(self.terms)
-                if self._check_made:
-                    self._check_made.record()
+                self.checked.copy_(self.terms)
+                if self.check_made:
+                    self.check_made.record()
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
@@ -159,12 +156,7 @@ class Training:
         if self.stream:
             self.stream.synchronize()
 
-    def outcome(self) -> Outcome:
-        """Test the weights that were best on validation (`sec:exps`, "Networks and training")."""
-        [outcome] = outcomes([self])
-        return outcome
-
-    def _logged(self) -> dict[str, Tensor]:
+    def logged(self) -> dict[str, Tensor]:
         """Scalars of the iterations since the last evaluation, and of the last batch."""
         means = (self._sums / (self.iteration - self.departed_at)).unbind()
         statistics = pair_statistics(self.z, self.labels)
@@ -172,7 +164,7 @@ class Training:
             f"train_{name}": value for name, value in statistics.items()
         }
 
-    def _judge(self, scores: dict[str, float], logged: dict[str, float]) -> Evaluation:
+    def judge(self, scores: dict[str, float], logged: dict[str, float]) -> Evaluation:
         """The evaluation of these scores, {} of an output that is not finite. A better one than before keeps the
         weights; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
         self.diverged = self.diverged or not scores or scores["spread"] < COLLAPSED
@@ -183,7 +175,7 @@ class Training:
         self.curve.append(evaluation)
         return evaluation
 
-    def _conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
+    def conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
         """The outcome with these test scores; where they are {}, those of an output that is not finite, it diverged."""
         seen = self.iteration * self.batch_size
         self.diverged = self.diverged or not test
@@ -290,7 +282,7 @@ class Training:
         return normalise(images).contiguous(memory_format=torch.channels_last), labels
 
     @torch.no_grad()
-    def _terms_after_training(self) -> dict[str, Tensor]:
+    def terms_after_training(self) -> dict[str, Tensor]:
         """Both terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
         self.model.eval()
         generator, rows = torch.Generator(self.device), []
@@ -301,3 +293,17 @@ class Training:
             positive, entropy = loss_terms(z, labels, self.setup)
             rows.append({"positive_term": positive, "entropy_term": entropy} | pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
+
+
+@contextmanager
+def aside(trainings: Sequence[Training]) -> Iterator[None]:
+    """On the process's stream, after the trainings' steps so far and before their next ones."""
+    streams = [training.stream for training in trainings if training.stream is not None]
+    shared = torch.cuda.current_stream(streams[0].device) if streams else None
+    for stream in streams:
+        shared.wait_stream(stream)
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.wait_stream(shared)

@@ -115,7 +115,7 @@ class Pack:
                 log.warning("%s: %s; %d trainings are tested one by one", type(error).__name__, error, len(done))
                 traceback.clear_frames(error.__traceback__)  # they hold features
                 self._tested_apart = True
-        self._tested[index] = self.running[index].outcome()
+        [self._tested[index]] = outcomes([self.running[index]])
 
     def drop(self, index: int) -> None:
         """Have done with a configuration, whether it was begun or not, without an outcome."""

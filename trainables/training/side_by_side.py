@@ -1,41 +1,20 @@
-"""Several trainings at a time: their steps turn by turn, their looks and tests enqueued together.
+"""Trainings on their way, one or several: their steps turn by turn, their looks and tests enqueued together.
 
 Here the host waits for the device as rarely as it can: once for all members, after everything was enqueued.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from trainables.training.evaluation import evaluate, evaluate_test
+from trainables.training.loop import DIVERGENCE_CHECK, Training, aside
 from trainables.training.outcome import Evaluation, Outcome
 
-if TYPE_CHECKING:
-    from trainables.training.loop import Training
 
-DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
-CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
-
-
-@contextmanager
-def aside(trainings: "Sequence[Training]") -> Iterator[None]:
-    """On the process's stream, after the trainings' steps so far and before their next ones."""
-    streams = [training.stream for training in trainings if training.stream is not None]
-    shared = torch.cuda.current_stream(streams[0].device) if streams else None
-    for stream in streams:
-        shared.wait_stream(stream)
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.wait_stream(shared)
-
-
-def advance(trainings: "Sequence[Training]") -> list[Evaluation]:
+def advance(trainings: Sequence[Training]) -> list[Evaluation]:
     """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
 
     trainings: of one set-up, data and device.
@@ -67,34 +46,34 @@ def advance(trainings: "Sequence[Training]") -> list[Evaluation]:
     return validate(trainings)
 
 
-def check(trainings: "Sequence[Training]") -> None:
+def check(trainings: Sequence[Training]) -> None:
     """Mark as diverged those whose loss was not finite CHECK_LEAD iterations ago. One copy to the host for all, during
     which the device goes on."""
     if not trainings:
         return
     for training in trainings:
         if training.stream:
-            torch.cuda.current_stream(training.device).wait_event(training._check_made)
-    terms = torch.stack([training._checked for training in trainings])
+            torch.cuda.current_stream(training.device).wait_event(training.check_made)
+    terms = torch.stack([training.checked for training in trainings])
     for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
         training.diverged = not finite
 
 
-def validate(trainings: "Sequence[Training]") -> list[Evaluation]:
+def validate(trainings: Sequence[Training]) -> list[Evaluation]:
     """Evaluate each on the validation split, all of them enqueued before the first is waited for."""
     if not trainings:
         return []
     setup, data = trainings[0].setup, trainings[0].data
     with aside(trainings):
         terms = torch.stack([training.terms for training in trainings])
-        logged = [training._logged() for training in trainings]
+        logged = [training.logged() for training in trainings]
         scores = evaluate([training.model for training in trainings], setup, data.train, data.validation)
         for training, finite in zip(trainings, terms.isfinite().all(1).tolist()):
             training.diverged = training.diverged or not finite
-        return [training._judge(*measured) for training, *measured in zip(trainings, scores, read(logged))]
+        return [training.judge(*measured) for training, *measured in zip(trainings, scores, read(logged))]
 
 
-def outcomes(trainings: "Sequence[Training]") -> list[Outcome]:
+def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
     """Test each one's weights that were best on validation, all enqueued before the first is waited for; and look at
     the last weights of those that diverged."""
     setup, data = trainings[0].setup, trainings[0].data
@@ -104,10 +83,10 @@ def outcomes(trainings: "Sequence[Training]") -> list[Outcome]:
         for training in kept:
             training.model.load_state_dict(training.best)
         tests = dict(zip(kept, evaluate_test([training.model for training in kept], setup, data)))
-        terms = dict(zip(kept, read([training._terms_after_training() for training in kept])))
+        terms = dict(zip(kept, read([training.terms_after_training() for training in kept])))
         if lost and data.test is not None:
             tests |= dict(zip(lost, evaluate([training.model for training in lost], setup, data.train, data.test)))
-    return [training._conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
+    return [training.conclude(tests.get(training, {}), terms.get(training, {})) for training in trainings]
 
 
 def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:

@@ -119,9 +119,11 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     """Each is begun again elsewhere, from its last state, and no row says that anything happened."""
     pick = random.Random(kills)
     driver = Driver(tmp_path, cluster.address, *SIX, "--max-failures", "20")
+    begun = 0
     for kill in range(kills):
-        driver.until(lambda kill=kill: driver.begun() and len(written(tmp_path, "begin")) > kill)
-        time.sleep(pick.uniform(0, 1.5))
+        driver.until(lambda begun=begun: driver.begun() and len(written(tmp_path, "begin")) > begun)
+        time.sleep(pick.uniform(0, 0.4))  # less than a training takes: the last kill must find one
+        begun = len(written(tmp_path, "begin"))
         os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL if kill % 2 else signal.SIGTERM)
     assert driver.wait() == 0, driver.said
     assert table(tmp_path).to_dict() == undisturbed.to_dict() and set(results.read(tmp_path)["attempt"]) == {0}

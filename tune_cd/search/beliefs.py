@@ -4,7 +4,7 @@ Two beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]) and was chosen on
 GENERAL is for any other parameters, in boxes of any size: all its lengths are shares of the box.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -47,40 +47,6 @@ CLOSER = 1 / 8
 """GENERAL's length scales in trials that look closely, as a share of the median."""
 
 
-@dataclass(frozen=True)
-class Belief:
-    """margin_until: an improvement counts from 1 / min(n, margin_until) above the best of n values. fades_from: from so
-    many values on, what is believed of where the best lies fades (`model_guided.CENTRE`). close_turns: so many trials
-    in three look closely. pairs: lines also run along both diagonals of each pair of axes."""
-
-    margin_until: float
-    fades_from: float
-    close_turns: int
-    pairs: bool
-
-    def prior(self, plan: Plan, closely: bool) -> Prior:
-        """Of the values on a plan's space."""
-        if self is BALANCE:
-            lengths = (CLOSE, CLOSE) if closely else (TRADING, SCALING)
-            return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES), averaged=False)
-        return _drawn(plan, closely)
-
-
-BALANCE = Belief(margin_until=10, fades_from=inf, close_turns=2, pairs=False)
-"""margin_until: the fewer values there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on
-smooth ridges and on the margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much
-early on gains .01 more on the former and loses .01 more on the latter. Without the limit the search ends up to 20
-trials later on wide and curved ridges.
-
-close_turns: ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid,
-whose ridge is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 %
-with one in three."""
-
-GENERAL = Belief(margin_until=inf, fades_from=2, close_turns=1, pairs=True)
-"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
-From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
-
-
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
     """The map [n_axes, n_axes] from coordinates to r = A log h of `eq:reparam` in units of these lengths, orthonormal
     where A is; along the axes where A is not a basis."""
@@ -94,6 +60,12 @@ def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
 def trades(direction: Array) -> bool:
     """Whether one parameter grows along it as another shrinks."""
     return bool(direction.min() < 0 < direction.max())
+
+
+def _fixed(plan: Plan, closely: bool) -> Prior:
+    """BALANCE's: one pair of length scales, and of NOISES the likeliest."""
+    lengths = (CLOSE, CLOSE) if closely else (TRADING, SCALING)
+    return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES), averaged=False)
 
 
 def _drawn(plan: Plan, closely: bool) -> Prior:
@@ -154,3 +126,32 @@ def _uniforms(n: int, dimensions: int) -> Array:
 def _normals(n: int, dimensions: int) -> Array:
     normals: Array = ndtri(_uniforms(n, dimensions))
     return normals
+
+
+@dataclass(frozen=True)
+class Belief:
+    """prior: of the values over a plan's space, and of those that a trial which looks closely believes in.
+    margin_until: an improvement counts from 1 / min(n, margin_until) above the best of n values. fades_from: from so
+    many values on, what is believed of where the best lies fades (`model_guided.CENTRE`). close_turns: so many trials
+    in three look closely. pairs: lines also run along both diagonals of each pair of axes."""
+
+    prior: Callable[[Plan, bool], Prior]
+    margin_until: float
+    fades_from: float
+    close_turns: int
+    pairs: bool
+
+
+BALANCE = Belief(_fixed, margin_until=10, fades_from=inf, close_turns=2, pairs=False)
+"""margin_until: the fewer values there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on
+smooth ridges and on the margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much
+early on gains .01 more on the former and loses .01 more on the latter. Without the limit the search ends up to 20
+trials later on wide and curved ridges.
+
+close_turns: ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid,
+whose ridge is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 %
+with one in three."""
+
+GENERAL = Belief(_drawn, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
+"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
+From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""

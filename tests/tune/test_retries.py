@@ -156,8 +156,9 @@ def test_a_full_local_disk_is_said_and_costs_nothing_else(caplog, monkeypatch, t
 
 
 ENDS = """
-import json, sys, time
+import json, signal, sys, time
 from tune_cd.tune.callback.retries import RetryingWriter
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background has it ignored
 def write(item):
     time.sleep(0.2)
     if {away}: raise OSError("away")

@@ -18,7 +18,7 @@ from tune_cd import results
 boto3 = pytest.importorskip("boto3", reason="boto3 comes with the extra `cluster`")
 cloud = pytest.importorskip("cloud", reason="moto comes with the extra `test`")
 
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 TRIALS = 16
 SEARCH = f"--address auto --study lab --setup small --num-samples {TRIALS} --no-baseline --images-seen 32000 "

@@ -13,7 +13,7 @@ from machines import Machine, Network, missing, until
 
 from tune_cd import results
 
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 HEAD, WORKER = "10.77.0.2", "10.77.0.3"
 PAIR, ONE = 10, 8  # trials of a study with two at a time, and of one with one at a time

@@ -46,9 +46,9 @@ from stacked_trainer import StackedTrainer
 
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import open_queues
-from trainables.training.loop import Training
+from trainables.training.loop import DIVERGENCE_CHECK, Training
 from trainables.training.setups import Setup, find_setup
-from trainables.training.side_by_side import DIVERGENCE_CHECK, check
+from trainables.training.side_by_side import check
 
 USUAL = ("reference", "plain")
 PACKS = ("packed-4", "packed-16", "packed-32", "packed-64")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tune_cd import results
-from tune_cd.results.rows import finite, is_number, trial_name, trial_row
+from tune_cd.results.rows import finite, trial_name, trial_row
+from tune_cd.search.space import is_number
 
 IDENTITY = {"search": "cd", "trial_id": "cd-00000", "trial_index": 0, "attempt": 0}
 FAILED = {"status": "failed", "scores": {}, "error": "no"}

@@ -6,6 +6,7 @@ import pytest
 from made_studies import study
 from studies import row, table
 
+from tune_cd.results.attempts import to_retry
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
@@ -29,7 +30,7 @@ class Runs:
 
     def portfolio(self):
         rows = table(self.rows) if self.rows else table([row()]).iloc[:0]
-        return portfolio_of(self.study, self.searches, rows, self.resources)
+        return portfolio_of(self.study, self.searches, rows, rows[~to_retry(rows)], self.resources)
 
     def go_on(self, most=math.inf, fails=()):
         """Run until so many trainings have ended in all; what was still running."""

@@ -10,9 +10,9 @@ import torch
 from trainings import CPU, DATA, KINDS, SETUP, H, advance_one, alone, configuration, finished, told, trained
 
 from trainables import train
-from trainables.training.loop import Training
+from trainables.training.loop import DIVERGENCE_CHECK, Training
 from trainables.training.parallel import Pack
-from trainables.training.side_by_side import DIVERGENCE_CHECK, advance
+from trainables.training.side_by_side import advance
 
 SETTINGS = [(0.3, 2.0, 32, 0), (0.1, 0.1, 32, 0), (0.3, 2.0, 32, 1), (1.0, 4.0, 16, 0), (0.5, 1.0, 32, 5)]
 

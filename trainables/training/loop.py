@@ -92,6 +92,10 @@ class Training:
         self.best: dict[str, Tensor] | None = None
 
     @property
+    def h(self) -> dict:
+        return {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}
+
+    @property
     def done(self) -> bool:
         return self.diverged or self.iteration >= self.iterations
 
@@ -109,9 +113,7 @@ class Training:
             for with_memory in (False, True)[: 1 + (self.memory is not None)]:
                 for _ in range(WARM_UP + 1):
                     self._take(with_memory)
-        self.begin(
-            {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}, seed=self.seed
-        )
+        self.begin(self.h, seed=self.seed)
         self.wait()
 
     def depart(self) -> None:
@@ -232,8 +234,7 @@ class Training:
         self.best = copy.deepcopy(state["best"])
 
     def _identity(self) -> dict:
-        h = {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}
-        return {"setup": asdict(self.setup), "data": self.data.name, "h": h, "seed": self.seed}
+        return {"setup": asdict(self.setup), "data": self.data.name, "h": self.h, "seed": self.seed}
 
     @property
     def recordable(self) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import wilcoxon
 
 from tune_cd.analysis.curves import Curve, auc_at, n_to_reach, padded
-from tune_cd.analysis.intervals import half_interval
+from tune_cd.analysis.intervals import half_interval_of
 
 FEWEST = 8  # searches for a bootstrap interval: of 5 it would hold the mean in 83 % of cases, of 2 in 50 %
 BUDGETS = (5, 10, 20, 50)
@@ -90,7 +90,7 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
     row: dict[str, float] = {"trials": max(map(len, reached)), "best": max(curve.max() for curve in reached)}
     for k in BUDGETS:
         row[f"auc{k}"] = auc_at(k, reached)
-        row[f"auc{k}_ci"] = _half_interval([auc_at(k, [curve]) for curve in reached])
+        row[f"auc{k}_ci"] = half_interval_of([auc_at(k, [curve]) for curve in reached])
     row["n95"] = n_to_reach(target, reached) or inf
     row["n95_low"], row["n95_high"] = _n_interval(target, reached)
     row["t95"] = _time_to_reach(target, searches)
@@ -107,7 +107,7 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
     for k in BUDGETS:
         gains = [auc_at(k, curves) - auc_at(k, theirs[seed]) for seed, curves in ours.items() if seed in theirs]
         row[f"d{k}"] = float(np.mean(gains)) if gains else np.nan
-        row[f"d{k}_ci"] = _half_interval(gains)
+        row[f"d{k}_ci"] = half_interval_of(gains)
         row[f"d{k}_p"] = float(wilcoxon(gains).pvalue) if len(gains) > 1 and any(gains) else np.nan
     return row
 
@@ -115,10 +115,6 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
     """What searches reached, by their seeds: of several with one seed, in several studies, the mean counts."""
     return {seed: [curve.reached for curve in curves] for seed, curves in grouped(searches, "seed").items()}
-
-
-def _half_interval(values: Sequence[float]) -> float:
-    return half_interval(float(np.std(values, ddof=1)), len(values)) if len(values) > 1 else np.nan
 
 
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis.curves import best_trial, means_over_settings, setting_numbers
-from tune_cd.analysis.intervals import half_interval
+from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.rates import on_diagonal
 from tune_cd.analysis.scores import comparable, confirming, per_class, searching
 
@@ -30,9 +30,8 @@ class Mean:
 
 def mean_of(values: np.ndarray, score: str) -> Mean:
     """values [n_seeds], at least one."""
-    mean, n = float(values.mean()), len(values)
-    half = half_interval(float(values.std(ddof=1)), n) if n > 1 else np.nan
-    return Mean(score, mean, mean - half, mean + half, n)
+    mean, half = float(values.mean()), half_interval_of(values)
+    return Mean(score, mean, mean - half, mean + half, len(values))
 
 
 def fresh_mean(trials: pd.DataFrame, of: pd.Series) -> Mean | None:

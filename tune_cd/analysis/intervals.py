@@ -1,9 +1,18 @@
 """How far a mean may be off: one definition for all tables."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import t as student
 
 
 def half_interval(std: float, n: int) -> float:
     """Half the 95 % interval of a mean of n values with this sample standard deviation (Student's t); NaN below two."""
     return float(student.ppf(0.975, n - 1) * std / np.sqrt(n)) if n > 1 else np.nan
+
+
+def half_interval_of(values: Sequence[float] | npt.NDArray[np.float64]) -> float:
+    """The same of values [n], at least one."""
+    n = len(values)
+    return half_interval(float(np.std(values, ddof=1)), n) if n > 1 else np.nan

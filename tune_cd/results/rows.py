@@ -5,11 +5,12 @@ import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite
-from numbers import Integral, Real
-from typing import Any, TypeGuard
+from numbers import Integral
+from typing import Any
 
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import Row
+from tune_cd.search.space import is_number
 
 
 def trial_row(
@@ -48,11 +49,6 @@ def trial_row(
 def trial_name(search: str, trial_index: int) -> str:
     """The table's trial_id: the same for the same trial of a study, whichever driver asks for it."""
     return f"{search}-{trial_index:05d}"
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a reported value is one, finite or not. True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def finite(value: Any) -> float | None:

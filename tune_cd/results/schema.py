@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
+
+from tune_cd.search.space import is_number
 
 Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
@@ -227,12 +229,8 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_text(name) and _is_number(number) for name, number in value.items())
+    return isinstance(value, Mapping) and all(_is_text(name) and is_number(number) for name, number in value.items())
 
 
 def _is_time(value: Any) -> bool:
@@ -250,7 +248,7 @@ Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
 _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
-    NUMBER: ("a real number", _is_number, float),
+    NUMBER: ("a real number", is_number, float),
     NUMBERS: (
         "a mapping of str to real numbers",
         _are_numbers,

@@ -11,8 +11,8 @@ from math import isfinite, nan
 from typing import Any
 
 from tune_cd.results.observations import mean
-from tune_cd.search.space import Configuration, Space
-from tune_cd.tune.course import Course, Key
+from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.tune.course import Course
 
 Training = tuple[Key, int]
 """A setting's key and a seed: what is trained once."""

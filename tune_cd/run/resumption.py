@@ -8,7 +8,6 @@ import pandas as pd
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.scores import searching
-from tune_cd.results.attempts import to_retry
 from tune_cd.run.portfolio import Member, Portfolio, Training
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
@@ -25,9 +24,12 @@ def seeds_of(study: Study, search: Search) -> list[int]:
     return [study.config.seed + n for n in range(study.config.replicates)]
 
 
-def portfolio_of(study: Study, searches: list[Search], table: pd.DataFrame, resources: Resources) -> Portfolio:
-    """Searches that share a set-up, where they stand. table: the study's rows. Says what there is nothing left of."""
-    ended = table.drop(table.index[to_retry(table, failed=study.call.retry_failed)])
+def portfolio_of(
+    study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources
+) -> Portfolio:
+    """Searches that share a set-up, where they stand. Says what there is nothing left of.
+
+    table: the study's rows; ended: those of trials that are not run again."""
     members: dict[str, Member] = {}
     for search in searches:
         if search.make is given:

@@ -35,9 +35,12 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to
     date."""
     table = results.read(study.results, study.name)
-    portfolio = portfolio_of(study, searches, table, resources)
+    again = table[to_retry(table, failed=study.call.retry_failed)]
+    ended = table.drop(again.index)
+    portfolio = portfolio_of(study, searches, table, ended, resources)
     if portfolio.members:
-        _tune(study, searches, portfolio, table, resources, load)
+        recorder = Recorder(study, searches[0], resources, again)
+        _tune(study, searches, portfolio, ended, resources, recorder, load)
         say_stopped(portfolio, searches, results.read(study.results, study.name))
 
 
@@ -45,19 +48,18 @@ def _tune(
     study: Study,
     searches: list[Search],
     portfolio: Portfolio,
-    table: pd.DataFrame,
+    ended: pd.DataFrame,
     resources: Resources,
+    recorder: Recorder,
     load: Load,
 ) -> None:
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
-    again = table[to_retry(table, failed=study.call.retry_failed)]
-    recorder = Recorder(study, searches[0], resources, again)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
     totals = {search.name: search.num_samples for search in searches}
-    progress = Progress(totals, table.drop(again.index), study.setup.metric, len(portfolio.seeds))
+    progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds))
     losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),

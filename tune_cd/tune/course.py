@@ -14,11 +14,10 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.search.protocol import Optimiser, Proposal, Told, is_free
 from tune_cd.search.registry import restore
-from tune_cd.search.space import Configuration
+from tune_cd.search.space import Configuration, Key
 
 LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
 MOST_LIVE = 64  # trials at a time that a search without a number of workers is taken to have had at most
-Key = tuple
 
 
 @dataclass

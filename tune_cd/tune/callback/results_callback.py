@@ -12,8 +12,9 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import is_number, trial_name, trial_row
+from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.results.schema import LOST
+from tune_cd.search.space import is_number
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of

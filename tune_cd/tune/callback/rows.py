@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tune_cd.results.rows import finite, is_number
+from tune_cd.results.rows import finite
+from tune_cd.search.space import is_number
 
 TUNE_KEYS = ("config/", "time_", "timestamp", "pid", "iterations_since_restore", "training_iteration", "done")
 

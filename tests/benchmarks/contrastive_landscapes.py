@@ -1,0 +1,219 @@
+"""Grids of real contrastive trainings with their learning curves, those that `tune_cd/landscapes` holds: trained again.
+
+    python tests/benchmarks/contrastive_landscapes.py OUT [NAME ...] --data-root ZIP
+
+Trains every cell that OUT, a results folder, has no row of: it can be stopped and started at any time. On a CPU
+`--workers` processes train one cell at a time on one core each, on a GPU one process trains as many as fit.
+
+First the whole grid in steps of four, for each batch size; then, with a second seed, the cells within 15 % of the best
+of their batch size, where noise is what matters; with `--refine` the cells between those, in steps of two.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from trainables.data.resident import DeviceData
+from trainables.datasets import load_dataset
+from trainables.training.cuda_graphs import open_queues
+from trainables.training.outcome import Outcome
+from trainables.training.parallel import Pack
+from trainables.training.setups import Setup, find_setup
+from tune_cd import results
+from tune_cd.results.rows import trial_row
+
+LOWEST, TICKS = 1e-6, 25  # of both Lambdas: 1e-6 to 16.8, the paper's range, in steps of two
+LOOKS = 16
+NEAR = 0.85  # of the best: what is trained with a second seed, and refined
+SEEDS = (0, 1)
+SEARCH = "grid"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is measured: a dataset with a loss, in the small set-up, at some batch sizes."""
+
+    dataset: str
+    loss: str
+    batch_sizes: tuple[int, ...]
+
+    @property
+    def setup(self) -> Setup:
+        return replace(find_setup(self.dataset, "small", loss=self.loss), evaluations=LOOKS)
+
+
+GRIDS = {
+    "glyphs-margin": Grid("glyphs", "margin", (16, 64, 256)),
+    "glyphs-infonce": Grid("glyphs", "infonce", (16, 64, 256)),
+    "omniglot-242-margin": Grid("omniglot", "margin", (16, 64, 256)),
+    "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
+    "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
+    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce", (64, 256)),
+    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin", (64, 256)),
+}
+"""name -> grid. --data-root says which images `omniglot` and `tinyimagenet` are, a name how many classes they have."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A training: places of Lambda_p and Lambda_e on the lattice in steps of two, batch size, seed."""
+
+    p: int
+    e: int
+    batch_size: int
+    seed: int
+
+    @property
+    def h(self) -> dict[str, float]:
+        return {"Lambda_p": LOWEST * 2**self.p, "Lambda_e": LOWEST * 2**self.e, "batch_size": self.batch_size}
+
+    @property
+    def trial_id(self) -> str:
+        return f"p{self.p:02d}-e{self.e:02d}-b{self.batch_size}-seed{self.seed}"
+
+
+def coarse(batch_size: int) -> list[Cell]:
+    """The whole grid in steps of four."""
+    return [Cell(p, e, batch_size, SEEDS[0]) for p, e in product(range(0, TICKS, 2), repeat=2)]
+
+
+def repeated(trained: dict[Cell, float]) -> list[Cell]:
+    """The cells near the best, with every seed. trained: validation scores by cell."""
+    return [replace(cell, seed=seed) for cell in near(trained) for seed in SEEDS]
+
+
+def refined(trained: dict[Cell, float]) -> list[Cell]:
+    """The cells near the best and all around them, in steps of two."""
+    steps = list(product((-1, 0, 1), repeat=2))
+    around = {replace(cell, p=cell.p + dp, e=cell.e + de) for cell in near(trained) for dp, de in steps}
+    return sorted(cell for cell in around if 0 <= cell.p < TICKS and 0 <= cell.e < TICKS)
+
+
+def near(trained: dict[Cell, float]) -> list[Cell]:
+    first = {cell: score for cell, score in trained.items() if cell.seed == SEEDS[0]}
+    return sorted(cell for cell, score in first.items() if score >= NEAR * max(first.values()))
+
+
+class Worker:
+    """What a process that trains keeps from cell to cell."""
+
+    pack: Pack
+
+    @classmethod
+    def begin(cls, setup: Setup, data_root: str | None, device: str) -> None:
+        torch.set_num_threads(1)
+        open_queues()
+        cls.pack = Pack(setup, DeviceData.load(setup, data_root, torch.device(device)), torch.device(device))
+
+
+def train(out: str, study: str, cells: Sequence[Cell]) -> int:
+    """Train cells in a worker, storing each as it ends; returns their number."""
+    pack = Worker.pack
+    pack.begin([cell.h | {"seed": cell.seed} for cell in cells])
+    begun = datetime.now(UTC)
+    while not pack.done:
+        pack.advance()
+        for index in [index for index, training in pack.running.items() if training.done]:
+            store(out, study, pack, cells[index], begun, pack.finish(index))
+    return len(cells)
+
+
+def store(out: str, study: str, pack: Pack, cell: Cell, begun: datetime, outcome: Outcome) -> None:
+    setup, device = pack.setup, pack.device
+    where = {
+        "started_at": begun, "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "gpus": 1 / pack.at_once if device.type == "cuda" else 0.0,
+    }  # fmt: skip
+    identity = {
+        "search": SEARCH, "trial_id": cell.trial_id, "trial_index": cell.p * TICKS + cell.e, "attempt": 0,
+        "seed": cell.seed,
+    }  # fmt: skip
+    shared = {
+        "study": study, "dataset": pack.data.name, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric,
+    }  # fmt: skip
+    told = {name: value for name, value in vars(outcome).items() if name != "curve"}
+    looks = [
+        {"attempt": 0, "seed": cell.seed, "positive_term": scores.pop("train_positive_term"),
+         "entropy_term": scores.pop("train_entropy_term"), "images_seen": look.images_seen,
+         "train_seconds": look.train_seconds, "val_score": look.val_score, "scores": scores}
+        for look in outcome.curve if (scores := dict(look.scores))
+    ]  # fmt: skip
+    results.write_curve(out, study, cell.trial_id, looks)
+    results.write_trial(out, trial_row(identity, cell.h, asdict(setup) | cell.h, told, where, shared))
+
+
+def stored(out: Path, study: str) -> dict[Cell, float]:
+    """Validation scores of the cells that have a row, 0 where training diverged."""
+    if not (out / "trials" / study).exists():
+        return {}
+    trials = results.read(out, study)
+    return {_cell(name): 0.0 if pd.isna(score) else score for name, score in zip(trials.trial_id, trials.val_score)}
+
+
+def _cell(trial_id: str) -> Cell:
+    p, e, b, seed = trial_id.split("-")
+    return Cell(int(p[1:]), int(e[1:]), int(b[1:]), int(seed[4:]))
+
+
+def stages(grid: Grid, batch_sizes: Sequence[int], refine: bool) -> Iterator[tuple[int, str]]:
+    for batch_size in batch_sizes or grid.batch_sizes:
+        yield from ((batch_size, stage) for stage in ("coarse", "repeated", *["refined"] * refine))
+
+
+def asked(stage: str, batch_size: int, trained: dict[Cell, float]) -> list[Cell]:
+    """The cells of a stage that are left to train."""
+    here = {cell: score for cell, score in trained.items() if cell.batch_size == batch_size}
+    wanted = {
+        "coarse": lambda: coarse(batch_size),
+        "repeated": lambda: repeated(here),
+        "refined": lambda: refined(here),
+    }
+    return [cell for cell in wanted[stage]() if cell not in trained]
+
+
+def measure(name: str, options: argparse.Namespace) -> None:
+    grid, out = GRIDS[name], options.out
+    cuda = options.device == "cuda"
+    load_dataset(
+        grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task
+    )  # decoded once
+    with ProcessPoolExecutor(
+        1 if cuda else options.workers,
+        get_context("spawn"),
+        Worker.begin,
+        (grid.setup, options.data_root, options.device),
+    ) as pool:
+        for batch_size, stage in stages(grid, options.batch_sizes, options.refine):
+            begun, cells = time.perf_counter(), asked(stage, batch_size, stored(out, name))
+            lots = [cells] if cuda and cells else [[cell] for cell in cells]
+            for done in as_completed([pool.submit(train, str(out), name, lot) for lot in lots]):
+                done.result()
+            seconds = time.perf_counter() - begun
+            print(f"{name}, b = {batch_size}, {stage}: {len(cells)} trainings, {seconds:.0f} s", flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="OUT", help="results folder; a landscape is a study of it")
+    parser.add_argument("names", nargs="+", metavar="NAME", choices=GRIDS, help=f"of {', '.join(GRIDS)}")
+    parser.add_argument("--data-root", metavar="PATH", help="the dataset's directory or zip; not needed for glyphs")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[], help="default: the landscape's")
+    parser.add_argument("--refine", action="store_true", help="steps of two near the best")
+    parser.add_argument("--workers", type=int, default=2, help="processes on a CPU; default: 2")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(argv)
+    for name in options.names:
+        measure(name, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "tune_cd.search": "balance",
     "tune_cd.results": "search",
     "tune_cd.analysis": "balance search results",
-    "tune_cd.landscapes": "search results analysis",
+    "tune_cd.landscapes": "balance search results analysis",
     "tune_cd.plots": "balance analysis",
     "tune_cd.replay": "balance search results landscapes analysis plots",
     "tune_cd.report": "balance results analysis plots",
@@ -46,7 +46,7 @@ OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "torchvision": "trainables.models",
     "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.replay tune_cd.report "
     "tune_cd.tune tune_cd.run",
-    "pyarrow": "tune_cd.results trainables.datasets",
+    "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets",
     "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",
     "plotly": "tune_cd.report",
 }

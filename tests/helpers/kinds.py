@@ -13,8 +13,8 @@ from studies import full_grid, lattice, row, table
 
 from trainables.training.setups import SETUPS, Setup
 from tune_cd import CoordinateDescent, Space, balance, results
+from tune_cd.landscapes.find import trainings
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.replay import replay_all
 from tune_cd.replay.__main__ import store
 from tune_cd.replay.simulation import simulate
@@ -214,7 +214,7 @@ def memory(dataset: str = "glyphs", study: str = "xbm", **fields) -> pd.DataFram
 
 def landscape(name: str) -> pd.DataFrame:
     """A measured one that comes with the package."""
-    return results.read_file(SHIPPED / f"{name}.parquet")
+    return trainings(name)
 
 
 def volume() -> pd.DataFrame:

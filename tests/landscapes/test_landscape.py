@@ -24,7 +24,7 @@ from tune_cd.landscapes.formulas import (
     fit,
     random_curve,
 )
-from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_table, load
+from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_path, from_table
 from tune_cd.replay.simulation import simulate
 from tune_cd.results.schema import check_trial
 from tune_cd.search.coordinate_descent import CoordinateDescent
@@ -201,7 +201,7 @@ def test_a_line_of_trials_is_a_landscape_too():
     assert landscape.space.names == ("Lambda_p",) and landscape.score({"Lambda_p": 10**-1.5}) == pytest.approx(0.55)
 
 
-def test_load_reads_results_folders_and_single_files(tmp_path):
+def test_a_path_is_a_results_folder_or_a_single_file(tmp_path):
     table = rows()
     for row in table.to_dict("records"):
         results.write_trial(tmp_path / "study", row)
@@ -219,7 +219,7 @@ def test_load_reads_results_folders_and_single_files(tmp_path):
             "test_score",
         ]
     ].to_parquet(tmp_path / "grid.parquet")
-    folder, file = load(tmp_path / "study"), load(tmp_path / "grid.parquet")
+    folder, file = from_path(tmp_path / "study"), from_path(tmp_path / "grid.parquet")
     h = {"Lambda_p": 0.05, "Lambda_e": 0.05}
     assert (folder.name, file.name) == ("study", "grid")
     assert folder.score(h) == file.score(h) == from_table(table, "grid").score(h)
@@ -356,7 +356,7 @@ def test_shipped_grids_are_whole_and_say_how_they_were_made(path):
     trials = pd.read_parquet(path)
     assert len(trials) == 13 * 13 and set(trials["status"]) <= {"completed", "diverged"}
     assert all(json.loads(config)["images_seen"] > 0 for config in trials["config"])
-    landscape = load(path)
+    landscape = from_path(path)
     assert landscape.score(landscape.optimum) == pytest.approx(trials["test_score"][trials["val_score"].idxmax()])
     ends = {
         name: (landscape.space.axes[i].low, landscape.space.axes[i].high)

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from tune_cd import results
-from tune_cd.landscapes.find import MEASURED, find
+from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED
 from tune_cd.replay.__main__ import parser
@@ -49,7 +49,7 @@ def test_its_pictures_exist():
 
 def test_its_example_runs_on_a_stored_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    grid = results.read_file(SHIPPED / "omniglot-242-margin.parquet").assign(study="my-grid")
+    grid = trainings("omniglot-242-margin").assign(study="my-grid")
     results.write_trials("results", grid.astype(object).where(grid.notna(), None).to_dict("records"))
     (example,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     exec(example, found := {})

@@ -9,15 +9,14 @@ import pytest
 from figure_checks import check_axes, check_saving
 from rows import minimal
 
-from tune_cd.landscapes.find import MEASURED, find
+from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import RANGE, Ridge, landscape_of
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, from_table
+from tune_cd.landscapes.landscape import Landscape, from_table
 from tune_cd.plots import orientation_figure, save
 from tune_cd.plots.orientation import COLOURS
 from tune_cd.replay import orientation
 from tune_cd.replay.__main__ import main
 from tune_cd.replay.orientation import _compared, floor_share, member, place, shelf
-from tune_cd.results import read_file
 from tune_cd.results.schema import check_trial
 
 CENTRE = (-6.0, -4.0)  # near the middle of the box
@@ -112,7 +111,7 @@ def test_a_floor_that_no_width_has_is_refused():
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_measured_grids_lie_near_a_os_axes_on_floors_that_are_not_flat(name):
     """So neither angle nor aspect is why A_I is not behind on them."""
-    found = place(find(name), read_file(SHIPPED / f"{name}.parquet"))
+    found = place(find(name), trainings(name))
     assert abs(found.angle) < 25 and found.aspect > 3 and found.floor_share > 0.9 and found.shelf > 0.1
 
 

@@ -19,6 +19,7 @@ from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content
+from tune_cd.results.parquet import serialise
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -472,12 +473,13 @@ def test_a_dead_drivers_watch_ends(tmp_path, monkeypatch):
 
 
 def test_one_parquet_file_is_enough(tmp_path):
-    from tune_cd.landscapes.landscape import SHIPPED
-
+    trials = kinds.landscape("omniglot-242-margin").astype(object)
+    rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
+    (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = content(SHIPPED / "omniglot-242-margin.parquet")
-    assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == 169
+        found = content(tmp_path / "grid.parquet")
+    assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == len(trials)
 
 
 def test_a_watched_page_is_written_until_the_driver_has_ended(tmp_path, monkeypatch):

@@ -29,6 +29,11 @@ def below(study: str, *names: str) -> set[str]:
     return {f"{study}/{name}" for name in names}
 
 
+def timed(name: str) -> list[str]:
+    """The figure that trials with times give."""
+    return ["timeline"] * bool(kinds.landscape(name)["started_at"].notna().any())
+
+
 KINDS = {
     "main job": (
         kinds.main_job,
@@ -75,7 +80,7 @@ KINDS = {
 } | {
     name: (
         lambda name=name: kinds.landscape(name),
-        THEORY | below(name, "timeline", "landscape", "landscape-64", "sub-losses"),
+        THEORY | below(name, *timed(name), "landscape", "landscape-64", "sub-losses"),
         {"best-values"},
     )
     for name in ("glyphs-margin", "omniglot-242-margin", "omniglot-242-infonce")

@@ -2,36 +2,99 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis import Grid, grid
+from tune_cd.landscapes import measured
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, from_table, load
+from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table
+from tune_cd.landscapes.measured import IN_VIEW, Measured
+from tune_cd.landscapes.measured import JUDGES as JUDGES
 from tune_cd.results import read_file
 from tune_cd.search.space import Space
 
-MEASURED = tuple(sorted(path.stem for path in SHIPPED.glob("*.parquet")))
-"""Grids of real trainings with a contrastive loss that come with the package."""
+BATCH_SIZE = 64
+"""The batch size of a measured landscape's plane, the paper's."""
+
+COARSE = 2.0
+"""Octaves between the lines of the lattice on which a measured landscape is whole; finer cells lie near the best."""
+
+VOLUME = "-3d"
+"""How the names end of landscapes over a batch size too."""
+
+_EARLIER = {path.stem: path for path in SHIPPED.glob("*.parquet")}
+"""Grids without learning curves."""
+
+MEASURED = tuple(name for name in IN_VIEW if name in (*measured.MEASURED, *_EARLIER))
+"""Grids of real trainings with a contrastive loss on which searches may be looked at; `JUDGES` are found by name too,
+and are for the verdict alone."""
 
 GENERAL = tuple(sorted(path.stem for path in (SHIPPED / "general").glob("*.parquet")))
 """Those of other models, see README.md. Their rows' `config` has the space that they were measured over."""
 
 
 def find(name: str) -> Landscape:
-    """A landscape by its name, among formulas, `MEASURED` and `GENERAL`, or by the path of a table.
+    """A landscape by its name, among formulas, measured ones and `GENERAL`, or by the path of a table.
 
-    Raises ValueError for a name that is none of them, and for a table that is not a full grid.
+    A measured one is its plane at b = BATCH_SIZE; `<name>-3d` has the batch size as a third axis, where several were
+    measured. Raises ValueError for a name that is none of them, and for a table that is not a full grid.
     """
     formulas = LANDSCAPES | BOXES
     if name in formulas:
         return formulas[name]
     if name in GENERAL:
         return _general(name)
-    path = SHIPPED / f"{name}.parquet" if name in MEASURED else Path(name)
+    if name in measured.MEASURED:
+        return plane(measured.load(name))
+    if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
+        return volume(measured.load(name.removesuffix(VOLUME)))
+    path = _EARLIER.get(name, Path(name))
     if not path.exists():
-        known = [*formulas, *MEASURED, *GENERAL]
+        known = [*formulas, *dict.fromkeys([*MEASURED, *measured.MEASURED]), *GENERAL]
         raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
-    return load(path)
+    return from_path(path)
+
+
+def trainings(name: str) -> pd.DataFrame:
+    """The rows of the results table of a measured landscape's plane. Raises ValueError for a name that is none."""
+    if name not in measured.MEASURED and name in _EARLIER:
+        return read_file(_EARLIER[name])
+    return measured.load(name).at(BATCH_SIZE).rows()
+
+
+def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
+    """The slice of one batch size, to replay searches on: means over seeds, NaN where all trainings diverged.
+
+    Cells of the finer lattice that were not trained are those of the coarse one, interpolated. Raises ValueError for
+    a batch size that was not measured, and for holes in the coarse lattice.
+    """
+    rows = landscape.at(batch_size).rows()
+    space = _space(landscape)
+    ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
+    test = _tested(rows, landscape.name)[..., 0]
+    return _landscape(landscape.name, space, ticks[:2], validation[..., 0], test)
+
+
+def volume(landscape: Measured) -> Landscape:
+    """All batch sizes, the third axis' allowed values. Raises ValueError as `plane`, and for a single batch size."""
+    sizes = landscape.axes["batch_size"].tolist()
+    if len(sizes) < 2:
+        raise ValueError(f"landscape {landscape.name + VOLUME!r}: {landscape.name} has one batch size, {sizes}")
+    rows = landscape.rows()
+    ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
+    space = _space(landscape, batch_size=sizes)
+    return _landscape(landscape.name + VOLUME, space, ticks, validation, _tested(rows, landscape.name))
+
+
+def varied(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
+    """The landscape with noise, durations and failures; noise shows in its name."""
+    name = landscape.name + (f"-noise{noise:g}" if noise else "")
+    return replace(landscape, name=name, noise=noise, durations=durations, failures=failures)
 
 
 def _general(name: str) -> Landscape:
@@ -39,7 +102,42 @@ def _general(name: str) -> Landscape:
     return from_table(trials, name, Space.from_json(json.loads(trials["config"].iloc[0])["space"]))
 
 
-def varied(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
-    """The landscape with noise, durations and failures; noise shows in its name."""
-    name = landscape.name + (f"-noise{noise:g}" if noise else "")
-    return replace(landscape, name=name, noise=noise, durations=durations, failures=failures)
+def _space(landscape: Measured, **more: list[int]) -> Space:
+    ends = {name: landscape.axes[name][[0, -1]].tolist() for name in ("Lambda_p", "Lambda_e")}
+    return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
+
+
+def _landscape(name: str, space: Space, ticks: list[np.ndarray], validation: np.ndarray, test: np.ndarray) -> Landscape:
+    best = np.unravel_index(np.nanargmax(validation), validation.shape)
+    optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
+    low, high = float(np.nanmin(validation)), float(np.nanmax(validation))
+    return Landscape(name, space, Table(ticks, validation), optimum, low, high, Table(ticks, test))
+
+
+def _tested(rows: pd.DataFrame, name: str) -> np.ndarray:
+    return _filled(grid(rows, "test_score"), name)[1]
+
+
+def _filled(found: Grid, name: str) -> tuple[list[np.ndarray], np.ndarray]:
+    """Coordinates of the ticks in octaves, and values [n_p, n_e, n_b], NaN where training diverged.
+
+    Raises ValueError for holes in the coarse lattice.
+    """
+    ticks = [np.log2(tick) for tick in found.ticks]
+    steps = [(tick - tick[0]) / COARSE for tick in ticks[:2]]
+    coarse = [np.isclose(step, np.round(step), atol=1e-6) for step in steps]
+    trained, values = found.counts + found.lost > 0, found.values.copy()
+    lattice = np.ix_(*coarse)
+    if not trained[lattice].all():
+        p, e, b = np.argwhere(~trained[lattice])[0]
+        at = (found.ticks[0][coarse[0]][p], found.ticks[1][coarse[1]][e], found.ticks[2][b])
+        raise ValueError(
+            f"landscape {name!r} has {int((~trained[lattice]).sum())} holes, the first at Lambda_p = {at[0]:.3g}, "
+            f"Lambda_e = {at[1]:.3g}, batch_size = {at[2]}: measure them"
+        )
+    for b in range(values.shape[2]):
+        between = Table([tick[near] for tick, near in zip(ticks, coarse)], values[..., b][lattice])
+        for p, e in product(*map(range, values.shape[:2])):
+            if not trained[p, e, b]:
+                values[p, e, b] = between(np.array([ticks[0][p], ticks[1][e]]))
+    return ticks, values

@@ -24,8 +24,7 @@ from tune_cd.analysis.scores import BALANCE, require_one
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent
-"""Measured grids that come with the package, `<name>.parquet` with the results table's columns; README.md says how they
-were made."""
+"""The folder of the tables that come with the package; see `find`."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] -> scores [...], larger is better, NaN where training diverges."""
@@ -153,7 +152,7 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
     return Landscape(name, space, Table(ticks, val), optimum, float(np.nanmin(val)), float(np.nanmax(val)), test)
 
 
-def load(path: str | Path) -> Landscape:
+def from_path(path: str | Path) -> Landscape:
     """A landscape from a results folder, or from one Parquet file with the results table's columns; named after it."""
     path = Path(path)
     return from_table(results.read(path) if path.is_dir() else pd.read_parquet(path), path.stem)

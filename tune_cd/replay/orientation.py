@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from tune_cd import analysis, results
+from tune_cd import analysis
 from tune_cd.analysis import summary
-from tune_cd.landscapes.find import MEASURED, find
+from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import PRINTED, Ridge, landscape_of
-from tune_cd.landscapes.landscape import SHIPPED, Landscape
+from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.ablation import ABLATION
 from tune_cd.replay.simulation import replay_all
 
@@ -104,7 +104,7 @@ def of_the_measured(seeds: Sequence[int], processes: int | None = None) -> pd.Da
     test scores."""
     rows = []
     for name, compared in _compared([find(name) for name in MEASURED], seeds, processes).items():
-        trials = results.read_file(SHIPPED / f"{name}.parquet")
+        trials = trainings(name)
         height = float(np.ptp(trials["test_score"].dropna()))
         rows.append(
             {"landscape": name}

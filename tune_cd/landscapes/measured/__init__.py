@@ -1,0 +1,201 @@
+"""Measured landscapes: grids of real contrastive trainings, each with its learning curve.
+
+    from tune_cd import landscapes
+
+    landscape = landscapes.load("omniglot-242-margin")
+    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]
+    landscape.frame()                       # pandas, one row a look
+    print(landscape.card())                 # what was trained, by which commit, how long, and what it is not for
+
+One Parquet file each, one row a training. `rows` gives the trainings as a results table, which all of `analysis` reads.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from tune_cd.landscapes.measured.cards import card_of
+from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
+from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
+from tune_cd.landscapes.measured.roles import role_of
+from tune_cd.landscapes.measured.writing import ABOUT, AXES, LOOKED, stored
+from tune_cd.landscapes.measured.writing import write as write
+from tune_cd.results.parquet import table_of
+from tune_cd.results.reading import frame
+from tune_cd.results.schema import TRIALS, check_trial
+
+FOLDER = Path(__file__).parent
+MEASURED = tuple(sorted(path.stem for path in FOLDER.glob("*.parquet")))
+"""Names of the landscapes that come with the package."""
+
+NEAR = 0.85  # share of the best score: near enough for the noise there to matter
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A grid of trainings. NaN where training diverged, and where nothing was measured.
+
+    about: dataset, task, loss, metric, setup (all but h and the seed), commits, software, device, started, ended,
+    trainings, hours (of one device, evaluations included) and, where known, command, images (split -> classes, images)
+    and processor. trials: one row a training, with Lambda_p, Lambda_e, batch_size, seed, status, val_score, test_score,
+    best_at (images), positive_term and entropy_term (of the best look's weights), seconds (wall-clock, evaluations
+    included), and the looks: images [n_looks], validation, positive_term_curve and entropy_term_curve.
+    """
+
+    name: str
+    about: dict[str, Any]
+    trials: pd.DataFrame
+
+    @cached_property
+    def axes(self) -> dict[str, np.ndarray]:
+        """The values of Lambda_p [n_p], Lambda_e [n_e], batch_size [n_b] and seed [n_seeds], ascending."""
+        return {name: np.unique(self.trials[name]) for name in AXES}
+
+    @property
+    def role(self) -> str:
+        """in view: it may be looked at while a search is changed; judge: it may not; "": it does not come with the
+        package."""
+        return role_of(self.name)
+
+    @property
+    def looks(self) -> int:
+        """Evaluations a training, evenly spaced."""
+        return int(self.about["setup"]["evaluations"])
+
+    @cached_property
+    def validation(self) -> np.ndarray:
+        """Validation scores at each look [n_p, n_e, n_b, n_seeds, n_looks]."""
+        return self._curves("validation")
+
+    @cached_property
+    def positive_term(self) -> np.ndarray:
+        """The loss's unweighted positive term, the mean over training batches since the look before; shape as
+        `validation`."""
+        return self._curves("positive_term")
+
+    @cached_property
+    def entropy_term(self) -> np.ndarray:
+        """The loss's unweighted entropy term, as `positive_term`."""
+        return self._curves("entropy_term")
+
+    @cached_property
+    def test(self) -> np.ndarray:
+        """Test scores of the weights at the best look [n_p, n_e, n_b, n_seeds]."""
+        return self.values("test_score")
+
+    @cached_property
+    def images(self) -> np.ndarray:
+        """Training images seen before each look [n_b, n_looks]; both views of an image count."""
+        longest = self.trials.assign(n=self.trials["images"].map(len)).sort_values("n").groupby("batch_size").last()
+        return np.array([np.append(row, [np.nan] * (self.looks - len(row))) for row in longest["images"]])
+
+    @property
+    def trained(self) -> np.ndarray:
+        """Whether a training of the cell exists, diverged or not [n_p, n_e, n_b, n_seeds]."""
+        trained: np.ndarray = np.zeros(self._shape, bool)
+        trained[self._places] = True
+        return trained
+
+    def values(self, column: str) -> np.ndarray:
+        """A column of numbers of `trials` on the grid [n_p, n_e, n_b, n_seeds]."""
+        grid = np.full(self._shape, np.nan)
+        grid[self._places] = self.trials[column].to_numpy(float)
+        return grid
+
+    def at(self, batch_size: int) -> "Measured":
+        """The trainings of one batch size. Raises ValueError naming those that there are."""
+        sizes = self.axes["batch_size"].tolist()
+        if batch_size not in sizes:
+            raise ValueError(f"batch_size {batch_size}: {self.name} has {sizes}")
+        return Measured(self.name, self.about, self.trials[self.trials["batch_size"] == batch_size])
+
+    def frame(self) -> pd.DataFrame:
+        """One row a look: Lambda_p, Lambda_e, batch_size, seed, images_seen, validation, positive_term,
+        entropy_term."""
+        columns = {"images_seen": "images"} | {name: stored(name) for name in LOOKED}
+        wide = self.trials[[*AXES, *columns.values()]].rename(columns={held: name for name, held in columns.items()})
+        return wide.explode(list(columns), ignore_index=True).astype(
+            {"images_seen": int} | dict.fromkeys(LOOKED, float)
+        )
+
+    def rows(self) -> pd.DataFrame:
+        """The trainings as `results.read` gives them, one row a training, for `analysis`, `report` and `from_table`."""
+        return frame(table_of([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
+
+    def noise(self, batch_size: int | None = None, near: float = NEAR, score: str = "val_score") -> float:
+        """The standard deviation of a score between seeds; NaN where no cell was trained with several.
+
+        Pooled over the cells that were, and whose mean validation score is at least `near` of the best of their batch
+        size: elsewhere a search does not care. batch_size: None: of all.
+        """
+        return self.noise_and_freedom(batch_size, near, score)[0]
+
+    def noise_and_freedom(
+        self, batch_size: int | None = None, near: float = NEAR, score: str = "val_score"
+    ) -> tuple[float, int]:
+        """`noise`, and its degrees of freedom: seeds less cells."""
+        chosen = self if batch_size is None else self.at(batch_size)
+        ended = chosen.trials[chosen.trials["status"] == "completed"]
+        cells = ended.groupby(["batch_size", "Lambda_p", "Lambda_e"])
+        means = cells["val_score"].mean()
+        close = means >= near * means.groupby("batch_size").transform("max")
+        several = close & (cells[score].count() > 1)
+        freedom = int((cells[score].count() - 1)[several].sum())
+        squares = float((cells[score].var() * (cells[score].count() - 1))[several].sum())
+        return (float(np.sqrt(squares / freedom)), freedom) if freedom else (np.nan, 0)
+
+    def card(self) -> str:
+        """Its data card, in Markdown."""
+        return card_of(self)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, ...]:
+        return tuple(np.searchsorted(values, self.trials[name]) for name, values in self.axes.items())
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(map(len, self.axes.values()))
+
+    def _curves(self, name: str) -> np.ndarray:
+        grid = np.full((*self._shape, self.looks), np.nan)
+        for place, curve in zip(zip(*self._places), self.trials[stored(name)]):
+            grid[(*place, slice(len(curve)))] = curve
+        return grid
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Rows of the results table, not yet checked."""
+        about = self.about
+        shared = {
+            "study": self.name, "search": "grid", "attempt": 0, "scores": {}, "dataset": about["dataset"],
+            "task": about["task"], "loss": about["loss"], "metric_name": about["metric"], "device": about["device"],
+            "software": json.dumps(about["software"]),
+            "git_commit": about["commits"][0] if len(about["commits"]) == 1 else None,
+        }  # fmt: skip
+        return [shared | self._row(index, training) for index, training in enumerate(self.trials.to_dict("records"))]
+
+    def _row(self, index: int, training: dict[str, Any]) -> dict[str, Any]:
+        h = {name: training[name] for name in ("Lambda_p", "Lambda_e")} | {"batch_size": int(training["batch_size"])}
+        measured = ("val_score", "test_score", "positive_term", "entropy_term", "best_at")
+        known = {name: None if pd.isna(training[name]) else training[name] for name in measured}
+        return {
+            **h, **known, "params": h, "trial_id": f"grid-{index:05d}", "trial_index": index,
+            "seed": int(training["seed"]), "status": training["status"],
+            "best_at": None if known["best_at"] is None else int(known["best_at"]),
+            "images_seen": int(training["images"][-1]) if len(training["images"]) else None,
+            "config": json.dumps(self.about["setup"] | h),
+        }  # fmt: skip
+
+
+def load(name: str, folder: Path = FOLDER) -> Measured:
+    """A measured landscape by its name. Raises ValueError naming those that there are."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        raise ValueError(f"landscape {name!r}: one of {sorted(path.stem for path in folder.glob('*.parquet'))}")
+    table = pq.read_table(path)
+    return Measured(name, json.loads(table.schema.metadata[ABOUT]), table.replace_schema_metadata().to_pandas())

@@ -1,0 +1,14 @@
+"""Which measured landscapes may be looked at while a search is changed, and which only judge it. Split once."""
+
+IN_VIEW = ("glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin")
+"""Constants of a search may be chosen on these. What they say of the search is no verdict."""
+
+JUDGES = ("glyphs-infonce", "omniglot-margin", "tinyimagenet-20-infonce", "tinyimagenet-20-margin")
+"""No constant of a search is chosen on these, and no search is run on them while it is changed."""
+
+ROLES = {"in view": IN_VIEW, "judge": JUDGES}
+
+
+def role_of(name: str) -> str:
+    """in view, judge, or "" for a landscape that does not come with the package."""
+    return next((role for role, names in ROLES.items() if name in names), "")

@@ -1,0 +1,102 @@
+"""The file of a measured landscape: one row a training, its looks as lists, and what was trained as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tune_cd.analysis.scores import BALANCE, require_one
+
+AXES = (*BALANCE, "seed")
+LOOKED = ("validation", "positive_term", "entropy_term")
+DIGITS = {"validation": 5, "positive_term": 4, "entropy_term": 4}  # significant ones that are kept
+ABOUT = b"tune_cd.landscape"
+
+
+def stored(name: str) -> str:
+    """The column that holds one of LOOKED."""
+    return name if name == "validation" else f"{name}_curve"
+
+
+def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any]) -> None:
+    """A landscape's file, from rows of the two results tables.
+
+    about: what the rows do not say, such as command, images and processor; see `Measured`. Raises ValueError for trials
+    of several problems or set-ups, one that neither completed nor diverged, one without a curve, and a setting that was
+    trained twice with one seed.
+    """
+    name = path.stem
+    if trials.empty:
+        raise ValueError(f"{name}: no trials")
+    ended = trials["status"].isin(["completed", "diverged"])
+    if not ended.all():
+        raise ValueError(f"{name}: {list(trials.loc[~ended, 'trial_id'])} neither completed nor diverged")
+    require_one(trials)
+    rows = trials.sort_values(["batch_size", "seed", "Lambda_p", "Lambda_e"]).set_index("trial_id")
+    twice = rows.index[rows.duplicated(list(AXES))].tolist()
+    if twice:
+        raise ValueError(f"{name}: {twice} repeat a setting and seed")
+    looks = curves.sort_values("images_seen").groupby("trial_id")
+    missing = sorted(set(rows.index) - set(looks.groups))
+    if missing:
+        raise ValueError(f"{name}: {missing} have no curve")
+    table = pa.table(_columns(rows, looks), metadata={ABOUT: json.dumps(_about(rows) | dict(about))})
+    pq.write_table(table, path, compression="zstd", compression_level=19, use_dictionary=True)
+
+
+def _columns(rows: pd.DataFrame, looks: Any) -> dict[str, pa.Array]:
+    """rows: indexed by trial_id. looks: the curves' rows, ascending, by trial_id."""
+    scores = ("val_score", "test_score", "positive_term", "entropy_term")
+    curve = {"validation": "val_score", "positive_term": "positive_term", "entropy_term": "entropy_term"}
+    return {
+        "Lambda_p": pa.array(rows["Lambda_p"], pa.float64()),
+        "Lambda_e": pa.array(rows["Lambda_e"], pa.float64()),
+        "batch_size": pa.array(rows["batch_size"].astype(int), pa.int32()),
+        "seed": pa.array(rows["seed"].astype(int), pa.int32()),
+        "status": pa.array(rows["status"], pa.string()),
+        **{name: pa.array(_rounded(rows[name], 6), pa.float32(), from_pandas=True) for name in scores},
+        "best_at": pa.array(rows["best_at"], pa.int32(), from_pandas=True),
+        "seconds": pa.array(_seconds(rows).round(1), pa.float32()),
+        "images": pa.array(looks["images_seen"].agg(list)[rows.index], pa.list_(pa.int32())),
+        **{
+            stored(name): pa.array(
+                [_rounded(values, DIGITS[name]) for values in looks[held].agg(list)[rows.index]],
+                pa.list_(pa.float32()),
+            )
+            for name, held in curve.items()
+        },
+    }
+
+
+def _about(rows: pd.DataFrame) -> dict[str, Any]:
+    """What the rows of a landscape say of it."""
+    first = rows.iloc[0]
+    setup = json.loads(first["config"])
+    return {
+        "dataset": first["dataset"], "task": first["task"], "loss": first["loss"], "metric": first["metric_name"],
+        "setup": {name: value for name, value in setup.items() if name not in AXES},
+        "commits": sorted(rows["git_commit"].dropna().unique()), "software": json.loads(first["software"]),
+        "device": first["device"], "started": rows["started_at"].min().isoformat(timespec="seconds"),
+        "ended": rows["ended_at"].max().isoformat(timespec="seconds"), "trainings": len(rows),
+        "hours": round(_hours(rows), 2),
+    }  # fmt: skip
+
+
+def _seconds(rows: pd.DataFrame) -> pd.Series:
+    return (rows["ended_at"] - rows["started_at"]).dt.total_seconds()
+
+
+def _hours(rows: pd.DataFrame) -> float:
+    """Hours of one device. Trainings that began together share it, as the members of a pack do."""
+    lots = rows.groupby(["hostname", "started_at"], dropna=False)["ended_at"].max().reset_index()
+    return float(_seconds(lots).sum()) / 3600
+
+
+def _rounded(values: Sequence[float] | pd.Series, digits: int) -> list[float]:
+    """To so many significant digits: further ones are noise, and do not compress."""
+    return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]

@@ -1,15 +1,22 @@
 """Grids of real contrastive trainings with their learning curves, those that `tune_cd/landscapes` holds: trained again.
 
-    python tests/benchmarks/contrastive_landscapes.py OUT [NAME ...] --data-root ZIP
+    python tests/benchmarks/contrastive_landscapes.py OUT NAME ... --data-root ZIP
+    python tests/benchmarks/contrastive_landscapes.py OUT NAME ... --data-root ZIP --publish FOLDER
 
 Trains every cell that OUT, a results folder, has no row of: it can be stopped and started at any time. On a CPU
 `--workers` processes train one cell at a time on one core each, on a GPU one process trains as many as fit.
 
 First the whole grid in steps of four, for each batch size; then, with a second seed, the cells within 15 % of the best
 of their batch size, where noise is what matters; with `--refine` the cells between those, in steps of two.
+
+`--publish` trains nothing: it writes FOLDER/<NAME>.parquet from the cells that OUT has, those of a batch size whose
+whole grid in steps of four is there.
 """
 
 import argparse
+import platform
+import re
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -29,6 +36,7 @@ from trainables.training.outcome import Outcome
 from trainables.training.parallel import Pack
 from trainables.training.setups import Setup, find_setup
 from tune_cd import results
+from tune_cd.landscapes import measured
 from tune_cd.results.rows import trial_row
 
 LOWEST, TICKS = 1e-6, 25  # of both Lambdas: 1e-6 to 16.8, the paper's range, in steps of two
@@ -36,6 +44,8 @@ LOOKS = 16
 NEAR = 0.85  # of the best: what is trained with a second seed, and refined
 SEEDS = (0, 1)
 SEARCH = "grid"
+COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source} --batch-sizes {batch_sizes}{device}"
+SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,47 @@ def measure(name: str, options: argparse.Namespace) -> None:
             print(f"{name}, b = {batch_size}, {stage}: {len(cells)} trainings, {seconds:.0f} s", flush=True)
 
 
+def publish(name: str, options: argparse.Namespace) -> None:
+    """Write a landscape's file from the cells there are. Raises ValueError where no batch size has its whole grid."""
+    trained = stored(options.out, name)
+    asked_for = options.batch_sizes or sorted({cell.batch_size for cell in trained})
+    missing = {b: sum(cell not in trained for cell in coarse(b)) for b in asked_for}
+    for batch_size in [b for b in asked_for if missing[b]]:
+        print(f"{name}, b = {batch_size}: left out, {missing[batch_size]} of {len(coarse(batch_size))} cells to train")
+    sizes = [b for b in asked_for if not missing[b]]
+    if not sizes:
+        raise ValueError(f"{name}: {options.out} has no batch size with all {len(coarse(0))} cells of its grid")
+    trials, curves = results.read(options.out, name), results.read_curves(options.out, name)
+    trials = trials[trials["batch_size"].isin(sizes)]
+    options.publish.mkdir(parents=True, exist_ok=True)
+    path = options.publish / f"{name}.parquet"
+    measured.write(path, trials, curves, about(name, trials, options))
+    print(f"{path}: {len(trials)} trainings, b = {', '.join(map(str, sizes))}, {path.stat().st_size:,} bytes")
+
+
+def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[str, object]:
+    """What the rows of a landscape do not say: the command, its images and, on the machine that trained, the
+    processor."""
+    grid, sizes = GRIDS[name], " ".join(map(str, sorted(trials["batch_size"].unique())))
+    on_gpu = set(trials["device"]) != {"cpu"}
+    source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
+    command = COMMAND.format(name=name, source=source, batch_sizes=sizes, device=" --device cuda" * on_gpu)
+    data = load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
+    splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
+    images = {name: {"classes": len(split.class_names), "images": len(split.labels)} for name, split in splits.items()}
+    here = set(trials["hostname"]) == {socket.gethostname()}
+    return {"command": command, "images": images} | ({"processor": processor()} if here else {})
+
+
+def processor() -> str:
+    """The CPU's name as Linux tells it, else the architecture's."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.machine()
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="OUT", help="results folder; a landscape is a study of it")
@@ -210,9 +261,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--refine", action="store_true", help="steps of two near the best")
     parser.add_argument("--workers", type=int, default=2, help="processes on a CPU; default: 2")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--publish", type=Path, metavar="FOLDER", help="write the landscapes' files; trains nothing")
     options = parser.parse_args(argv)
     for name in options.names:
-        measure(name, options)
+        (publish if options.publish else measure)(name, options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""The command that measures landscapes: which cells it trains, and the files that it publishes."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from grids_of import hill, made_tables
+
+from tune_cd import results
+from tune_cd.landscapes.find import plane
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
+
+from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, coarse, main, near, refined, repeated
+
+NAME = "glyphs-margin"
+
+
+def scores(batch_size: int = 64) -> dict[Cell, float]:
+    """Of the coarse grid: the best cell is the 6th by the 9th."""
+    centre = np.log2(LOWEST) + np.array([12, 18])
+    return {cell: hill(centre)(np.log2([LOWEST]) + np.array([cell.p, cell.e])) for cell in coarse(batch_size)}
+
+
+def test_every_landscape_has_a_role():
+    assert set(GRIDS) == {*IN_VIEW, *JUDGES}
+
+
+def test_the_coarse_grid_spans_the_range_and_is_asked_for_first():
+    cells = coarse(64)
+    assert len(cells) == 169 and {cell.p for cell in cells} == set(range(0, TICKS, 2)) == {cell.e for cell in cells}
+    assert cells[0].h == {"Lambda_p": 1e-6, "Lambda_e": 1e-6, "batch_size": 64}
+    assert cells[-1].h["Lambda_e"] == pytest.approx(16.777216)
+    assert asked("coarse", 64, {}) == cells and asked("coarse", 64, dict.fromkeys(cells[:100], 0.5)) == cells[100:]
+
+
+def test_cells_near_the_best_are_repeated_and_refined():
+    trained = scores()
+    best = Cell(12, 18, 64, 0)
+    assert best in near(trained) and all(trained[cell] >= 0.85 * trained[best] for cell in near(trained))
+    again = asked("repeated", 64, trained)
+    assert {cell.seed for cell in again} == {1} and len(again) == len(near(trained)) == len(repeated(trained)) / 2
+    fine = refined(trained)
+    assert {Cell(11, 17, 64, 0), Cell(12, 19, 64, 0), best} <= set(fine) and Cell(12, 22, 64, 0) not in fine
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A results folder with the whole grid at b = 64, two seeds, and half of it at b = 16."""
+    folder = tmp_path_factory.mktemp("out")
+    trials, curves = made_tables(lambda x: None if x[0] > 4 else hill((-6.0, -2.0))(x), batch_sizes=(16, 64))
+    trials = trials[(trials["batch_size"] == 64) | (trials["Lambda_p"] < 1e-3)]
+    at = np.round(np.log2(trials[["Lambda_p", "Lambda_e"]] / LOWEST)).astype(int)
+    ids = [
+        Cell(p, e, b, seed).trial_id
+        for p, e, b, seed in zip(at["Lambda_p"], at["Lambda_e"], trials["batch_size"], trials["seed"])
+    ]
+    renamed = dict(zip(trials["trial_id"], ids))
+    rows = trials.assign(study=NAME, trial_id=ids, trial_index=range(len(trials))).astype(object)
+    results.write_trials(folder, rows.where(rows.notna(), None).to_dict("records"))
+    for name, looks in curves[curves["trial_id"].isin(renamed)].groupby("trial_id"):
+        values = looks.drop(columns="trial_id").assign(attempt=0, seed=0, scores=[{}] * len(looks))
+        results.write_curve(folder, NAME, renamed[name], values.to_dict("records"))
+    return folder
+
+
+def test_published_are_the_batch_sizes_whose_grid_is_whole(out, tmp_path, capsys):
+    main([str(out), NAME, "--publish", str(tmp_path / "made")])
+    said = capsys.readouterr().out
+    assert f"{NAME}, b = 16: left out, 104 of 169 cells to train" in said and "338 trainings, b = 64" in said
+    landscape = load(NAME, tmp_path / "made")
+    assert landscape.axes["batch_size"].tolist() == [64] and landscape.trained.all()
+    assert landscape.about["command"].endswith("OUT glyphs-margin --batch-sizes 64")
+    assert landscape.about["images"]["train"]["classes"] > 10 and "processor" not in landscape.about
+    assert plane(landscape).high == pytest.approx(0.8, abs=0.02)
+    assert "338, 26 of them diverged" in landscape.card()
+
+
+def test_nothing_is_published_without_a_whole_grid(out, tmp_path):
+    with pytest.raises(ValueError, match=r"glyphs-margin: .* has no batch size with all 169 cells"):
+        main([str(out), NAME, "--batch-sizes", "16", "--publish", str(tmp_path)])
+    assert not list(tmp_path.glob("*.parquet"))

@@ -1,0 +1,165 @@
+"""The paper's claims on landscapes made up so that the answer is known, and the command that prints them."""
+
+from pathlib import Path
+
+import grids_of
+import numpy as np
+import pytest
+from grids_of import TICKS, hill
+
+from tune_cd.landscapes import __main__ as command
+from tune_cd.landscapes import claims
+from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, above, below
+
+ON, OFF = np.log2([TICKS[8], TICKS[8]]), np.log2([TICKS[6], TICKS[8]])  # on the separate diagonal, and 4 octaves off
+
+
+def made(folder: Path, formula: grids_of.Formula, name: str = "made", **how):
+    """With little noise where none is asked for."""
+    return grids_of.made(folder, formula, name, **{"noise": 0.002} | how)
+
+
+def verdicts(table) -> list[str]:
+    return table["verdict"].tolist()
+
+
+def test_a_best_setting_off_the_diagonals_is_found_with_its_gain(tmp_path):
+    """4 octaves off the separate average, 2 off the global one at b = 64; an oracle along each diagonal."""
+    formula = hill(OFF)
+    table = claims.off_diagonal([made(tmp_path, formula)]).set_index("average")
+    assert verdicts(table) == [HOLDS, HOLDS]
+    assert table["octaves"].tolist() == pytest.approx([4.0, 4.0 - np.log2(62)])
+    for average, steps in (("separate", 0), ("global", 3)):
+        line = [formula(np.log2([TICKS[p], TICKS[p + steps]])) for p in range(13 - steps)]
+        assert table.loc[average, "on"] == pytest.approx(max(line), abs=1e-4)
+        assert table.loc[average, "gain"] == pytest.approx(0.8 - max(line), abs=1e-4)
+        assert table.loc[average, "share"] == pytest.approx(1 - max(line) / 0.8, abs=1e-4)
+    assert (table["half"] > 0).all() and (table["half"] < 0.05).all()
+
+
+def test_a_best_setting_on_a_diagonal_is_not_off_it(tmp_path):
+    table = claims.off_diagonal([made(tmp_path, hill(ON))]).set_index("average")
+    assert table.loc["separate", ["octaves", "verdict"]].tolist() == [0.0, FAILS] and table.loc["separate", "gain"] < 0
+    assert table.loc["global", "verdict"] == HOLDS
+
+
+def test_infonce_has_the_separate_average_alone(tmp_path):
+    table = claims.off_diagonal([made(tmp_path, hill(OFF), loss="infonce")])
+    assert table["average"].tolist() == ["separate"]
+
+
+@pytest.mark.parametrize("how", [{"noise": 0.2}, {"seeds": (0,)}])
+def test_a_gain_within_the_noise_or_without_a_known_one_cannot_be_told(tmp_path, how):
+    """The score differs by 0.05 between the two settings."""
+    table = claims.off_diagonal([made(tmp_path, lambda x: 0.85 if np.allclose(x[:2], OFF) else 0.8, **how)])
+    assert verdicts(table) == [OPEN, OPEN]
+
+
+def test_a_ridge_that_stays_is_left_by_the_global_average(tmp_path):
+    """It lies at 6 octaves, where that average is at b = 64; at 16 and 256 it is 2 octaves away."""
+    narrow = hill(np.log2([TICKS[5], TICKS[8]]), across=4.0)
+    table = claims.batch_sizes([made(tmp_path, narrow, batch_sizes=(16, 64, 256))]).set_index("way")
+    assert table["near"].to_dict() == {"tuned": "3 of 3", "separate": "0 of 3", "global": "1 of 3"}
+    assert set(table["verdict"]) == {HOLDS} and table.loc["tuned", "b = 16"] == pytest.approx(0.8, abs=1e-3)
+
+
+def test_where_every_average_is_near_tuning_wins_no_batch_size(tmp_path):
+    flat = made(tmp_path, lambda x: 0.8 + 1e-4 * x[0], batch_sizes=(16, 64))
+    assert set(claims.batch_sizes([flat])["verdict"]) == {FAILS}
+    assert set(claims.batch_sizes([made(tmp_path, hill(OFF))])["verdict"]) == {OPEN}, "of one batch size"
+
+
+@pytest.mark.parametrize("angle, verdict", [(0, HOLDS), (10, HOLDS), (45, FAILS), (-45, FAILS)])
+def test_the_direction_of_a_ridge_is_found(tmp_path, angle, verdict):
+    """Of a Gaussian ridge, whose score falls by 5 % at sqrt(-log 0.95) of its width."""
+    shape = hill(np.log2([TICKS[6], TICKS[6]]), across=4.0, along=10.0, angle=angle)
+    row = claims.directions([made(tmp_path, shape)]).iloc[0]
+    assert row["angle"] == pytest.approx(angle, abs=3) and row["verdict"] == verdict
+    assert row["along"] / row["across"] == pytest.approx(2.5, rel=0.2)
+    assert row["across"] == pytest.approx(4 * np.sqrt(-np.log(0.95)), rel=0.3) and np.isnan(row["drift"])
+    if angle == 0:
+        assert row["A_O"] < 0.1 < row["A_I"]
+
+
+def test_the_drift_of_a_ridge_is_its_turn_since_the_smallest_batch_size(tmp_path):
+    def turning(x):
+        return hill(np.log2([TICKS[6], TICKS[6]]), across=4.0, along=10.0, angle=10 * (x[2] - 4) / 2)(x)
+
+    table = claims.directions([made(tmp_path, turning, batch_sizes=(16, 64, 256))])
+    assert table["drift"].iloc[1:].tolist() == pytest.approx([10, 20], abs=4)
+
+
+@pytest.mark.parametrize("sign, verdict", [(1, HOLDS), (-1, FAILS)])
+def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, sign, verdict):
+    landscape = made(tmp_path, hill(ON), terms=lambda x: (1 - hill(ON)(x), 1 - sign * hill(ON)(x)))
+    row = claims.both_low([landscape]).iloc[0]
+    assert row["verdict"] == verdict and row["positive"] < 0.2
+    assert row["positive_correlation"] == pytest.approx(-1, abs=0.01)
+    assert row["entropy_correlation"] == pytest.approx(-sign, abs=0.01)
+
+
+def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):
+    """Landscapes with the same best setting, with another one, and one that diverges at the first's."""
+    first, same = made(tmp_path, hill(ON), "first"), made(tmp_path, hill(ON, high=0.5), "same", dataset="o")
+    other = made(tmp_path, hill(OFF), "other", loss="infonce")
+    lost = made(tmp_path, lambda x: None if np.allclose(x[:2], ON) else hill(OFF)(x), "lost", task="ssl")
+    table = claims.carried_over([first, same, other, lost]).set_index(["of", "landscape"])
+    assert len(table) == 12 and table.loc[("first", "same"), ["regret", "half", "verdict"]].tolist() == [0, 0, HOLDS]
+    row = table.loc[("first", "other")]
+    assert row["verdict"] == FAILS and row["regret"] == pytest.approx(0.8 - hill(OFF)(ON), abs=1e-4)
+    assert table.loc[("first", "lost"), "share"] == pytest.approx(1)
+    assert table.loc[("first", "same"), "same"] == "task, loss" and table.loc[("same", "lost"), "same"] == "loss"
+    assert claims.carried_over([first]).empty
+
+
+def test_the_other_loss_is_compared_with_the_usual_one(tmp_path):
+    margin, infonce = made(tmp_path, hill(ON), "m"), made(tmp_path, hill(ON, high=0.6), "i", loss="infonce")
+    (row,) = claims.losses([infonce, margin]).to_dict("records")
+    assert (row["usual"], row["verdict"]) == ("margin", FAILS) and row["less"] == pytest.approx(0.2, abs=1e-3)
+    pair = [made(tmp_path, hill(ON), name, task="ssl", loss=name) for name in ("margin", "infonce")]
+    (row,) = claims.losses(pair).to_dict("records")
+    assert (row["usual"], row["verdict"]) == ("infonce", HOLDS)
+    assert claims.losses([margin]).empty
+
+
+def test_verdicts_need_the_whole_interval():
+    assert [above(0.1, half, 0.0, 0.01) for half in (0.05, 0.2, np.nan)] == [HOLDS, OPEN, OPEN]
+    assert [above(0.0, half, 0.0, 0.01) for half in (0.005, 0.02)] == [FAILS, OPEN]
+    assert [below(value, 0.01, 0.05) for value in (0.03, 0.045, 0.07)] == [HOLDS, OPEN, FAILS]
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    found = {name: made(tmp_path, hill(OFF), name, loss=loss) for name, loss in (("one", "margin"), ("two", "infonce"))}
+    monkeypatch.setattr(command, "MEASURED", tuple(found))
+    monkeypatch.setattr(command, "load", lambda name: found[name])
+
+
+def test_the_command_lists_them_with_their_best_setting(shipped, capsys):
+    assert command.main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and f"{TICKS[6]:.3g}, {TICKS[8]:.3g}" in lines[2] and "0.003" in lines[2]
+
+
+def test_the_command_prints_every_claim_with_where_it_holds(shipped, capsys):
+    assert command.main(["--claims"]) == 0
+    out = capsys.readouterr().out
+    sections = [section.strip().split("\n\n") for section in out.strip().split("\n\n**")]
+    assert [section[0].strip("*").split(".")[0].lower() for section in sections] == list(claims.CLAIMS)
+    assert sections[0][2] == "holds: one 64 separate, one 64 global, two 64 separate"
+    assert "+0.47" in sections[0][1] and " ±0." in sections[0][1] and " %" in sections[0][1]
+    square = [line.split("|")[1:-1] for line in sections[4][1].splitlines()]
+    assert [cell.strip() for cell in square[0]] == ["best setting of, used on", "one", "two"]
+    assert [cell.strip() for cell in square[2]] == ["one", "", "0 ±0 %"]
+    assert sections[4][2] == "holds: one on two, two on one"
+
+
+def test_the_command_prints_cards_of_those_asked_for(shipped, capsys):
+    assert command.main(["--cards", "two"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("## two") and "infonce" in out and "## one" not in out
+
+
+def test_a_name_that_is_none_is_told(capsys):
+    assert command.main(["--cards", "nowhere"]) == 2
+    assert "error: landscape 'nowhere': one of" in capsys.readouterr().err

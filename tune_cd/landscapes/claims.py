@@ -1,0 +1,226 @@
+"""The paper's claims about the landscape of contrastive losses, held against measured ones, with numbers.
+
+    off_diagonal([landscapes.load(name) for name in landscapes.MEASURED])
+    python -m tune_cd.landscapes --claims
+
+Settings are chosen by validation scores and compared by test scores, means over seeds. Intervals are of 95 %, from the
+noise between seeds near the best (Student's t); they leave out how the seeds that a grid repeats were chosen. Each
+function has one row a landscape and batch size, or a pair of them, with one of VERDICTS.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from math import isnan, nan
+
+import numpy as np
+import pandas as pd
+
+from tune_cd import balance
+from tune_cd.analysis import alignment, coupling, ridge, subloss_statistics, sublosses
+from tune_cd.analysis.ridge import DROP
+from tune_cd.analysis.tables import ALIKE
+from tune_cd.landscapes.measured import Measured
+from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
+
+HALF_WAY = 22.5
+"""Degrees from a row of A_O to the middle between it and the nearest axis."""
+
+UPPER = 0.5
+"""Share of the range of scores through which a ridge is fitted: its upper half. A grid in steps of two octaves has too
+few cells in less."""
+
+USUAL = {"dml": "margin", "ssl": "infonce"}
+"""task -> the loss that is "most classically" used with it (`ssec:switching`)."""
+
+
+def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
+    """ "The best configuration is out of the diagonal" (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`).
+
+    One row an average. A cell is on its diagonal within half a step of the grid, so a best setting that is less than a
+    step away counts as on it. best_Lambda_p, best_Lambda_e: the best cell; octaves: how far it is from the diagonal,
+    positive with more weight on the entropy term. off, on: test scores of the best cells off and on the diagonal; gain:
+    off less on, ± half, and as a share of off. holds: the gain is above 0 beyond its interval; does not hold: it is
+    below ALIKE of the score.
+    """
+    rows = []
+    for part in slices(landscapes):
+        weights = part.weights(part.best())
+        for average in part.averages:
+            diagonal = part.on(average)
+            off, on = part.best(~diagonal), part.best(diagonal)
+            gain, half = part.score(off) - part.score(on), half_of([part, part], [off, on])
+            away = balance.off_diagonal(weights, average, part.batch_size, part.k)
+            rows.append(_of(part) | {
+                "average": average, "best_Lambda_p": weights["Lambda_p"], "best_Lambda_e": weights["Lambda_e"],
+                "octaves": away, "off": part.score(off), "on": part.score(on), "gain": gain, "half": half,
+                "share": gain / part.score(off), "verdict": above(gain, half, 0.0, ALIKE * part.score(off)),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
+    """ "Near-maximal performance over a larger range of batch sizes" (`fig:balance_gain`).
+
+    One row a landscape, of the tuned balance and of every average: the best test score at each batch size, and `near`:
+    at how many of them it is at most DROP below the best of all. holds: tuned is near at more batch sizes than each
+    average; cannot be told of a single batch size, or where the noise decides.
+    """
+    rows = []
+    for one in landscapes:
+        parts = slices([one])
+        ways = {"tuned": [part.best() for part in parts]}
+        ways |= {average: [part.best(part.on(average)) for part in parts] for average in parts[0].averages}
+        scores = {way: [part.score(cell) for part, cell in zip(parts, cells)] for way, cells in ways.items()}
+        least = (1 - DROP) * max(scores["tuned"])
+        halves = {
+            way: [half_of([part, part], [cell, part.best()]) for part, cell in zip(parts, cells)]
+            for way, cells in ways.items()
+        }
+        counts = {way: _near(scores[way], halves[way], least) for way in ways}
+        others = [counts[way] for way in ways if way != "tuned"]
+        verdict = OPEN
+        if len(parts) > 1 and all(counts["tuned"][0] > high for _, high in others):
+            verdict = HOLDS
+        elif len(parts) > 1 and any(low >= counts["tuned"][1] for low, _ in others):
+            verdict = FAILS
+        for way in ways:
+            by_size = {f"b = {part.batch_size}": score for part, score in zip(parts, scores[way])}
+            near = f"{sum(score >= least for score in scores[way])} of {len(parts)}"
+            rows.append({"landscape": one.name, "way": way} | by_size | {"near": near, "verdict": verdict})
+    return pd.DataFrame(rows)
+
+
+def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
+    """ "One main direction, varying Lambda_p and Lambda_e jointly" (`ssec:intuition`), steepest across it.
+
+    A quadratic through the upper half of the scores. angle: degrees of the flattest direction from the joint one,
+    positive towards Lambda_e; from, to: its distance, 95 %. across, along: octaves in which the score falls by DROP,
+    steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. holds: the flattest direction is nearer to the
+    joint one than HALF_WAY. drift: the angle less that at the smallest batch size.
+    """
+    rows = []
+    for part in slices(landscapes):
+        shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
+        near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
+        angle = _signed(shape.directions[1])
+        first = next((row["angle"] for row in rows if row["landscape"] == part.landscape.name), nan)
+        rows.append(_of(part) | {
+            "angle": angle, "from": float(near["low"]), "to": float(near["high"]),
+            "across": float(shape.widths[0]), "along": float(shape.widths[1]),
+            "A_O": float(coupling(shape, balance.A_O)["coupling"].iloc[0]),
+            "A_I": float(coupling(shape, A_I)["coupling"].iloc[0]),
+            "drift": (angle - first + 90) % 180 - 90 if not isnan(first) else nan,
+            "verdict": HOLDS if near["high"] < HALF_WAY else FAILS if near["low"] > HALF_WAY else OPEN,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+A_I = {"Lambda_p": (1.0, 0.0, 0.0), "Lambda_e": (0.0, 1.0, 0.0)}
+"""No reparameterisation, `tab:ablation`."""
+
+
+def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
+    """ "Minimise both the positive and the entropy subparts, which is required for good retrieval" (`fig:sublosses`).
+
+    positive, entropy: rank of the term in the best tenth of settings, 0 the lowest of all, 1 the highest; correlations
+    with the test score. holds: both ranks are below a half; cannot be told of fewer than 20 settings.
+    """
+    rows = []
+    for part in slices(landscapes):
+        table = sublosses(part.rows, "test_score")
+        found = subloss_statistics(table)
+        ranks = [float(found.loc[f"{term}_term", "rank_of_best"]) for term in ("positive", "entropy")]
+        related = [float(found.loc[f"{term}_term", "correlation"]) for term in ("positive", "entropy")]
+        verdict = OPEN if len(table) < 20 else HOLDS if max(ranks) < 0.5 else FAILS
+        numbers = ("positive", "entropy", "positive_correlation", "entropy_correlation")
+        rows.append(_of(part) | dict(zip(numbers, ranks + related)) | {"verdict": verdict})
+    return pd.DataFrame(rows)
+
+
+def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.DataFrame:
+    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), of every pair.
+
+    regret: the test score that is lost with the best setting of the landscape `of`, ± half, and as a share; all of it
+    where training diverges. same: what both landscapes share of dataset, task and loss. holds: it is below DROP of the
+    score.
+    """
+    parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
+    rows = []
+    for of, on in permutations(parts, 2):
+        taken, best = on.nearest(of.weights(of.best())), on.best()
+        regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
+        alike = [name for name in ("dataset", "task", "loss") if of.landscape.about[name] == on.landscape.about[name]]
+        least = DROP * on.score(best)
+        rows.append(_of(on) | {
+            "of": of.landscape.name, "same": ", ".join(alike) or "nothing", "best": on.score(best),
+            "regret": regret, "half": half, "share": regret / on.score(best), "verdict": below(regret, half, least),
+        })  # fmt: skip
+    columns = ["landscape", "b", "of", "same", "best", "regret", "half", "share", "verdict"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
+    """ "Both losses can be used interchangeably on both tasks" (`ssec:switching`), where a dataset has both.
+
+    margin, infonce: the best test scores; less: the task's usual loss less the other, ± half, and as a share. holds:
+    the other loses less than DROP of the score.
+    """
+    parts = {(part.landscape.about["dataset"], part.landscape.about["loss"], part.batch_size): part
+             for part in slices(landscapes)}  # fmt: skip
+    rows = []
+    for (dataset, loss, size), usual in parts.items():
+        other = next((parts.get((dataset, name, size)) for name in USUAL.values() if name != loss), None)
+        if other is None or loss != USUAL.get(usual.landscape.about["task"]):
+            continue
+        cells = [usual.best(), other.best()]
+        both = {loss: usual.score(cells[0]), other.landscape.about["loss"]: other.score(cells[1])}
+        less, half = usual.score(cells[0]) - other.score(cells[1]), half_of([usual, other], cells)
+        rows.append({
+            "dataset": dataset, "b": size, "task": usual.landscape.about["task"], "usual": loss,
+            "margin": both["margin"], "infonce": both["infonce"], "less": less, "half": half,
+            "share": less / usual.score(cells[0]), "verdict": below(less, half, DROP * usual.score(cells[0])),
+        })  # fmt: skip
+    columns = ["dataset", "b", "task", "usual", "margin", "infonce", "less", "half", "share", "verdict"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _of(part: Slice) -> dict[str, object]:
+    return {"landscape": part.landscape.name, "b": part.batch_size}
+
+
+def _near(scores: Sequence[float], halves: Sequence[float], least: float) -> tuple[int, int]:
+    """At how many batch sizes a score is above `least`, at least and at most within its interval."""
+    low = sum(score - half >= least for score, half in zip(scores, halves) if not isnan(half))
+    high = sum(isnan(half) or score + half >= least for score, half in zip(scores, halves))
+    return low, high
+
+
+def _signed(direction: np.ndarray) -> float:
+    """Degrees, in (-90, 90], of a direction in (log Lambda_p, log Lambda_e) from the joint one, positive towards
+    Lambda_e."""
+    positive, entropy = direction
+    return float(90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180)
+
+
+CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
+    "off the diagonals": ("The best setting is out of reach of the learning rate alone.", off_diagonal),
+    "batch sizes": ("A tuned balance is near the best at more batch sizes than an average.", batch_sizes),
+    "directions": ("The ridge runs along the joint direction and falls along the balance.", directions),
+    "both terms low": ("The best settings have both terms low.", both_low),
+    "carried over": ("The best setting of one landscape can be used on another.", carried_over),
+    "either loss": ("Either loss trains either task.", losses),
+}
+"""Name -> the claim, and the function that has its numbers."""
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Where a claim holds, does not hold and cannot be told, in words; of a table of CLAIMS."""
+    if table.empty:
+        return f"{OPEN}: nothing to compare"
+    if "of" in table:
+        said = table["of"] + " on " + table["landscape"]
+    else:
+        names = [name for name in ("landscape", "dataset", "b", "average") if name in table]
+        said = table[names].astype(str).agg(" ".join, axis=1)
+    parts = {verdict: list(dict.fromkeys(said[table["verdict"] == verdict])) for verdict in VERDICTS}
+    return "; ".join(f"{verdict}: {', '.join(found)}" for verdict, found in parts.items() if found)

@@ -1,0 +1,111 @@
+"""Slices of measured landscapes: the cells at one batch size, and how far differences between them can be trusted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from tune_cd import balance
+from tune_cd.analysis import Grid, grid, reachable
+from tune_cd.landscapes.measured import Measured
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+VERDICTS = (HOLDS, FAILS, OPEN)
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A measured landscape at one batch size."""
+
+    landscape: Measured
+    batch_size: int
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        return self.landscape.at(self.batch_size).rows()
+
+    @cached_property
+    def validation(self) -> Grid:
+        return grid(self.rows, "val_score")
+
+    @cached_property
+    def test(self) -> Grid:
+        return grid(self.rows, "test_score")
+
+    @cached_property
+    def noise(self) -> tuple[float, int]:
+        """Standard deviation of test scores between seeds near the best, and its degrees of freedom."""
+        return self.landscape.noise_and_freedom(self.batch_size, score="test_score")
+
+    @property
+    def k(self) -> int:
+        return int(self.landscape.about["setup"].get("k", 2))
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        """The averages that recipes use: InfoNCE has the separate one alone (`subsec:infonce_loss`)."""
+        return balance.AVERAGES if self.landscape.about["loss"] == "margin" else ("separate",)
+
+    def on(self, average: str) -> np.ndarray:
+        """The cells [n_p, n_e] that an average reaches by its learning rate alone, to half the finest step."""
+        step = float(np.diff(np.log2(self.test.ticks[1])).min())
+        return reachable(self.test, average, self.k, within=step / 2)[..., 0]
+
+    def best(self, among: np.ndarray | None = None) -> tuple[int, int]:
+        """The place of the cell with the best validation score, among some [n_p, n_e]."""
+        scores = self.validation.values[..., 0]
+        scores = scores if among is None else np.where(among, scores, np.nan)
+        p, e = np.unravel_index(np.nanargmax(scores), scores.shape)
+        return int(p), int(e)
+
+    def weights(self, cell: tuple[int, int]) -> dict[str, float]:
+        return {name: float(tick[at]) for name, tick, at in zip(self.test.names, self.test.ticks, cell)}
+
+    def nearest(self, weights: Mapping[str, float]) -> tuple[int, int]:
+        """The trained cell that is nearest to some weights; it may have diverged."""
+        trained = np.argwhere(self.test.counts[..., 0] + self.test.lost[..., 0] > 0)
+        at = np.column_stack([np.log2(self.test.ticks[axis][trained[:, axis]]) for axis in (0, 1)])
+        wanted = np.log2([weights[name] for name in self.test.names[:2]])
+        p, e = trained[np.linalg.norm(at - wanted, axis=1).argmin()]
+        return int(p), int(e)
+
+    def score(self, cell: tuple[int, int]) -> float:
+        """The test score; 0 where training diverged."""
+        return float(np.nan_to_num(self.test.values[(*cell, 0)]))
+
+    def variance(self, cell: tuple[int, int]) -> float:
+        """Of the test score's mean over its seeds."""
+        return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
+
+
+def slices(landscapes: Sequence[Measured]) -> list[Slice]:
+    """Of every landscape and batch size."""
+    return [Slice(one, size) for one in landscapes for size in one.axes["batch_size"].tolist()]
+
+
+def above(value: float, half: float, least: float, alike: float) -> str:
+    """Whether a value ± half is above `least`; it is not where it is below `alike` beyond its interval."""
+    if isnan(half):
+        return OPEN
+    return HOLDS if value - half > least else FAILS if value + half < alike else OPEN
+
+
+def below(value: float, half: float, most: float) -> str:
+    """Whether a value ± half is below `most`."""
+    if isnan(half):
+        return OPEN
+    return HOLDS if value + half < most else FAILS if value - half > most else OPEN
+
+
+def half_of(parts: Sequence[Slice], cells: Sequence[tuple[int, int]]) -> float:
+    """Half the 95 % interval of the difference of two cells' test scores; 0 for one and the same, NaN without noise."""
+    if parts[0] is parts[1] and cells[0] == cells[1]:
+        return 0.0
+    freedom = min(part.noise[1] for part in parts)
+    if not freedom:
+        return nan
+    return float(student.ppf(0.975, freedom)) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))

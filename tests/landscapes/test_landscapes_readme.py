@@ -3,12 +3,18 @@
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 from tune_cd import results
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes import measured
+from tune_cd.landscapes.__main__ import claims, listed
+from tune_cd.landscapes.claims import directions
 from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED
+from tune_cd.landscapes.measured import load
 from tune_cd.replay.__main__ import parser
 
 README = (SHIPPED / "README.md").read_text(encoding="utf-8")
@@ -32,14 +38,42 @@ def test_it_names_every_table_and_every_landscape():
     assert all(f"`{name}`" in README for name in (*LANDSCAPES, *MEASURED))
 
 
-def test_the_best_of_each_measured_landscape_is_that_of_its_file():
-    rows = re.findall(r"^\| `(\S+)` \| \S+ \| (\S+), (\S+) \| (\S+) \| (\S+) \|$", README, re.MULTILINE)
-    assert [row[0] for row in sorted(rows)] == sorted(MEASURED)
-    for name, positive, entropy, validation, test in rows:
-        landscape = find(name)
-        best = landscape.optimum
-        assert (f"{best['Lambda_p']:.3g}", f"{best['Lambda_e']:.3g}") == (positive, entropy)
-        assert (f"{landscape.high:.3f}", f"{landscape.score(best):.3f}") == (validation, test)
+def block(name: str) -> str:
+    """What stands between two marks."""
+    (found,) = re.findall(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", README, re.DOTALL)
+    return found
+
+
+def test_its_list_is_that_of_the_files():
+    assert block("list") == markdown(listed([load(name) for name in measured.MEASURED]))
+
+
+def test_it_says_the_role_of_every_landscape():
+    in_view, judges = re.findall(r"\*In view\*:\s(.*?)\.\s.*\*Judges\*:\s(.*?)\.\s", README, re.DOTALL)[0]
+    assert tuple(re.findall(r"`(\S+?)`", in_view)) == measured.IN_VIEW
+    assert tuple(re.findall(r"`(\S+?)`", judges)) == measured.JUDGES
+
+
+def test_what_it_says_of_the_claims_is_computed_from_the_files():
+    """The angles' intervals are of random draws, which differ with the linear algebra library."""
+    printed, computed = (
+        [section for section in text.split("\n\n**") if not section.startswith("Directions")]
+        for text in (block("claims"), "\n\n".join(claims([load(name) for name in measured.MEASURED])))
+    )
+    assert printed == computed
+    sections = {name: [line.split("|") for line in _section(name)] for name in ("Directions", "Both terms low")}
+    table = directions([load(name) for name in measured.MEASURED])
+    rows = {(cells[1].strip(), int(cells[2])): cells for cells in sections["Directions"][2:]}
+    assert len(rows) == len(table) == len(sections["Both terms low"]) - 2
+    for row in table.itertuples():
+        cells = rows[row.landscape, row.b]
+        assert float(cells[3]) == pytest.approx(row.angle, abs=1) and cells[-2].strip() == row.verdict
+
+
+def _section(name: str) -> list[str]:
+    """The lines of a claim's table."""
+    (section,) = [text for text in block("claims").removeprefix("**").split("\n\n**") if text.startswith(f"{name}.**")]
+    return section.split("\n\n")[1].splitlines()
 
 
 def test_its_pictures_exist():
@@ -51,7 +85,9 @@ def test_its_example_runs_on_a_stored_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     grid = trainings("omniglot-242-margin").assign(study="my-grid")
     results.write_trials("results", grid.astype(object).where(grid.notna(), None).to_dict("records"))
-    (example,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    exec(example, found := {})
+    loaded, example = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    exec(loaded, found := {})
+    assert found["curves"]["validation"].max() == pytest.approx(np.nanmax(found["measured"].validation))
+    exec(example, found)
     h = {"Lambda_p": 0.01, "Lambda_e": 2.0}
     assert found["landscape"].score(h) == pytest.approx(find("omniglot-242-margin").score(h))

@@ -94,8 +94,14 @@ def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, si
     landscape = made(tmp_path, hill(ON), terms=lambda x: (1 - hill(ON)(x), 1 - sign * hill(ON)(x)))
     row = claims.both_low([landscape]).iloc[0]
     assert row["verdict"] == verdict and row["positive"] < 0.2
-    assert row["positive_correlation"] == pytest.approx(-1, abs=0.01)
-    assert row["entropy_correlation"] == pytest.approx(-sign, abs=0.01)
+    assert row["positive correlation"] == pytest.approx(-1, abs=0.01)
+    assert row["entropy correlation"] == pytest.approx(-sign, abs=0.01) and row["below"] == 0
+
+
+def test_terms_of_noise_are_neither_low_nor_high(tmp_path):
+    rng = np.random.default_rng(0)
+    row = claims.both_low([made(tmp_path, hill(ON), terms=lambda x: tuple(rng.uniform(size=2)))]).iloc[0]
+    assert row["verdict"] == OPEN and 0.05 < row["entropy_half"] < 0.25 and 0 < row["below"] < 1
 
 
 def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):

@@ -47,11 +47,13 @@ def as_text(table: pd.DataFrame) -> str:
     columns = {}
     for name in table:
         values = table[name]
-        if name in SIGNED:
+        if f"{name}_half" in table:
+            columns[name] = [f"{value:.2f} ±{half:.2f}" for value, half in zip(values, table[f"{name}_half"])]
+        elif name in SIGNED:
             columns[name] = [_between(value, half) for value, half in zip(values, table["half"])]
-        elif name == "share":
+        elif name in ("share", "below"):
             columns[name] = [f"{100 * value:.1f} %" for value in values]
-        elif name != "half":
+        elif not name.endswith("half"):
             digits = ".3g" if "Lambda" in name else ".0f" if name in DEGREES else ".2f"
             columns[name] = [_number(value, digits) for value in values]
     return markdown(pd.DataFrame(columns).set_index(next(iter(columns))))

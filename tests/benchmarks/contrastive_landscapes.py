@@ -18,7 +18,7 @@ import platform
 import re
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ LOOKS = 16
 NEAR = 0.85  # of the best: what is trained with a second seed, and refined
 SEEDS = (0, 1)
 SEARCH = "grid"
-COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source} --batch-sizes {batch_sizes}{device}"
+COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source} --batch-sizes {batch_sizes}{more}"
 SPLITS = ("train", "validation", "test")
 
 
@@ -235,12 +235,18 @@ def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[
     grid, sizes = GRIDS[name], " ".join(map(str, sorted(trials["batch_size"].unique())))
     on_gpu = set(trials["device"]) != {"cpu"}
     source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
-    command = COMMAND.format(name=name, source=source, batch_sizes=sizes, device=" --device cuda" * on_gpu)
+    more = " --refine" * between(trials["trial_id"]) + " --device cuda" * on_gpu
+    command = COMMAND.format(name=name, source=source, batch_sizes=sizes, more=more)
     data = load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
     splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
     images = {name: {"classes": len(split.class_names), "images": len(split.labels)} for name, split in splits.items()}
     here = set(trials["hostname"]) == {socket.gethostname()}
     return {"command": command, "images": images} | ({"processor": processor()} if here else {})
+
+
+def between(trial_ids: Iterable[str]) -> bool:
+    """Whether some cells lie between those of the grid in steps of four."""
+    return any(cell.p % 2 or cell.e % 2 for cell in map(_cell, trial_ids))
 
 
 def processor() -> str:

@@ -13,7 +13,7 @@ from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
-from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, coarse, main, near, refined, repeated
+from contrastive_landscapes import GRIDS, LOWEST, TICKS, Cell, asked, between, coarse, main, near, refined, repeated
 
 NAME = "glyphs-margin"
 
@@ -44,6 +44,11 @@ def test_cells_near_the_best_are_repeated_and_refined():
     assert {cell.seed for cell in again} == {1} and len(again) == len(near(trained)) == len(repeated(trained)) / 2
     fine = refined(trained)
     assert {Cell(11, 17, 64, 0), Cell(12, 19, 64, 0), best} <= set(fine) and Cell(12, 22, 64, 0) not in fine
+
+
+def test_the_published_command_says_whether_the_grid_was_refined():
+    trained = scores()
+    assert not between(cell.trial_id for cell in trained) and between(cell.trial_id for cell in refined(trained))
 
 
 @pytest.fixture(scope="module")

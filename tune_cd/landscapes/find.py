@@ -74,7 +74,7 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     a batch size that was not measured, and for holes in the coarse lattice.
     """
     rows = landscape.at(batch_size).rows()
-    space = _space(landscape)
+    space = space_of(landscape)
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     test = _tested(rows, landscape.name)[..., 0]
     return _landscape(landscape.name, space, ticks[:2], validation[..., 0], test)
@@ -87,7 +87,7 @@ def volume(landscape: Measured) -> Landscape:
         raise ValueError(f"landscape {landscape.name + VOLUME!r}: {landscape.name} has one batch size, {sizes}")
     rows = landscape.rows()
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
-    space = _space(landscape, batch_size=sizes)
+    space = space_of(landscape, batch_size=sizes)
     return _landscape(landscape.name + VOLUME, space, ticks, validation, _tested(rows, landscape.name))
 
 
@@ -102,7 +102,7 @@ def _general(name: str) -> Landscape:
     return from_table(trials, name, Space.from_json(json.loads(trials["config"].iloc[0])["space"]))
 
 
-def _space(landscape: Measured, **more: list[int]) -> Space:
+def space_of(landscape: Measured, **more: list[int]) -> Space:
     ends = {name: landscape.axes[name][[0, -1]].tolist() for name in ("Lambda_p", "Lambda_e")}
     return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
 
@@ -119,25 +119,29 @@ def _tested(rows: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def _filled(found: Grid, name: str) -> tuple[list[np.ndarray], np.ndarray]:
-    """Coordinates of the ticks in octaves, and values [n_p, n_e, n_b], NaN where training diverged.
+    """Coordinates of the ticks in octaves, and values [n_p, n_e, n_b], see `filled`."""
+    ticks = [np.log2(tick) for tick in found.ticks]
+    return ticks, filled(ticks, found.counts + found.lost > 0, found.values, name)
+
+
+def filled(ticks: list[np.ndarray], trained: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+    """values [n_p, n_e, n_b], NaN where training diverged; cells of the finer lattice that were not trained are those
+    of the coarse one, interpolated. ticks: coordinates in octaves; trained [n_p, n_e, n_b].
 
     Raises ValueError for holes in the coarse lattice.
     """
-    ticks = [np.log2(tick) for tick in found.ticks]
-    steps = [(tick - tick[0]) / COARSE for tick in ticks[:2]]
-    coarse = [np.isclose(step, np.round(step), atol=1e-6) for step in steps]
-    trained, values = found.counts + found.lost > 0, found.values.copy()
-    lattice = np.ix_(*coarse)
+    coarse = [np.isclose(s := (tick - tick[0]) / COARSE, np.round(s), atol=1e-6) for tick in ticks[:2]]
+    lattice, values = np.ix_(*coarse), values.copy()
     if not trained[lattice].all():
         p, e, b = np.argwhere(~trained[lattice])[0]
-        at = (found.ticks[0][coarse[0]][p], found.ticks[1][coarse[1]][e], found.ticks[2][b])
+        at = 2.0 ** np.array([ticks[0][coarse[0]][p], ticks[1][coarse[1]][e], ticks[2][b]])
         raise ValueError(
             f"landscape {name!r} has {int((~trained[lattice]).sum())} holes, the first at Lambda_p = {at[0]:.3g}, "
-            f"Lambda_e = {at[1]:.3g}, batch_size = {at[2]}: measure them"
+            f"Lambda_e = {at[1]:.3g}, batch_size = {at[2]:.0f}: measure them"
         )
     for b in range(values.shape[2]):
         between = Table([tick[near] for tick, near in zip(ticks, coarse)], values[..., b][lattice])
         for p, e in product(*map(range, values.shape[:2])):
             if not trained[p, e, b]:
                 values[p, e, b] = between(np.array([ticks[0][p], ticks[1][e]]))
-    return ticks, values
+    return values

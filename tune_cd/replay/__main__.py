@@ -10,12 +10,12 @@ from tune_cd.analysis.tables import CELLS, compared, markdown
 from tune_cd.landscapes.find import MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
-from tune_cd.replay import fits, orientation, paper_tables
+from tune_cd.replay import fits, lengths_table, orientation, paper_tables
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.replay.stored import check_stored, store
-from tune_cd.search.coordinate_descent import BALANCE_SPACES
+from tune_cd.search.beliefs import BALANCE_SPACES
 from tune_cd.search.registry import OPTIMISERS
 
 EPILOG = """\
@@ -39,11 +39,13 @@ where differences are smaller."""
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
 
+PARTS_LEFT_OUT = "all but gp and the two on learning curves"
+
 HELP = {
     "--methods": f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
     "--ablation": "instead of methods: the variants of the paper's search in tab:ablation and the appendix",
-    "--benchmark": f"""instead: every claim about the methods, or parts of {", ".join(PARTS)}; default: all but gp.
-Takes --trajectories and --processes only""",
+    "--benchmark": f"""instead: every claim about the methods, or parts of {", ".join([*PARTS, *lengths_table.PARTS])};
+default: {PARTS_LEFT_OUT}. Takes --trajectories and --processes only""",
     "--table": """instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses;
 fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
 --trajectories, --trials, --seed and --processes only)""",
@@ -80,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     methods = {"choices": list(OPTIMISERS), "default": ["random", "cd-paper"]}
     _add(what, "--methods", nargs="+", metavar="NAME", **methods)
     _add(what, "--ablation", action="store_true")
-    _add(what, "--benchmark", nargs="*", choices=list(PARTS), metavar="PART")
+    _add(what, "--benchmark", nargs="*", choices=[*PARTS, *lengths_table.PARTS], metavar="PART")
     _add(what, "--table", choices=[*paper_tables.TABLES, "fits"])
     _add(what, "--figure", metavar="STEM")
     _add(what, "--reference", metavar="NAME")
@@ -177,7 +179,11 @@ def drawn(options: argparse.Namespace) -> Iterable[str]:
 
 def claims(options: argparse.Namespace) -> Iterable[str]:
     """The benchmark's tables. Raises ImportError without the rivals' packages."""
-    return benchmark(options.benchmark or USUAL, options.trajectories, options.processes)
+    names = options.benchmark or USUAL
+    yield from benchmark([name for name in names if name in PARTS], options.trajectories, options.processes)
+    for name in names:
+        if name in lengths_table.PARTS:
+            yield from lengths_table.sections(name, options.trajectories, options.processes)
 
 
 def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:

@@ -7,7 +7,7 @@ GENERAL is for any other parameters, in boxes of any size: all its lengths are s
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle
+from itertools import cycle, product
 from math import inf
 
 import numpy as np
@@ -15,7 +15,9 @@ from scipy.special import ndtri
 
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
-from tune_cd.search.space import NEGLIGIBLE, Array
+from tune_cd.search.space import NEGLIGIBLE, Array, Space
+
+BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's
@@ -50,6 +52,11 @@ CLOSER = 1 / 8
 """GENERAL's length scales in trials that look closely, as a share of the median."""
 
 
+ALIKE = (8.0, 32.0)
+"""Length scales of the length of training, in octaves of it: values at an eighth tell much of the end, or nearly all.
+With a third one of 2 octaves, which only some landscapes ask for, first trainings go on too soon."""
+
+
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
     """The map [n_axes, n_axes] from coordinates to r = A log h of `eq:reparam` in units of these lengths, orthonormal
     where A is; along the axes where A is not a basis."""
@@ -63,6 +70,23 @@ def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
 def trades(direction: Array) -> bool:
     """Whether one parameter grows along it as another shrinks."""
     return bool(direction.min() < 0 < direction.max())
+
+
+def over_lengths(prior: Prior) -> Prior:
+    """The same of values at any length of training: one more axis, in octaves of it, with the length scales ALIKE.
+
+    Averaged, whatever it was: of a few values at several lengths none of the draws is much the likeliest, and the
+    likeliest changes from one to the next.
+    """
+    pairs = list(product(range(len(prior.maps)), ALIKE))
+    if prior.averaged:  # there are many already
+        pairs = list(zip(range(len(prior.maps)), cycle(ALIKE)))
+    draws, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
+    n_axes = prior.maps.shape[1]
+    maps = np.zeros((len(pairs), n_axes + 1, n_axes + 1))
+    maps[:, :n_axes, :n_axes] = prior.maps[draws]
+    maps[:, n_axes, n_axes] = 1 / np.array(scales)
+    return Prior(maps, prior.noises[draws])
 
 
 def _fixed(plan: Plan, closely: bool) -> Prior:
@@ -153,3 +177,8 @@ with one in three."""
 GENERAL = Belief(_drawn, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
 """fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
 From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
+
+
+def belief_over(space: Space) -> Belief:
+    """BALANCE or GENERAL."""
+    return BALANCE if space.names in BALANCE_SPACES else GENERAL

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.balance import A_O
-from tune_cd.search.beliefs import BALANCE, GENERAL
+from tune_cd.search.beliefs import BALANCE_SPACES, belief_over
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
@@ -27,8 +27,6 @@ STATE_VERSION = 1
 
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """One starting configuration, several, or none."""
-
-BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 
 @dataclass
@@ -76,11 +74,11 @@ class CoordinateDescent:
     ):
         check_workers(workers)
         self.space, self.workers = space, workers
-        names, rows = _directions(space, directions)
+        names, rows = directions_of(space, directions)
         self._plan = Plan(space, names, rows, _settings(settings))
-        self._belief = BALANCE if space.names in BALANCE_SPACES else GENERAL
+        self._belief = belief_over(space)
         self._budgets = _budgets(budgets, len(rows))
-        self._starts = _starts(space, start)
+        self._starts = starts_of(space, start)
         self.seed = seed
         self._trials: dict[Key, _Trial] = {}  # by key, in asking (or, unasked, telling) order
         self._walked: Trajectory | None = None  # how far the walk has come; None: begin it again
@@ -104,7 +102,7 @@ class CoordinateDescent:
         """
         h = self.space.check(h)
         trial = self._trials.setdefault(self.space.key(h), _Trial(h))
-        value = _value(value)
+        value = value_of(value)
         if trial.value is not None and (trial.value, trial.censored) != (value, censored):
             self._walked = None  # history was rewritten: walk it again
         trial.value, trial.censored = value, censored
@@ -116,7 +114,7 @@ class CoordinateDescent:
         """
         for h, value, censored in history:
             h = self.space.check(h)
-            self._trials[self.space.key(h)] = _Trial(h, _value(value), recalled=True, censored=censored)
+            self._trials[self.space.key(h)] = _Trial(h, value_of(value), recalled=True, censored=censored)
         self._walked = None
 
     @property
@@ -231,7 +229,7 @@ class CoordinateDescent:
         return (*(self._starts or ()), *(trial.h for trial in told))
 
 
-def _directions(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
+def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
     n_axes = len(space.names)
     if rows is None and space.names in BALANCE_SPACES:
         names = tuple(A_O)[:n_axes]
@@ -273,14 +271,14 @@ def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]
     return tuple(each)
 
 
-def _starts(space: Space, start: Start) -> list[Configuration] | None:
+def starts_of(space: Space, start: Start) -> list[Configuration] | None:
     if start is None:
         return None
     points = [start] if isinstance(start, Mapping) else list(start)
     return [space.check(h) for h in points] or None
 
 
-def _value(value: float | None) -> float:
+def value_of(value: float | None) -> float:
     return FAILED if value is None or not isfinite(value) else float(value)
 
 
@@ -293,5 +291,5 @@ def _trial_to_json(trial: _Trial) -> dict[str, Any]:
 
 def _trial_from_json(entry: Mapping[str, Any]) -> _Trial:
     asked = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
-    value = None if entry["live"] else _value(entry["value"])
+    value = None if entry["live"] else value_of(entry["value"])
     return _Trial(entry["h"], value, asked, entry.get("recalled", False), entry.get("censored", False))

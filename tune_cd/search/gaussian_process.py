@@ -44,14 +44,14 @@ class Surrogate:
         self.spread = float(values.std()) or 1.0  # the unit of standardised values
         self._values = (values - self._offset) / self.spread
         n = len(points)
-        scaled = _mapped(points, prior.maps)  # [n_draws, n_axes, n]
-        covariances = matern(_distances(scaled, scaled)) + prior.noises[:, None, None] * np.eye(n)
+        scaled = mapped(points, prior.maps)  # [n_draws, n_axes, n]
+        covariances = matern(distances(scaled, scaled)) + prior.noises[:, None, None] * np.eye(n)
         solved = np.linalg.solve(covariances, np.stack([self._values, np.ones(n)], axis=-1)[None])  # [n_draws, n, 2]
         means = solved[..., 0].sum(-1) / solved[..., 1].sum(-1)
         pulls = solved[..., 0] - means[:, None] * solved[..., 1]
         variances = (((self._values - means[:, None]) * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
         determinants = 2 * np.log(np.diagonal(np.linalg.cholesky(covariances), axis1=1, axis2=2)).sum(-1)
-        weights = _weights(-n / 2 * np.log(variances) - determinants / 2, prior.averaged)
+        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2, prior.averaged)
         kept = np.flatnonzero(weights)
         self._weights, self._maps, self._scaled = weights[kept], prior.maps[kept], scaled[kept]
         self._means, self._pulls, self._variances = means[kept], pulls[kept], variances[kept]
@@ -79,7 +79,7 @@ class Surrogate:
 
     def _by_draw(self, candidates: Array) -> tuple[Array, Array]:
         """Mean and standard deviation [n_draws, n_candidates]."""
-        correlation = matern(_distances(_mapped(candidates, self._maps), self._scaled))  # [n_draws, n_candidates, n]
+        correlation = matern(distances(mapped(candidates, self._maps), self._scaled))  # [n_draws, n_candidates, n]
         mean = self._means[:, None] + (correlation @ self._pulls[..., None])[..., 0]
         explained = ((correlation @ self._inverses) * correlation).sum(-1)
         return mean, np.sqrt(self._variances[:, None] * np.maximum(1 - explained, 1e-9))
@@ -91,7 +91,7 @@ def matern(distance: Array) -> Array:
     return (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
 
 
-def _weights(log_likelihood: Array, averaged: bool) -> Array:
+def weights_of(log_likelihood: Array, averaged: bool) -> Array:
     """Of the draws [n_draws], summing to 1; 0: left out."""
     if not averaged:
         likeliest: Array = np.eye(len(log_likelihood))[np.argmax(log_likelihood)]
@@ -102,13 +102,13 @@ def _weights(log_likelihood: Array, averaged: bool) -> Array:
     return weights
 
 
-def _mapped(points: Array, maps: Array) -> Array:
+def mapped(points: Array, maps: Array) -> Array:
     """Points [n, n_axes] in every draw's length scales, [n_draws, n_axes, n]."""
     mapped: Array = maps @ points.T
     return mapped
 
 
-def _distances(a: Array, b: Array) -> Array:
+def distances(a: Array, b: Array) -> Array:
     """Euclidean distances [n_draws, len(a), len(b)] of points [n_draws, n_axes, len]."""
     squares: Array = np.zeros((a.shape[0], a.shape[2], b.shape[2]))
     for ours, theirs in zip(a.transpose(1, 0, 2), b.transpose(1, 0, 2)):  # a sum over a short axis is slow

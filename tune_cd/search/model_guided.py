@@ -10,7 +10,7 @@ Any number of trials may be live. Each counts as evaluated, at the value the pro
 than the best told; lines through the likeliest of them are compared too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -24,7 +24,7 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
 
 APART = 0.02
 """Nothing is evaluated within so many octaves, on every axis, of an evaluated point."""
@@ -174,29 +174,15 @@ class Guided:
         return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
 
     def _weight(self, x: Array) -> Array:
-        """How likely the best was at x [n, n_axes] before anything was told, [n], as far as that still counts: see
-        CENTRE, AROUND_TRADING and `Belief.fades_from`."""
-        return self._first_weight(x) ** min(1.0, self.belief.fades_from / max(1, len(self.told)))
-
-    def _first_weight(self, x: Array) -> Array:
-        low, high = self.plan.space.low, self.plan.space.high
-        u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
-        trading = [row / np.abs(row).max() for row in self.plan.directions if trades(row)]
-        unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
-        central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
-        if self.blind or self._start is None:
-            return central
-        away = (x - self._start) @ along_rows(self.plan, AROUND_TRADING, AROUND_SCALING).T
-        around: Array = np.exp(-(away**2).sum(-1) / 2)
-        return (central + around) / 2
+        """How likely the best was at x [n, n_axes] before anything was told, [n], as far as that still counts:
+        see `Belief.fades_from`."""
+        start = None if self.blind else self._start
+        return first_weight(self.plan, x, start) ** min(1.0, self.belief.fades_from / max(1, len(self.told)))
 
     @cached_property
     def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best of the starts that did not fail; None where all did."""
-        space, values = self.plan.space, {self.plan.space.key(h): value for h, value in self.told}
-        left = [h for h in self.starts if values.get(space.key(h)) != FAILED]
-        best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
-        return None if best is None else space.to_coordinates(best)
+        return start_left(self.plan.space, self.starts, {self.plan.space.key(h): value for h, value in self.told})
 
     @cached_property
     def _any_value(self) -> bool:
@@ -213,7 +199,7 @@ class Guided:
 
         The least or the median value told instead cost .002 to .026 of AUC@20 on ridges, with 4 workers.
         """
-        told = _raised(np.array([value for _, value in self.told]))
+        told = raised(np.array([value for _, value in self.told]))
         if not self.told or not self.live:
             return np.append(told, np.zeros(len(self.live)))
         points = self._points
@@ -245,10 +231,34 @@ class Guided:
         return max(margin, LIVE_MARGIN) if self.live else margin
 
 
-def _raised(values: Array) -> Array:
+def raised(values: Array) -> Array:
     """Values [n] with a short lower tail (`TAIL`); failures count as the worst that is left."""
     numbers = values[values > FAILED]
     if not len(numbers):
         return np.zeros(len(values))
     median, best = np.median(numbers), numbers.max()
     return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
+
+
+def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
+    """How likely the best was at x [n, n_axes] before anything was told, [n]: see CENTRE and AROUND_TRADING.
+
+    start: coordinates [n_axes] of a start that someone chose, or None.
+    """
+    low, high = plan.space.low, plan.space.high
+    u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
+    trading = [row / np.abs(row).max() for row in plan.directions if trades(row)]
+    unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
+    central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
+    if start is None:
+        return central
+    away = (x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T
+    around: Array = np.exp(-(away**2).sum(-1) / 2)
+    return (central + around) / 2
+
+
+def start_left(space: Space, starts: Sequence[Configuration], values: Mapping[Key, float]) -> Array | None:
+    """Coordinates [n_axes] of the best of the starts that did not fail, by their values; None where all did."""
+    left = [h for h in starts if values.get(space.key(h)) != FAILED]
+    best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
+    return None if best is None else space.to_coordinates(best)

@@ -1,0 +1,180 @@
+"""The search that decides how long to train."""
+
+import json
+from math import log2, nan
+
+import pytest
+
+from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.space import Space
+
+SPACE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
+
+
+def score(h, share):
+    """A ridge; small rates are slow starters, large ones diverge."""
+    p, e = log2(h["Lambda_p"] / 0.01), log2(h["Lambda_e"] / 1.0)
+    if p + e > 14:
+        return None
+    effective = min(0.0, (p + e) / 2 + log2(share) + 1)
+    return 0.3 + 0.5 * 2.0 ** (-(((e - p) / 6) ** 2) - (effective / 6) ** 2 - (max(0, p + e - 4) / 8) ** 2)
+
+
+def step(search):
+    """One step, every length on the way told; what was asked and until when, None when nothing is."""
+    if (h := search.ask()) is None:
+        return None
+    until = search.until(h)
+    done = max(search._trainings[search.space.key(h)].looks, default=0.0)
+    for share in search.lengths:
+        if done < share <= until and search.live:
+            search.tell(h, score(h, share), share)
+    return search.space.key(h), until
+
+
+def steps(search, most=10_000):
+    out = []
+    while len(out) < most and (one := step(search)) is not None:
+        out.append(one)
+    return out
+
+
+def shares_of(search):
+    return {key: max(one.looks) for key, one in search._trainings.items()}
+
+
+def test_it_ends_within_its_budget_and_has_finished_what_leads():
+    search = PausingDescent(SPACE, budget=6, seed=1)
+    asked = steps(search)
+    assert search.finished and 5 < search.spent <= 6
+    assert {until for _, until in asked} <= set(LENGTHS)
+    assert len(set(asked)) == len(asked)  # nothing is trained twice to one length
+    leader = max(search._trainings.values(), key=lambda one: max(one.looks.values()))
+    assert 1.0 in leader.looks
+
+
+def test_most_trainings_are_short_and_a_few_are_finished():
+    search = PausingDescent(SPACE, budget=8, seed=0)
+    steps(search)
+    shares = sorted(shares_of(search).values())
+    assert len(shares) >= 12 and shares[len(shares) // 2] < 1 and shares.count(1.0) >= 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_near_the_best_at_a_fraction_of_the_images(seed):
+    """At full length the same search needs about seven trainings to get there."""
+    search = PausingDescent(SPACE, budget=4, seed=seed)
+    steps(search)
+    assert search.best[1] > 0.95 * 0.8
+
+
+def test_without_a_budget_it_ends_by_itself_with_the_leader_finished():
+    search = PausingDescent(SPACE, seed=2)
+    assert len(steps(search, 200)) < 200
+    assert search.finished and search.ask() is None
+    at = search._now()
+    assert at.trainings[at._leader].share == 1
+
+
+def test_a_failed_training_never_goes_on():
+    search = PausingDescent(SPACE, start={"Lambda_p": 16.0, "Lambda_e": 16.0}, budget=5)
+    asked = steps(search)
+    failed = [key for key, one in search._trainings.items() if score(one.h, 1.0) is None]
+    assert failed and all(sum(key == other for other, _ in asked) == 1 for key in failed)
+
+
+def test_while_all_fail_it_goes_on_elsewhere():
+    search = PausingDescent(SPACE, budget=2, workers=3)
+    for _ in range(4):
+        asked = [search.ask() for _ in range(3)]
+        assert len({SPACE.key(h) for h in asked}) == 3
+        for h in asked:
+            search.tell(h, nan, search.until(h))
+    assert search.best is None
+
+
+def test_what_is_asked_next_follows_from_what_is_known_alone():
+    """From a table's rows, in the order of asking, and from a stored state."""
+    search = PausingDescent(SPACE, budget=8, seed=3)
+    steps(search, 25)
+    other = PausingDescent(SPACE, budget=8, seed=3)
+    other.recall([(one.h, one.looks) for one in search._trainings.values()])
+    third = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    assert steps(search) == steps(other) == steps(third)
+
+
+def test_a_state_has_what_is_under_way():
+    search = PausingDescent(SPACE, budget=8, workers=3, seed=3)
+    steps(search, 8)
+    live = [search.ask(), search.ask()]
+    other = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    assert other.live == search.live and len(other.live) == 2
+    assert [other.until(h) for h in live] == [search.until(h) for h in live]
+    assert (other.ask(), other.ask()) == (search.ask(), None)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_so_many_are_under_way_at_a_time(workers):
+    search = PausingDescent(SPACE, workers=workers, budget=10)
+    asked = [search.ask() for _ in range(workers + 2)]
+    assert len(search.live) == workers and asked[workers:] == [None, None]
+    assert not search.finished
+    search.tell(asked[0], 0.5, search.until(asked[0]))
+    assert search.ask() is not None
+
+
+def test_lengths_on_the_way_may_be_told_as_they_come():
+    search = PausingDescent(SPACE, budget=10)
+    h = search.ask()
+    search._trainings[SPACE.key(h)].until = 0.5
+    search.tell(h, 0.3, 0.125)
+    assert search.live == [h]
+    search.tell(h, 0.4, 0.5)
+    assert search.live == [] and search.best == (h, 0.4)
+
+
+def test_with_one_length_everything_is_trained_to_its_end():
+    search = PausingDescent(SPACE, lengths=[1.0], budget=6)
+    assert [until for _, until in steps(search)] == [1.0] * 6
+
+
+def test_parameters_that_are_no_balance():
+    space = Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64])
+    search = PausingDescent(space, budget=3)
+    while (h := search.ask()) is not None:
+        for share in [share for share in LENGTHS if share <= search.until(h)]:
+            search.tell(h, -((log2(h["lr"]) + 6) ** 2) / 50 + log2(share) / 10 + log2(h["batch_size"]) / 50, share)
+    assert search.spent <= 3 and abs(log2(search.best[0]["lr"]) + 6) < 2.5
+
+
+@pytest.mark.parametrize("lengths", [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0]])
+def test_lengths_that_are_none_are_refused(lengths):
+    with pytest.raises(ValueError, match="ascending shares of the full length"):
+        PausingDescent(SPACE, lengths=lengths)
+
+
+@pytest.mark.parametrize("budget", [0, 0.5, -3, nan, float("inf")])
+def test_a_budget_of_less_than_one_training_is_refused(budget):
+    with pytest.raises(ValueError, match="at least 1 full training"):
+        PausingDescent(SPACE, budget=budget)
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, nan])
+def test_a_share_that_is_none_is_refused(share):
+    search = PausingDescent(SPACE)
+    with pytest.raises(ValueError, match="above 0, at most 1"):
+        search.tell(search.ask(), 0.5, share)
+
+
+def test_until_is_of_what_is_being_trained():
+    search = PausingDescent(SPACE)
+    h = search.ask()
+    search.tell(h, 0.5, search.until(h))
+    with pytest.raises(KeyError, match="is not being trained"):
+        search.until(h)
+
+
+def test_a_state_of_another_version_is_refused():
+    with pytest.raises(ValueError, match="version 99"):
+        PausingDescent.from_state({"version": 99})

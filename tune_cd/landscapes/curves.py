@@ -1,0 +1,89 @@
+"""Measured landscapes with the learning curve of every setting, to replay searches on that decide how long to train."""
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+from scipy.interpolate import RegularGridInterpolator
+
+from tune_cd.landscapes.find import BATCH_SIZE, VOLUME, filled, space_of
+from tune_cd.landscapes.measured import Measured
+from tune_cd.search.space import Configuration, Space
+
+SPANNED = ("Lambda_p", "Lambda_e", "batch_size")
+
+
+@dataclass(frozen=True, eq=False)
+class CurveLandscape:
+    """Validation scores over a space and the length of training, multilinear between the cells of a grid.
+
+    ticks: coordinates along each axis, ascending. values: [len(ticks[0]), ..., n_looks], NaN from the look on at which
+    training had diverged; between diverged and other cells the nearer ones decide. noise: curves [n, n_looks] by which
+    trainings of one setting differed, for the noise of others to be drawn from; none: there is no noise.
+    """
+
+    name: str
+    space: Space
+    ticks: list[np.ndarray]
+    values: np.ndarray
+    noise: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self):
+        known = np.isfinite(self.values)
+        channels = np.stack([np.where(known, self.values, 0.0), known], axis=-1)
+        object.__setattr__(self, "_interpolate", RegularGridInterpolator(self.ticks, channels))
+
+    @property
+    def looks(self) -> int:
+        """Evenly spaced, the last at full length."""
+        return self.values.shape[-1]
+
+    @property
+    def best(self) -> float:
+        """The largest score that any cell reaches at any look."""
+        return float(np.nanmax(self.values))
+
+    def curve(self, h: Configuration, seed: int | None = None) -> np.ndarray:
+        """The best score so far at each look [n_looks], NaN once training has diverged. seed: of the noise, the same
+        for the same setting; None: without."""
+        x = np.clip(self.space.to_coordinates(h), *zip(*((tick[0], tick[-1]) for tick in self.ticks)))
+        total, weight = np.moveaxis(self._interpolate(x)[0], -1, 0)  # type: ignore[attr-defined]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scores = np.where(weight >= 0.5, total / weight, np.nan)
+        if seed is not None and len(self.noise):
+            rng = np.random.default_rng((seed, _digest(self.space.key(h))))
+            scores = scores + rng.choice((-1.0, 1.0)) * self.noise[rng.integers(len(self.noise))]
+        return np.maximum.accumulate(scores)
+
+
+def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> CurveLandscape:
+    """A measured landscape: means over seeds, and noise from their differences.
+
+    batch_size: None: a third axis, of those that were measured. Raises ValueError for holes in the coarse lattice.
+    """
+    chosen = landscape if batch_size is None else landscape.at(batch_size)
+    looks, trained = chosen.validation, chosen.trained  # [n_p, n_e, n_b, n_seeds, n_looks], [n_p, n_e, n_b, n_seeds]
+    known = np.isfinite(looks)
+    with np.errstate(invalid="ignore"):
+        means = np.where(known, looks, 0.0).sum(3) / known.sum(3)  # [n_p, n_e, n_b, n_looks]
+    names = SPANNED if batch_size is None else SPANNED[:2]
+    ticks = [np.log2(chosen.axes[name].astype(float)) for name in SPANNED]
+    values = np.stack([filled(ticks, trained.any(-1), look, landscape.name) for look in np.moveaxis(means, -1, 0)], -1)
+    sizes = {"batch_size": chosen.axes["batch_size"].tolist()} if batch_size is None else {}
+    return CurveLandscape(
+        landscape.name + (VOLUME if sizes else ""), space_of(chosen, **sizes), ticks[: len(names)],
+        values if sizes else values[:, :, 0], _noise(looks),
+    )  # fmt: skip
+
+
+def _noise(looks: np.ndarray) -> np.ndarray:
+    """Curves [n, n_looks] of what single seeds differ from their settings' means by, as large as one training differs
+    from the mean of many. looks: [n_p, n_e, n_b, n_seeds, n_looks]."""
+    whole = np.isfinite(looks).all(-1)
+    cells = [curves[kept] for curves, kept in zip(looks[whole.sum(-1) > 1], whole[whole.sum(-1) > 1])]
+    unbiased = [(cell - cell.mean(0)) * np.sqrt(len(cell) / (len(cell) - 1)) for cell in cells]
+    return np.concatenate(unbiased) if unbiased else np.empty((0, looks.shape[-1]))
+
+
+def _digest(key: tuple[float, ...]) -> int:
+    return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())

@@ -1,0 +1,284 @@
+"""Searches that decide how long to train, and rivals that do, on learning curves of measured landscapes.
+
+    trace = spend(PausingDescent(landscape.space, budget=20), landscape, workers=4)
+    python -m tune_cd.replay --benchmark lengths
+
+Cost is counted in full trainings. What a search has reached is the score, without noise, of the best weights that it
+holds at that time: a shorter training is a real one, and its weights can be used.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tune_cd.landscapes.curves import CurveLandscape
+from tune_cd.search.protocol import Optimiser, is_free
+from tune_cd.search.space import Configuration, Key, Space
+
+EIGHTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
+
+
+class Pausing(Protocol):
+    """What decides which configuration is trained, and until which share of the full length. See `PausingDescent`."""
+
+    space: Space
+    lengths: tuple[float, ...]
+
+    def ask(self) -> Configuration | None: ...
+
+    def until(self, h: Mapping[str, Any]) -> float: ...
+
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None: ...
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One search on one landscape. cost [n]: full trainings' worth of images seen by all workers by then, ascending;
+    clock [n]: the time, in full trainings; reached [n]: see the module."""
+
+    method: str
+    landscape: str
+    seed: int
+    cost: np.ndarray
+    clock: np.ndarray
+    reached: np.ndarray
+
+    def at(self, costs: np.ndarray, low: float) -> np.ndarray:
+        """What was reached for each cost, `low` before anything was."""
+        place = np.searchsorted(self.cost, costs + 1e-9, side="right") - 1
+        return np.where(place >= 0, self.reached[np.maximum(place, 0)], low)
+
+
+def spend(
+    search: Pausing, landscape: CurveLandscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0, name: str = ""
+) -> Spent:
+    """Train what the search asks for until the budget is spent, or nothing is asked any more.
+
+    A worker takes as long as the images do. Segments that end at one time are all told before anyone asks again.
+    """
+    key, looks = landscape.space.key, landscape.looks
+    clock, asked, spent = 0.0, 0, 0.0
+    share: dict[Key, float] = {}
+    running: list[tuple] = []
+    held: list[tuple[float, float, float]] = []  # when, what was measured, its score without noise
+    while True:
+        while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
+            begun, until = share.get(key(h), 0.0), search.until(h)
+            heapq.heappush(running, (clock + until - begun, asked, clock, begun, until, h))
+            asked, spent = asked + 1, spent + until - begun
+        if not running:
+            break
+        clock = running[0][0]
+        while running and running[0][0] <= clock + 1e-12:
+            _, _, started, begun, until, h = heapq.heappop(running)
+            share[key(h)] = until
+            told, true = landscape.curve(h, seed), landscape.curve(h)
+            for look in range(round(begun * looks), round(until * looks)):
+                if np.isfinite(told[look]):
+                    held.append((started + (look + 1) / looks - begun, told[look], true[look]))
+            for length in search.lengths:
+                if begun < length <= until:
+                    value = told[round(length * looks) - 1]
+                    search.tell(h, float(value) if np.isfinite(value) else None, length)
+                    if not np.isfinite(value):
+                        break
+    return _spent(held, workers, (name, landscape.name, seed))
+
+
+def _spent(held: list[tuple[float, float, float]], workers: int, what: tuple[str, str, int]) -> Spent:
+    when, told, true = np.array(sorted(held)).reshape(-1, 3).T
+    best = np.maximum.accumulate(told)
+    holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
+    return Spent(*what, when * workers, when, true[holder])
+
+
+class Rule:
+    """A rival: proposals of an optimiser that knows nothing of lengths, and a rule of how long to train them.
+
+    The optimiser is told of each configuration once, at the share `told_at`, or with its last value where it stops
+    before.
+    """
+
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float], told_at: float, workers: int | None = None):
+        self.space, self.lengths, self.workers = optimiser.space, tuple(lengths), workers
+        self._optimiser, self._told_at = optimiser, told_at
+        self.trained: dict[Key, dict[float, float]] = {}
+        self.configurations: dict[Key, Configuration] = {}
+        self._until: dict[Key, float] = {}
+        self._known: set[Key] = set()
+
+    def ask(self) -> Configuration | None:
+        if not is_free(self.workers, len(self._until)):
+            return None
+        found = self.choose()
+        if found is None:
+            return None
+        h, until = found
+        self.configurations.setdefault(self.space.key(h), h)
+        self._until[self.space.key(h)] = until
+        return h
+
+    def until(self, h: Mapping[str, Any]) -> float:
+        return self._until[self.space.key(h)]
+
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
+        key = self.space.key(h)
+        self.trained.setdefault(key, {})[share] = -np.inf if value is None else value
+        if key not in self._known and (share >= self._told_at or value is None):
+            self._known.add(key)
+            self._optimiser.tell(h, value)
+        if share >= self._until.get(key, 0.0) or value is None:
+            self._until.pop(key, None)
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        """What to train next, and until when."""
+        raise NotImplementedError
+
+    def new(self, until: float) -> tuple[Configuration, float] | None:
+        h = self._optimiser.ask()
+        return None if h is None else (h, until)
+
+    def waiting(self) -> Iterable[Key]:
+        """Trainings that could go on."""
+        return (
+            key for key, looks in self.trained.items()
+            if key not in self._until and max(looks) < 1 and looks[max(looks)] > -np.inf
+        )  # fmt: skip
+
+
+class FullLength(Rule):
+    """Everything to its end."""
+
+    def __init__(self, optimiser: Optimiser, workers: int | None = None):
+        super().__init__(optimiser, (1.0,), 1.0, workers)
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        return self.new(1.0)
+
+
+class ShortThenBest(Rule):
+    """So many at a short length, then the best few of them to their ends: the plain rule that is hard to beat.
+
+    `budget` says how many: five in eight of it for the short ones.
+    """
+
+    def __init__(self, optimiser: Optimiser, short: float, budget: float, workers: int | None = None):
+        super().__init__(optimiser, (short, 1.0), short, workers)
+        self._short, self._most = short, round(0.625 * budget / short)
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        if len(self.configurations) < self._most and (found := self.new(self._short)) is not None:
+            return found
+        if any(max(self.trained.get(key, {0.0: 0.0})) < self._short for key in self._until):
+            return None
+        best = max(self.waiting(), key=lambda key: self.trained[key][self._short], default=None)
+        return None if best is None else (self.configurations[best], 1.0)
+
+
+class Alternating(Rule):
+    """Short trainings, and after every fourth, from the twelfth on, the best unfinished one to its end."""
+
+    def __init__(self, optimiser: Optimiser, short: float, workers: int | None = None):
+        super().__init__(optimiser, (short, 1.0), short, workers)
+        self._short, self._finished = short, 0
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        due = max(0, (len(self._known) - 12) // 4 + 1)
+        if self._finished < due:
+            best = max(self.waiting(), key=lambda key: self.trained[key][self._short], default=None)
+            if best is not None:
+                self._finished += 1
+                return self.configurations[best], 1.0
+        return self.new(self._short)
+
+
+class Asha(Rule):
+    """ASHA: whoever is among the best half of its rung goes on to the next one; else something new begins."""
+
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = EIGHTHS, workers: int | None = None):
+        super().__init__(optimiser, lengths, lengths[0], workers)
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        for rung, following in reversed(list(zip(self.lengths, self.lengths[1:]))):
+            scores = {key: looks[rung] for key, looks in self.trained.items() if rung in looks}
+            best = sorted(scores, key=lambda key: -scores[key])[: len(scores) // 2]
+            ready = [key for key in best if key in set(self.waiting()) and max(self.trained[key]) == rung]
+            if ready:
+                return self.configurations[ready[0]], following
+        return self.new(self.lengths[0])
+
+
+class MedianStop(Rule):
+    """Vizier's median rule: who is below the median of the others at the same length never goes on."""
+
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = EIGHTHS, workers: int | None = None):
+        super().__init__(optimiser, lengths, 1.0, workers)
+        self._stopped: set[Key] = set()
+
+    def choose(self) -> tuple[Configuration, float] | None:
+        for key in list(self.waiting()):
+            if key in self._stopped:
+                continue
+            rung = max(self.trained[key])
+            others = [looks[rung] for other, looks in self.trained.items() if other != key and rung in looks]
+            if len(others) >= 3 and self.trained[key][rung] < np.median(others):
+                self._stopped.add(key)
+                self._optimiser.tell(self.configurations[key], self.trained[key][rung], censored=True)
+                continue
+            return self.configurations[key], self.lengths[self.lengths.index(rung) + 1]
+        return self.new(self.lengths[0])
+
+
+class Pruned:
+    """An Optuna study with a sampler and a pruner: each trial goes on from length to length until it is pruned."""
+
+    def __init__(self, space: Space, *, sampler: str, pruner: str, seed: int, start: Configuration):
+        import optuna  # type: ignore[import-not-found]
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        samplers = {"tpe": optuna.samplers.TPESampler}
+        pruners = {
+            "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=8, reduction_factor=2),
+            "median": optuna.pruners.MedianPruner,
+        }
+        self.space, self.lengths = space, EIGHTHS
+        self._study = optuna.create_study(
+            direction="maximize", sampler=samplers[sampler](seed=seed), pruner=pruners[pruner]()
+        )
+        self._study.enqueue_trial(dict(start))
+        self._pruned = optuna.trial.TrialState.PRUNED
+        self._failed = optuna.trial.TrialState.FAIL
+        self._trial: Any = None
+        self._h: Configuration = {}
+        self._next = 0
+
+    def ask(self) -> Configuration:
+        if self._trial is None:
+            self._trial, self._next = self._study.ask(), 0
+            self._h = {axis.name: self._suggested(axis) for axis in self.space.axes}
+        return self._h
+
+    def until(self, h: Mapping[str, Any]) -> float:
+        return self.lengths[self._next]
+
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
+        if value is None:
+            self._study.tell(self._trial, state=self._failed)
+            self._trial = None
+            return
+        self._trial.report(value, step=round(8 * share))
+        self._next += 1
+        if share == 1:
+            self._study.tell(self._trial, value)
+            self._trial = None
+        elif self._trial.should_prune():
+            self._study.tell(self._trial, state=self._pruned)
+            self._trial = None
+
+    def _suggested(self, axis: Any) -> Any:
+        if axis.values is not None:
+            return self._trial.suggest_categorical(axis.name, list(axis.values))
+        return self._trial.suggest_float(axis.name, axis.low, axis.high, log=axis.scale == "log")

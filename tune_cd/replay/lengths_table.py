@@ -1,0 +1,206 @@
+"""`python -m tune_cd.replay --benchmark lengths`: what pausing saves, against rivals that stop early as well."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from multiprocessing import get_context
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes import measured
+from tune_cd.landscapes.curves import CurveLandscape, curves_of
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES
+from tune_cd.replay.lengths import (
+    Alternating,
+    Asha,
+    FullLength,
+    MedianStop,
+    Pausing,
+    Pruned,
+    ShortThenBest,
+    Spent,
+    spend,
+)
+from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.space import Space
+
+SHARES = (0.90, 0.95, 0.98)  # of the best
+COSTS = (2.5, 5.0, 10.0, 20.0)  # full trainings' worth
+RESAMPLES = 1000
+BUDGET = 20.0
+LOOKS = 16  # costs are counted in these shares of a training
+FULL = "cd, full length"
+OURS = "cd, pausing"
+
+Method = Callable[[Space, int, float, int], Pausing]
+"""(space, seed, budget, workers) -> what decides. All begin at the same blind start of a seed."""
+
+
+def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
+    return PausingDescent(space, seed=seed, workers=workers, budget=budget)
+
+
+def _full(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
+    return FullLength(OPTIMISERS[method](space, seed=seed, workers=workers), workers)
+
+
+def _best_few(space: Space, seed: int, budget: float, workers: int, *, method: str, short: float) -> Pausing:
+    return ShortThenBest(OPTIMISERS[method](space, seed=seed, workers=workers), short, budget, workers)
+
+
+def _alternating(space: Space, seed: int, budget: float, workers: int, *, method: str, short: float) -> Pausing:
+    return Alternating(OPTIMISERS[method](space, seed=seed, workers=workers), short, workers)
+
+
+def _asha(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
+    return Asha(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers)
+
+
+def _median(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
+    return MedianStop(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers)
+
+
+def _pruned(space: Space, seed: int, budget: float, workers: int, *, pruner: str) -> Pausing:
+    start = OPTIMISERS["cd"](space, seed=seed).ask()
+    return Pruned(space, sampler="tpe", pruner=pruner, seed=seed, start=start or {})
+
+
+METHODS: dict[str, Method] = {
+    OURS: _pausing,
+    FULL: partial(_full, method="cd"),
+    "cd, a quarter, then the best": partial(_best_few, method="cd", short=1 / 4),
+    "cd, an eighth, best to its end": partial(_alternating, method="cd", short=1 / 8),
+    "cd, a quarter, best to its end": partial(_alternating, method="cd", short=1 / 4),
+    "cd, ASHA": partial(_asha, method="cd"),
+    "cd, median rule": partial(_median, method="cd"),
+    "random, a quarter, then the best": partial(_best_few, method="random", short=1 / 4),
+    "random, ASHA": partial(_asha, method="random"),
+    "tpe, full length": partial(_full, method="tpe"),
+    "tpe, ASHA": partial(_asha, method="tpe"),
+    "tpe, Hyperband (Optuna)": partial(_pruned, pruner="hyperband"),
+    "tpe, median (Optuna)": partial(_pruned, pruner="median"),
+}
+ALONE = ("tpe, Hyperband (Optuna)", "tpe, median (Optuna)")  # one trial at a time
+
+
+def run(
+    methods: Mapping[str, Method], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
+    workers: int = 1, budget: float = 20.0, processes: int | None = None,
+) -> list[Spent]:  # fmt: skip
+    """Every method on every landscape from every seed."""
+    jobs = list(product(landscapes, methods.items(), seeds))
+    one = partial(_one, workers=workers, budget=budget)
+    processes = processes or os.cpu_count() or 1
+    if processes == 1:
+        return [one(job) for job in jobs]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(one, jobs, chunksize=4))
+
+
+def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, budget: float) -> Spent:
+    landscape, (name, make), seed = job
+    search = make(landscape.space, seed, budget, workers)
+    return spend(search, landscape, budget=budget, workers=workers, seed=seed, name=name)
+
+
+PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES}
+"""Parts of the benchmark, by name: the landscapes of each, as far as they come with the package."""
+
+PARALLEL = (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")
+SEARCHES = 40
+
+
+def sections(part: str, searches: int | None = None, processes: int | None = None) -> Iterable[str]:
+    """The tables of a part: one worker with every method, then 4 and 8 with those that can. Raises ImportError without
+    Optuna."""
+    searches = searches or SEARCHES
+    landscapes = [curves_of(measured.load(name)) for name in PARTS[part] if name in measured.MEASURED]
+    for workers in (1, 4, 8):
+        begun = perf_counter()
+        methods = {name: METHODS[name] for name in (METHODS if workers == 1 else PARALLEL)}
+        rows = table(run(methods, landscapes, range(searches), workers=workers, processes=processes), landscapes)
+        head = f"## {part}: {workers} worker{'s' * (workers > 1)}, budget of {BUDGET:g} full trainings"
+        tables = [head, f"{searches} searches each, {perf_counter() - begun:.0f} s"]
+        for landscape, group in rows.groupby("landscape", sort=False):
+            tables.append(markdown(_printed(group).set_index("method").rename_axis(landscape)))
+        yield "\n\n".join(tables)
+
+
+def _printed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Ratios with their intervals in one column each; costs and scores rounded."""
+    shown = rows.drop(columns=["landscape", "searches"]).copy()
+    for share in SHARES:
+        name, cost = f"{share:.0%}", f"to {share:.0%}"
+        shown[cost] = [f"{value:.1f}" if np.isfinite(value) else f">{BUDGET:g}" for value in shown[cost]]
+        if f"ratio {name}" in shown:
+            low, high = shown.pop(f"ratio {name} low"), shown.pop(f"ratio {name} high")
+            ratios = zip(shown.pop(f"ratio {name}"), low, high)
+            shown[f"of {FULL}'s {name}"] = [_ratio_cell(*values) for values in ratios]
+    return shown.round(3)
+
+
+def _ratio_cell(ratio: float, low: float, high: float) -> str:
+    if np.isnan(ratio):
+        return "-"
+    return f"{ratio:.2f} ({low:.2f} to {f'{high:.2f}' if np.isfinite(high) else '-'})"
+
+
+def table(spent: Iterable[Spent], landscapes: Sequence[CurveLandscape]) -> pd.DataFrame:
+    """A row a landscape and method.
+
+    The mean over seeds, as a share of the best, after COSTS; the share of searches below 95 % at the end; the cost
+    until the mean reaches SHARES of the best, inf where it does not; and that as a share of FULL's, with a 95 %
+    interval (pairs of seeds, resampled), NaN where neither or only FULL gets there.
+    """
+    by_name = {landscape.name: landscape for landscape in landscapes}
+    groups: dict[tuple[str, str], dict[int, Spent]] = {}
+    for one in spent:
+        groups.setdefault((one.landscape, one.method), {})[one.seed] = one
+    grid = np.arange(1, round(LOOKS * BUDGET) + 1) / LOOKS
+    shares = {of: _shares(by_seed, grid, by_name[of[0]]) for of, by_seed in groups.items()}
+    rows = []
+    for (landscape, method), reached in shares.items():
+        row = {"landscape": landscape, "method": method, "searches": len(reached)}
+        row |= {f"{cost:g}": float(reached[:, np.searchsorted(grid, cost)].mean()) for cost in COSTS}
+        row["below 95 %"] = float((reached[:, -1] < 0.95).mean())
+        for share in SHARES:
+            row[f"to {share:.0%}"] = _cost(reached.mean(0), grid, share)
+            if (full := shares.get((landscape, FULL))) is not None:
+                row |= _ratio(reached, full, grid, share)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _shares(by_seed: Mapping[int, Spent], grid: np.ndarray, landscape: CurveLandscape) -> np.ndarray:
+    """What was reached by each cost, as a share of the best [n_seeds, n_costs]; the lowest score before anything."""
+    low = float(np.nanmin(landscape.values))
+    return np.array([by_seed[seed].at(grid, low) for seed in sorted(by_seed)]) / landscape.best
+
+
+def _cost(mean: np.ndarray, grid: np.ndarray, share: float) -> float:
+    reached = np.flatnonzero(mean >= share)
+    return float(grid[reached[0]]) if len(reached) else np.inf
+
+
+def _ratio(ours: np.ndarray, full: np.ndarray, grid: np.ndarray, share: float) -> dict[str, float]:
+    """Of the costs, and its interval: inf where full length gets there and we do not, 0 where it is the other way."""
+    n = len(ours)
+    weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, RESAMPLES) / n
+    drawn = [_of(_cost(a, grid, share), _cost(b, grid, share)) for a, b in zip(weights @ ours, weights @ full)]
+    low, high = np.quantile(drawn, [0.025, 0.975], method="nearest")
+    ratio = _of(_cost(ours.mean(0), grid, share), _cost(full.mean(0), grid, share))
+    name = f"ratio {share:.0%}"
+    return {name: ratio, f"{name} low": float(low), f"{name} high": float(high)}
+
+
+def _of(ours: float, full: float) -> float:
+    """A ratio of costs; of two that were not reached 1, which says nothing."""
+    if np.isinf(ours) and np.isinf(full):
+        return 1.0
+    return 0.0 if np.isinf(full) else ours / full

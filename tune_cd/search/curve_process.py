@@ -1,0 +1,101 @@
+"""A Gaussian process over configurations and lengths of training: what short trainings say of the end of long ones.
+
+    process = CurveProcess(points, shares, values, prior)       # points [n, n_axes], shares [n] of the full length
+    process.gain(candidates, 1 / 8, process.best)               # of training each to an eighth, [n_candidates]
+
+A length is one more axis, in octaves: Matérn 5/2 over all of them, so trainings of one configuration are alike as far
+as their lengths are, and by as much more as neighbours are. Scores rise with length, so the mean is a line in octaves
+of it, whose slope follows from the data; where a landscape is flat, the process says so itself.
+"""
+
+from math import log2, pi, sqrt
+
+import numpy as np
+from scipy.special import ndtr
+
+from tune_cd.search.gaussian_process import PRIOR_POINTS, Prior, distances, mapped, matern, weights_of
+from tune_cd.search.space import Array
+
+TINY = 1e-9
+
+
+class CurveProcess:
+    """points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better; prior:
+    its maps have one more axis, the octave of the share."""
+
+    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior):
+        self._offset = float(values.mean())
+        self.spread = float(values.std()) or 1.0  # the unit of standardised values
+        standardised = (values - self._offset) / self.spread
+        n, octaves = len(points), np.log2(shares)
+        self._sloped = bool(np.ptp(octaves) > 0)
+        scaled = mapped(np.column_stack([points, octaves]), prior.maps)  # [n_draws, n_axes + 1, n]
+        covariances = matern(distances(scaled, scaled)) + prior.noises[:, None, None] * np.eye(n)
+        basis = self._basis(octaves)
+        inverses = np.linalg.inv(covariances)
+        weighted = np.swapaxes(inverses @ basis, 1, 2)  # [n_draws, n_basis, n]
+        trends = np.linalg.solve(weighted @ basis + TINY * np.eye(basis.shape[1]), (weighted @ standardised)[..., None])
+        residuals = standardised - (basis @ trends)[..., 0]  # [n_draws, n]
+        pulls = (inverses @ residuals[..., None])[..., 0]
+        variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
+        determinants = np.linalg.slogdet(covariances)[1]
+        weights = weights_of(-n / 2 * np.log(variances) - determinants / 2, prior.averaged)
+        kept = np.flatnonzero(weights)
+        self._weights, self._maps, self._scaled = weights[kept], prior.maps[kept], scaled[kept]
+        self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
+        self._variances, self._inverses = variances[kept], inverses[kept]
+
+    def ends(self, points: Array) -> Array:
+        """What is expected of points [n, n_axes] at full length, in standardised units, [n_draws, n]."""
+        return self._at(points, 1.0)[0]
+
+    def mean(self, points: Array, share: float = 1.0) -> Array:
+        """What is expected of points [n, n_axes] at a length [n], in the units of `values`."""
+        return self._offset + self.spread * (self._weights @ self._at(points, share)[0])
+
+    def deviation(self, points: Array, share: float = 1.0) -> Array:
+        """The standard deviation of what is expected [n], in standardised units."""
+        _, correlation, _ = self._at(points, share)
+        explained = ((correlation @ self._inverses) * correlation).sum(-1)
+        deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * np.maximum(1 - explained, TINY))
+        return deviation
+
+    def gain(self, points: Array, share: float, above: Array) -> Array:
+        """E[max(m - above, 0)] [n], m being what would be expected of the end of a point once it was trained to this
+        length; above: [n_draws, 1 or n]. In standardised units, as `above`."""
+        ends, resolved = self._learned(points, share)
+        return self._weights @ expected_excess(ends - above, resolved)
+
+    def _learned(self, points: Array, share: float) -> tuple[Array, Array]:
+        """What is expected of the ends, and the standard deviation of what will be once the points were trained to this
+        length, [n_draws, n]."""
+        ends, at_end, end_scaled = self._at(points, 1.0)
+        if share == 1.0:
+            at_share, share_scaled = at_end, end_scaled
+        else:
+            _, at_share, share_scaled = self._at(points, share)
+        solved = at_share @ self._inverses
+        seen = np.maximum(1 - (solved * at_share).sum(-1), TINY) + self._noises[:, None]
+        apart = np.sqrt(((end_scaled - share_scaled) ** 2).sum(1))  # [n_draws, n]
+        shared = matern(apart) - (solved * at_end).sum(-1)
+        return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
+
+    def _at(self, points: Array, share: float) -> tuple[Array, Array, Array]:
+        """Means [n_draws, n], correlations with the data [n_draws, n, n_data], and the scaled points."""
+        octaves = np.full(len(points), log2(share))
+        scaled = mapped(np.column_stack([points, octaves]), self._maps)
+        correlation = matern(distances(scaled, self._scaled))
+        means = self._trends @ self._basis(octaves).T + (correlation @ self._pulls[..., None])[..., 0]
+        return means, correlation, scaled
+
+    def _basis(self, octaves: Array) -> Array:
+        ones = np.ones((len(octaves), 1))
+        return np.column_stack([ones, octaves]) if self._sloped else ones
+
+
+def expected_excess(mean: Array, deviation: Array) -> Array:
+    """E[max(x, 0)] of normal x with these means and standard deviations."""
+    deviation = np.maximum(deviation, TINY)
+    gain = mean / deviation
+    excess: Array = deviation * (gain * ndtr(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
+    return excess

@@ -1,0 +1,201 @@
+"""Coordinate descent that trains short first, ask and tell: `pausing` with the history of what was asked and told.
+
+search = PausingDescent(space, budget=20)            # twenty full trainings' worth
+while (h := search.ask()) is not None:
+    value = train(h, until=search.until(h))          # from where it paused before, if it did
+    search.tell(h, value, share=search.until(h))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from tune_cd.search.beliefs import belief_over
+from tune_cd.search.coordinate_descent import Start, directions_of, starts_of, value_of
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.line_search import SETTINGS, Plan
+from tune_cd.search.pausing import LENGTHS, Paused, Thawing
+from tune_cd.search.protocol import Proposal, check_workers, is_free
+from tune_cd.search.space import Configuration, Key, Space
+
+STATE_VERSION = 1
+
+
+@dataclass
+class _Training:
+    h: Configuration
+    origin: Proposal | None  # None: told without having been asked
+    looks: dict[float, float] = field(default_factory=dict)  # share -> value, FAILED for none
+    until: float | None = None  # asked for and not yet told
+
+    def paused(self) -> Paused:
+        return Paused(self.h, tuple(sorted(self.looks.items())), self.until)
+
+
+class PausingDescent:
+    """The default search, with trainings that pause: configurations and how long to train them.
+
+    space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
+    lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
+    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end. None: no limit.
+
+    Raises ValueError for anything that does not fit.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        directions: Sequence[Sequence[float]] | None = None,
+        start: Start = None,
+        workers: int | None = None,
+        seed: int = 0,
+        lengths: Sequence[float] = LENGTHS,
+        budget: float | None = None,
+    ):
+        check_workers(workers)
+        names, rows = directions_of(space, directions)
+        self.space, self.workers, self.seed = space, workers, seed
+        self.lengths, self.budget = _lengths(lengths), _budget(budget)
+        self._starts = starts_of(space, start)
+        starts = tuple(self._starts or [space.sample(np.random.default_rng(seed))])
+        self._first = Thawing(
+            Plan(space, names, rows, SETTINGS["default"]), belief_over(space), self.lengths, starts,
+            blind=not self._starts,
+        )  # fmt: skip
+        self._trainings: dict[Key, _Training] = {}  # in asking (or, unasked, telling) order
+        self._state: Thawing | None = None
+
+    def ask(self) -> Configuration | None:
+        """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
+        if not is_free(self.workers, len(self.live)) or (step := self._now().step) is None:
+            return None
+        h = step.proposal.h
+        training = self._trainings.setdefault(self.space.key(h), _Training(h, step.proposal))
+        training.until = step.until
+        return dict(h)
+
+    def until(self, h: Mapping[str, Any]) -> float:
+        """The share of the full length that an asked configuration is to be trained to. KeyError where none is."""
+        until = self._trainings[self.space.key(h)].until
+        if until is None:
+            raise KeyError(f"{dict(h)} is not being trained")
+        return until
+
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
+        """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
+
+        Shares before the one asked for may be told as well, as they come. Raises ValueError for a configuration outside
+        the space, and a share outside (0, 1].
+        """
+        if not 0 < share <= 1:
+            raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
+        h = self.space.check(h)
+        training = self._trainings.setdefault(self.space.key(h), _Training(h, None))
+        told = value_of(value)
+        training.looks[share] = told
+        if training.until is not None and (share >= training.until or told == FAILED):
+            training.until = None
+
+    def recall(self, history: Sequence[tuple[Mapping[str, Any], Mapping[float, float | None]]]) -> None:
+        """(configuration, share -> value) of the trainings of an earlier run, in asking order. Before the first ask."""
+        for h, looks in history:
+            h = self.space.check(h)
+            told = {share: value_of(value) for share, value in looks.items()}
+            self._trainings[self.space.key(h)] = _Training(h, None, told)
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to train and nothing under way can change that."""
+        return not self.live and self._now().step is None
+
+    @property
+    def live(self) -> list[Configuration]:
+        return [dict(one.h) for one in self._trainings.values() if one.until is not None]
+
+    @property
+    def spent(self) -> float:
+        """What was asked for so far, in full trainings."""
+        return float(sum(max([*one.looks, one.until or 0.0]) for one in self._trainings.values()))
+
+    @property
+    def best(self) -> tuple[Configuration, float] | None:
+        """The configuration with the best value told, at whatever length; None before the first number."""
+        numbers = [
+            (one.h, value) for one in self._trainings.values() for value in one.looks.values() if value != FAILED
+        ]
+        return max(numbers, key=lambda pair: pair[1], default=None)
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        """Which line a configuration was first proposed on. Raises KeyError for one never asked."""
+        origin = self._trainings[self.space.key(h)].origin
+        if origin is None:
+            raise KeyError(f"{dict(h)} was told, but never asked for")
+        return origin
+
+    def state(self) -> dict[str, Any]:
+        """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
+        return {
+            "version": STATE_VERSION,
+            "space": self.space.to_json(),
+            "directions": self._first.plan.directions.tolist(),
+            "start": self._starts,
+            "workers": self.workers,
+            "seed": self.seed,
+            "lengths": list(self.lengths),
+            "budget": None if self.budget == inf else self.budget,
+            "trainings": [_to_json(training) for training in self._trainings.values()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "PausingDescent":
+        """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(
+                f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
+            )
+        shaped = ("directions", "start", "workers", "seed", "lengths", "budget")
+        search = cls(Space.from_json(state["space"]), **{name: state[name] for name in shaped})
+        for entry in state["trainings"]:
+            training = _from_json(entry)
+            search._trainings[search.space.key(training.h)] = training
+        return search
+
+    def _now(self) -> Thawing:
+        trainings = tuple(training.paused() for training in self._trainings.values())
+        if self._state is None or self._state.trainings != trainings:
+            self._state = replace(self._first, trainings=trainings, left=self.budget - self.spent)
+        return self._state
+
+
+def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
+    shares = tuple(float(share) for share in lengths)
+    if not shares or shares[-1] != 1 or shares[0] <= 0 or any(b <= a for a, b in pairwise(shares)):
+        raise ValueError(f"lengths {list(lengths)!r}: ascending shares of the full length, above 0, the last 1")
+    return shares
+
+
+def _budget(budget: float | None) -> float:
+    if budget is None:
+        return inf
+    if not (isfinite(budget) and budget >= 1):
+        raise ValueError(f"budget {budget!r}: at least 1 full training, or None")
+    return float(budget)
+
+
+def _to_json(training: _Training) -> dict[str, Any]:
+    looks = [[share, None if value == FAILED else value] for share, value in training.looks.items()]
+    entry: dict[str, Any] = {"h": training.h, "looks": looks, "until": training.until}
+    if training.origin is not None:
+        entry |= {"direction": training.origin.direction, "line_position": training.origin.line_position}
+    return entry
+
+
+def _from_json(entry: Mapping[str, Any]) -> _Training:
+    origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
+    looks = {share: value_of(value) for share, value in entry["looks"]}
+    return _Training(entry["h"], origin, looks, entry["until"])

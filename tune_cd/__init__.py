@@ -11,6 +11,7 @@ _HOME = {
     "Space": "search.space",
     "CoordinateDescent": "search.coordinate_descent",
     "SearchSettings": "search.line_search",
+    "PausingDescent": "search.pausing_descent",
     "CoordinateDescentSearch": "tune.searcher",
     "PackedSearch": "tune.packed",
     "ResultsCallback": "tune.callback",

@@ -24,7 +24,7 @@ from tune_cd.landscapes.formulas import (
     fit,
     random_curve,
 )
-from tune_cd.landscapes.landscape import DURATIONS, SHIPPED, from_path, from_table
+from tune_cd.landscapes.landscape import DURATIONS, from_path, from_table
 from tune_cd.replay.simulation import simulate
 from tune_cd.results.schema import check_trial
 from tune_cd.search.coordinate_descent import CoordinateDescent
@@ -348,20 +348,3 @@ def test_the_batch_size_matters_little():
     landscape = LANDSCAPES["batch"]
     scores = {b: landscape.score(landscape.optimum | {"batch_size": b}) / landscape.high for b in BATCH_SIZES}
     assert max(scores, key=scores.get) == 64 and min(scores.values()) == scores[512] == pytest.approx(0.914, abs=0.001)
-
-
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.parquet")), ids=lambda path: path.stem)
-def test_shipped_grids_are_whole_and_say_how_they_were_made(path):
-    """13 x 13 trainings each, x4 steps over the paper's range."""
-    trials = pd.read_parquet(path)
-    assert len(trials) == 13 * 13 and set(trials["status"]) <= {"completed", "diverged"}
-    assert all(json.loads(config)["images_seen"] > 0 for config in trials["config"])
-    landscape = from_path(path)
-    assert landscape.score(landscape.optimum) == pytest.approx(trials["test_score"][trials["val_score"].idxmax()])
-    ends = {
-        name: (landscape.space.axes[i].low, landscape.space.axes[i].high)
-        for i, name in enumerate(landscape.space.names)
-    }
-    assert ends == {
-        name: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for name in ("Lambda_p", "Lambda_e")
-    }

@@ -27,10 +27,7 @@ COARSE = 2.0
 VOLUME = "-3d"
 """How the names end of landscapes over a batch size too."""
 
-_EARLIER = {path.stem: path for path in SHIPPED.glob("*.parquet")}
-"""Grids without learning curves."""
-
-MEASURED = tuple(name for name in IN_VIEW if name in (*measured.MEASURED, *_EARLIER))
+MEASURED = tuple(name for name in IN_VIEW if name in measured.MEASURED)
 """Grids of real trainings with a contrastive loss on which searches may be looked at; `JUDGES` are found by name too,
 and are for the verdict alone."""
 
@@ -53,17 +50,15 @@ def find(name: str) -> Landscape:
         return plane(measured.load(name))
     if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
         return volume(measured.load(name.removesuffix(VOLUME)))
-    path = _EARLIER.get(name, Path(name))
+    path = Path(name)
     if not path.exists():
-        known = [*formulas, *dict.fromkeys([*MEASURED, *measured.MEASURED]), *GENERAL]
+        known = [*formulas, *measured.MEASURED, *GENERAL]
         raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
     return from_path(path)
 
 
 def trainings(name: str) -> pd.DataFrame:
     """The rows of the results table of a measured landscape's plane. Raises ValueError for a name that is none."""
-    if name not in measured.MEASURED and name in _EARLIER:
-        return read_file(_EARLIER[name])
     return measured.load(name).at(BATCH_SIZE).rows()
 
 

@@ -12,8 +12,8 @@ SPACE = Space(Lambda_p=(1.0, 4.0), Lambda_e=(1.0, 4.0))
 TICKS = [np.array([0.0, 2.0])] * 2
 
 
-def landscape(values, noise=np.empty((0, 3))):
-    return CurveLandscape("made", SPACE, TICKS, values, np.asarray(noise))
+def landscape(values, noise=None):
+    return CurveLandscape("made", SPACE, TICKS, values, np.empty((0, 0)) if noise is None else np.array(noise))
 
 
 def test_curves_between_cells_are_their_means():

@@ -230,6 +230,7 @@ class CoordinateDescent:
 
 
 def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
+    """Names and rows [n_directions, n_axes], the default ones for None. Raises ValueError for rows that do not fit."""
     n_axes = len(space.names)
     if rows is None and space.names in BALANCE_SPACES:
         names = tuple(A_O)[:n_axes]
@@ -272,6 +273,7 @@ def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]
 
 
 def starts_of(space: Space, start: Start) -> list[Configuration] | None:
+    """The starting configurations, None without any. Raises ValueError for one outside the space."""
     if start is None:
         return None
     points = [start] if isinstance(start, Mapping) else list(start)
@@ -279,6 +281,7 @@ def starts_of(space: Space, start: Start) -> list[Configuration] | None:
 
 
 def value_of(value: float | None) -> float:
+    """A value as it is kept: FAILED where it is no finite number."""
     return FAILED if value is None or not isfinite(value) else float(value)
 
 

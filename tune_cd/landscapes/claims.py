@@ -104,7 +104,7 @@ def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     for part in slices(landscapes):
         shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
         near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
-        angle = _signed(shape.directions[1])
+        angle = float(angle_of(shape.directions[1]))
         first = next((row["angle"] for row in rows if row["landscape"] == part.landscape.name), nan)
         rows.append(_of(part) | {
             "angle": angle, "from": float(near["low"]), "to": float(near["high"]),
@@ -205,11 +205,11 @@ def _near(scores: Sequence[float], halves: Sequence[float], least: float) -> tup
     return low, high
 
 
-def _signed(direction: np.ndarray) -> float:
-    """Degrees, in (-90, 90], of a direction in (log Lambda_p, log Lambda_e) from the joint one, positive towards
-    Lambda_e."""
-    positive, entropy = direction
-    return float(90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180)
+def angle_of(directions: np.ndarray) -> np.ndarray:
+    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive
+    towards Lambda_e."""
+    positive, entropy = np.moveaxis(directions, -1, 0)
+    return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
 
 
 CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {

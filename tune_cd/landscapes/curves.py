@@ -1,12 +1,12 @@
 """Measured landscapes with the learning curve of every setting, to replay searches on that decide how long to train."""
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd.landscapes.find import BATCH_SIZE, VOLUME, filled, space_of
+from tune_cd.landscapes.landscape import Table, digest
 from tune_cd.landscapes.measured import Measured
 from tune_cd.search.space import Configuration, Space
 
@@ -28,10 +28,9 @@ class CurveLandscape:
     values: np.ndarray
     noise: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
-    def __post_init__(self):
-        known = np.isfinite(self.values)
-        channels = np.stack([np.where(known, self.values, 0.0), known], axis=-1)
-        object.__setattr__(self, "_interpolate", RegularGridInterpolator(self.ticks, channels))
+    @cached_property
+    def _surface(self) -> Table:
+        return Table(self.ticks, self.values)
 
     @property
     def looks(self) -> int:
@@ -46,12 +45,9 @@ class CurveLandscape:
     def curve(self, h: Configuration, seed: int | None = None) -> np.ndarray:
         """The best score so far at each look [n_looks], NaN once training has diverged. seed: of the noise, the same
         for the same setting; None: without."""
-        x = np.clip(self.space.to_coordinates(h), *zip(*((tick[0], tick[-1]) for tick in self.ticks)))
-        total, weight = np.moveaxis(self._interpolate(x)[0], -1, 0)  # type: ignore[attr-defined]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scores = np.where(weight >= 0.5, total / weight, np.nan)
+        scores = self._surface(self.space.to_coordinates(h))
         if seed is not None and len(self.noise):
-            rng = np.random.default_rng((seed, _digest(self.space.key(h))))
+            rng = np.random.default_rng((seed, digest(self.space.key(h))))
             scores = scores + rng.choice((-1.0, 1.0)) * self.noise[rng.integers(len(self.noise))]
         return np.maximum.accumulate(scores)
 
@@ -83,7 +79,3 @@ def _noise(looks: np.ndarray) -> np.ndarray:
     cells = [curves[kept] for curves, kept in zip(looks[whole.sum(-1) > 1], whole[whole.sum(-1) > 1])]
     unbiased = [(cell - cell.mean(0)) * np.sqrt(len(cell) / (len(cell) - 1)) for cell in cells]
     return np.concatenate(unbiased) if unbiased else np.empty((0, looks.shape[-1]))
-
-
-def _digest(key: tuple[float, ...]) -> int:
-    return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())

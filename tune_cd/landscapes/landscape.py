@@ -83,7 +83,7 @@ class Landscape:
     def measure(self, h: dict, seed: int) -> Measurement:
         """One trial of `h`; the same h and seed always yield the same. Raises ValueError for h outside the space."""
         x = self.space.to_coordinates(h)
-        rng = np.random.default_rng((seed, _digest(self.space.key(h))))
+        rng = np.random.default_rng((seed, digest(self.space.key(h))))
         deviation, luck, duration = rng.standard_normal(), rng.uniform(), DURATIONS[self.durations](rng)
         value = float(self.validation(x))
         if luck < self.failures:
@@ -95,9 +95,10 @@ class Landscape:
 
 
 class Table:
-    """A surface through measured values, multilinear between them.
+    """A surface through measured values, multilinear between them; of curves, at each of their looks.
 
-    ticks: the grid's coordinates along each axis, ascending; values [len(ticks[0]), ...]: NaN: diverged.
+    ticks: the grid's coordinates along each axis, ascending; values [len(ticks[0]), ..., or with n_looks behind], NaN:
+    diverged.
     Between diverged and other cells the nearer ones decide: a point diverges where diverged cells hold more than
     half of its weight; elsewhere it is the weighted mean of the others.
     """
@@ -106,14 +107,14 @@ class Table:
         measured = np.isfinite(values)
         channels = np.stack([np.where(measured, values, 0.0), measured], axis=-1)
         self._low, self._high = (np.array([tick[end] for tick in ticks]) for end in (0, -1))
-        self._interpolate = RegularGridInterpolator(ticks, channels)
+        self._interpolate, self._looks = RegularGridInterpolator(ticks, channels), values.shape[len(ticks) :]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         if np.any(x < self._low - 1e-9) or np.any(x > self._high + 1e-9):
             raise ValueError(f"coordinates {x}: measured are {self._low} to {self._high}; beyond them nothing is known")
         total, weight = np.moveaxis(self._interpolate(np.clip(x, self._low, self._high)), -1, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1])
+            return np.where(weight >= 0.5, total / weight, np.nan).reshape(np.shape(x)[:-1] + self._looks)
 
 
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
@@ -158,7 +159,7 @@ def from_path(path: str | Path) -> Landscape:
     return from_table(results.read(path) if path.is_dir() else pd.read_parquet(path), path.stem)
 
 
-def _digest(key: tuple[float, ...]) -> int:
+def digest(key: tuple[float, ...]) -> int:
     """64 bits of a configuration's key, the same in every process."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest())
 

@@ -1,13 +1,14 @@
 """Searches that decide how long to train, and rivals that do, on learning curves of measured landscapes.
 
     trace = spend(PausingDescent(landscape.space, budget=20), landscape, workers=4)
-    python -m tune_cd.replay --benchmark lengths
+    python -m tune_cd.replay --benchmark pausing
 
 Cost is counted in full trainings. What a search has reached is the score, without noise, of the best weights that it
 holds at that time: a shorter training is a real one, and its weights can be used.
 """
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,10 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.landscapes.curves import CurveLandscape
+from tune_cd.search.pausing import LENGTHS
 from tune_cd.search.protocol import Optimiser, is_free
 from tune_cd.search.space import Configuration, Key, Space
-
-EIGHTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 
 
 class Pausing(Protocol):
@@ -95,7 +95,7 @@ def _spent(held: list[tuple[float, float, float]], workers: int, what: tuple[str
     return Spent(*what, when * workers, when, true[holder])
 
 
-class Rule:
+class Rule(ABC):
     """A rival: proposals of an optimiser that knows nothing of lengths, and a rule of how long to train them.
 
     The optimiser is told of each configuration once, at the share `told_at`, or with its last value where it stops
@@ -133,9 +133,9 @@ class Rule:
         if share >= self._until.get(key, 0.0) or value is None:
             self._until.pop(key, None)
 
+    @abstractmethod
     def choose(self) -> tuple[Configuration, float] | None:
         """What to train next, and until when."""
-        raise NotImplementedError
 
     def new(self, until: float) -> tuple[Configuration, float] | None:
         h = self._optimiser.ask()
@@ -198,7 +198,7 @@ class Alternating(Rule):
 class Asha(Rule):
     """ASHA: whoever is among the best half of its rung goes on to the next one; else something new begins."""
 
-    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = EIGHTHS, workers: int | None = None):
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, workers: int | None = None):
         super().__init__(optimiser, lengths, lengths[0], workers)
 
     def choose(self) -> tuple[Configuration, float] | None:
@@ -214,7 +214,7 @@ class Asha(Rule):
 class MedianStop(Rule):
     """Vizier's median rule: who is below the median of the others at the same length never goes on."""
 
-    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = EIGHTHS, workers: int | None = None):
+    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, workers: int | None = None):
         super().__init__(optimiser, lengths, 1.0, workers)
         self._stopped: set[Key] = set()
 
@@ -244,7 +244,7 @@ class Pruned:
             "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=8, reduction_factor=2),
             "median": optuna.pruners.MedianPruner,
         }
-        self.space, self.lengths = space, EIGHTHS
+        self.space, self.lengths = space, LENGTHS
         self._study = optuna.create_study(
             direction="maximize", sampler=samplers[sampler](seed=seed), pruner=pruners[pruner]()
         )

@@ -1,4 +1,4 @@
-"""`python -m tune_cd.replay --benchmark lengths`: what pausing saves, against rivals that stop early as well."""
+"""`python -m tune_cd.replay --benchmark pausing`: what pausing saves, against rivals that stop early as well."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,12 +86,11 @@ METHODS: dict[str, Method] = {
     "tpe, Hyperband (Optuna)": partial(_pruned, pruner="hyperband"),
     "tpe, median (Optuna)": partial(_pruned, pruner="median"),
 }
-ALONE = ("tpe, Hyperband (Optuna)", "tpe, median (Optuna)")  # one trial at a time
 
 
 def run(
     methods: Mapping[str, Method], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
-    workers: int = 1, budget: float = 20.0, processes: int | None = None,
+    workers: int = 1, budget: float = BUDGET, processes: int | None = None,
 ) -> list[Spent]:  # fmt: skip
     """Every method on every landscape from every seed."""
     jobs = list(product(landscapes, methods.items(), seeds))
@@ -146,8 +145,6 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratio_cell(ratio: float, low: float, high: float) -> str:
-    if np.isnan(ratio):
-        return "-"
     return f"{ratio:.2f} ({low:.2f} to {f'{high:.2f}' if np.isfinite(high) else '-'})"
 
 
@@ -156,7 +153,7 @@ def table(spent: Iterable[Spent], landscapes: Sequence[CurveLandscape]) -> pd.Da
 
     The mean over seeds, as a share of the best, after COSTS; the share of searches below 95 % at the end; the cost
     until the mean reaches SHARES of the best, inf where it does not; and that as a share of FULL's, with a 95 %
-    interval (pairs of seeds, resampled), NaN where neither or only FULL gets there.
+    interval (pairs of seeds, resampled), see `_of`.
     """
     by_name = {landscape.name: landscape for landscape in landscapes}
     groups: dict[tuple[str, str], dict[int, Spent]] = {}
@@ -189,7 +186,7 @@ def _cost(mean: np.ndarray, grid: np.ndarray, share: float) -> float:
 
 
 def _ratio(ours: np.ndarray, full: np.ndarray, grid: np.ndarray, share: float) -> dict[str, float]:
-    """Of the costs, and its interval: inf where full length gets there and we do not, 0 where it is the other way."""
+    """Of the costs, and its interval."""
     n = len(ours)
     weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, RESAMPLES) / n
     drawn = [_of(_cost(a, grid, share), _cost(b, grid, share)) for a, b in zip(weights @ ours, weights @ full)]
@@ -200,7 +197,8 @@ def _ratio(ours: np.ndarray, full: np.ndarray, grid: np.ndarray, share: float) -
 
 
 def _of(ours: float, full: float) -> float:
-    """A ratio of costs; of two that were not reached 1, which says nothing."""
+    """A ratio of costs: inf where full length gets there and we do not, 0 where it is the other way, and 1, which says
+    nothing, where neither does."""
     if np.isinf(ours) and np.isinf(full):
         return 1.0
     return 0.0 if np.isinf(full) else ours / full

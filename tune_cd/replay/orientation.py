@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 
 from tune_cd import analysis
 from tune_cd.analysis import summary
+from tune_cd.landscapes.claims import angle_of
 from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import PRINTED, Ridge, landscape_of
 from tune_cd.landscapes.landscape import Landscape
@@ -118,8 +119,8 @@ def place(landscape: Landscape, trials: pd.DataFrame) -> Place:
     """Where a measured landscape of Lambda_p and Lambda_e lies, by what searches are told of it: validation scores."""
     fitted = analysis.ridge(trials, "val_score", axes=("Lambda_p", "Lambda_e"), share=NEAR)
     curvatures, vectors = np.linalg.eigh(fitted.draws)  # of each draw, the steepest fall first
-    angle = _angle(fitted.directions[1])
-    turned = angle + (_angle(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: the nearer one
+    angle = angle_of(fitted.directions[1])
+    turned = angle + (angle_of(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: the nearer one
     aspects = [_aspect(drawn) for drawn in curvatures]
     return Place(
         float(angle), *np.quantile(turned, [0.025, 0.975]).tolist(),
@@ -148,13 +149,6 @@ def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
     ]
     scores = landscape.validation(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)).ravel()
     return np.nan_to_num(scores, nan=landscape.low)
-
-
-def _angle(directions: np.ndarray) -> np.ndarray:
-    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive
-    towards Lambda_e."""
-    positive, entropy = np.moveaxis(directions, -1, 0)
-    return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
 
 
 def _aspect(curvatures: np.ndarray) -> float:

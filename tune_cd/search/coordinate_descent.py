@@ -19,7 +19,7 @@ from tune_cd.search.beliefs import BALANCE_SPACES, belief_over
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
-from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, is_free, uncensored
+from tune_cd.search.protocol import Proposal, Told, best_of, check_version, check_workers, is_free, uncensored
 from tune_cd.search.space import Array, Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
 
@@ -162,10 +162,7 @@ class CoordinateDescent:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "CoordinateDescent":
         """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
-            )
+        check_version(state, STATE_VERSION)
         search = cls(
             Space.from_json(state["space"]),
             settings=SearchSettings(**state["settings"]),

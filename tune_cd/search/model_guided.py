@@ -140,9 +140,7 @@ class Guided:
         return float(score[at]), *locate(lines, at)
 
     def _is_new(self, x: Array) -> NDArray[np.bool_]:
-        near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, self._points.T)]
-        known: NDArray[np.bool_] = np.logical_and.reduce(near).any(1)
-        return ~known
+        return is_new(x, self._points)
 
     def _score(self, x: Array) -> Array:
         """By which x [n, n_axes] are chosen [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
@@ -229,6 +227,13 @@ class Guided:
         n = len(self.told) if self.blind else inf
         margin = 1 / min(n, self.belief.margin_until)
         return max(margin, LIVE_MARGIN) if self.live else margin
+
+
+def is_new(x: Array, points: Array) -> NDArray[np.bool_]:
+    """Which x [n, n_axes] lie APART from all points [n_points, n_axes], [n]."""
+    near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, points.T)]
+    known: NDArray[np.bool_] = np.logical_and.reduce(near).any(1)
+    return ~known
 
 
 def raised(values: Array) -> Array:

@@ -25,7 +25,6 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.model_guided import (
-    APART,
     CLOSE_EVERY,
     CLOSE_FROM,
     FIRST_WEIGHT,
@@ -34,6 +33,7 @@ from tune_cd.search.model_guided import (
     PATIENCE,
     PROMISE,
     first_weight,
+    is_new,
     raised,
     start_left,
 )
@@ -220,9 +220,7 @@ class Thawing:
         return above
 
     def _is_new(self, x: Array) -> NDArray[np.bool_]:
-        near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, self._points.T)]
-        known: NDArray[np.bool_] = np.logical_and.reduce(near).any(1)
-        return ~known
+        return is_new(x, self._points)
 
     def _weight(self, x: Array) -> Array:
         start = None if self.blind else self._start

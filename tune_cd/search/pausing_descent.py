@@ -19,7 +19,7 @@ from tune_cd.search.coordinate_descent import Start, directions_of, starts_of, v
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
 from tune_cd.search.pausing import LENGTHS, Paused, Thawing
-from tune_cd.search.protocol import Proposal, check_workers, is_free
+from tune_cd.search.protocol import Proposal, check_version, check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
 
 STATE_VERSION = 1
@@ -154,10 +154,7 @@ class PausingDescent:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "PausingDescent":
         """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"search state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
-            )
+        check_version(state, STATE_VERSION)
         shaped = ("directions", "start", "workers", "seed", "lengths", "budget")
         search = cls(Space.from_json(state["space"]), **{name: state[name] for name in shaped})
         for entry in state["trainings"]:

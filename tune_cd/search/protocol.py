@@ -81,6 +81,12 @@ def check_workers(workers: int | None) -> None:
         raise ValueError(f"workers {workers!r}: a whole number, at least 1, or None for no limit")
 
 
+def check_version(state: Mapping[str, Any], version: int) -> None:
+    """Raises ValueError for a search's state of another version than this one."""
+    if state.get("version") != version:
+        raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {version}")
+
+
 def is_free(workers: int | None, live: int) -> bool:
     """Whether one more trial may run while `live` do."""
     return workers is None or live < workers

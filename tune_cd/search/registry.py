@@ -19,7 +19,7 @@ from tune_cd.search.baselines.line import LineRule, LineSearch
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import OptunaRule
 from tune_cd.search.coordinate_descent import CoordinateDescent, Start
-from tune_cd.search.protocol import Optimiser, Told
+from tune_cd.search.protocol import Optimiser, Told, check_version
 from tune_cd.search.space import Configuration, Space
 
 
@@ -31,8 +31,7 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
     """
     if "method" not in state:
         return CoordinateDescent.from_state(state)
-    if state["version"] != STATE_VERSION:
-        raise ValueError(f"search state of version {state['version']!r}; this release reads version {STATE_VERSION}")
+    check_version(state, STATE_VERSION)
     space, method = Space.from_json(state["space"]), state["method"]
     make = _UNNAMED.get(method) or OPTIMISERS[method]
     search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # asked under any limit

@@ -37,6 +37,12 @@ from trainables.training.watchdog import OVERDUE, Watchdog
 PACK = "pack"
 """The config key of a trial that trains several configurations: a list of what differs between them."""
 
+UNTIL = "until"
+"""The config key of the share of its full length at which a training pauses; without it, it is trained to its end."""
+
+LOOKS = "looks"
+"""The report's key for the learning curve of a training that has ended or paused: [images seen, score] of each look."""
+
 UNSTORED = "unstored"
 """The report's key for what the recorder could not store: whoever reads the report is to do it."""
 
@@ -46,6 +52,7 @@ CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
 # seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm
 # to others
 SLACK = 30.0
+ROUNDING = 1e-9  # of a share
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +61,15 @@ class Recorder(Protocol):
     """Keeps what trainings leave; a training is known by its whole configuration. Called in the trial's process."""
 
     def recorded(self, config: dict) -> dict | None:
-        """The report ({"val_score", "status", ...}) of a training that has ended already, in whatever process."""
+        """The report ({"val_score", "status", "looks", ...}) of a training that has ended, or paused where it is to,
+        already, in whatever process."""
 
     def record(self, config: dict, outcome: Outcome, where: dict) -> dict | None:
         """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns what could not be
         stored."""
 
     def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
-        """(name, state) of what is left of a training that broke off, the latest first."""
+        """(name, state) of what is left of a training that broke off or paused, the latest first."""
 
     def save(self, config: dict, images_seen: int, state: bytes) -> None:
         """Keep a state. Raises OSError where that is not possible."""
@@ -77,7 +85,9 @@ class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
     config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which
-    case the report has a `pack` too, one report each by its place, and `val_score` is the best of all. Parameters
+    case the report has a `pack` too, one report each by its place, and `val_score` is the best of all. With `until`, a
+    share of the full length, a training pauses at the first look from there on: its state is kept, and the trial that
+    asks for more of it goes on from there. Parameters
     (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads the training
     may use; recorder; gpus, see `device_for`; download, whether a node fetches data it lacks; at_once, see `Pack`;
     limit, seconds a training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time
@@ -187,6 +197,8 @@ class TrainTrial(tune.Trainable):
             self._reports[index] = _report(training.best_score, evaluation)
             if training.done:
                 self._end(index)
+            elif training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING:
+                self._pause(index)
             elif self._limit is not None and time.monotonic() - self._begun[index] > self._limit:
                 self._give_up(index, self._too_long(), "timeout")
             else:
@@ -202,6 +214,12 @@ class TrainTrial(tune.Trainable):
             self._failed(index, error)
             return
         self._conclude(index, outcome, share)
+
+    def _pause(self, index: int) -> None:
+        training, share = self._pack.running[index], 1 / self._pack.at_once
+        self._keep(index, training)
+        self._pack.release(index)
+        self._conclude(index, training.so_far(), share)
 
     def _failed(self, index: int, error: BaseException) -> None:
         log.error("the training %s failed", self._members[index], exc_info=error)
@@ -220,6 +238,7 @@ class TrainTrial(tune.Trainable):
         report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {
             "status": outcome.status,
             "test_score": outcome.test_score,
+            LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
         }
         if outcome.status == "failed":
             report |= {"val_score": math.nan, "error": outcome.error}
@@ -233,18 +252,20 @@ class TrainTrial(tune.Trainable):
         began = time.monotonic()
         if began < self._due[index] and not noticed():
             return
-        training = self._pack.running[index]
+        self._keep(index, self._pack.running[index])
+        if self._checkpoint_seconds:
+            took = time.monotonic() - began
+            self._due[index] = (
+                began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
+            )
+
+    def _keep(self, index: int, training: Training) -> None:
         try:
             self._recorder.save(
                 self._members[index], training.iteration * training.batch_size, checkpoint.dumps(training)
             )
         except OSError as error:
             log.warning("no state was saved: %s", error)
-        if self._checkpoint_seconds:
-            took = time.monotonic() - began
-            self._due[index] = (
-                began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
-            )
 
     def _seconds_left(self) -> float | None:
         if self._limit is None:

@@ -16,7 +16,7 @@ RANKED = [
     full(val_score=0.5, ended_at=LATER),
     full(ended_at=None),
     minimal(status="failed", attempt=4, ended_at=NOON),
-    minimal(status="failed", attempt=4, ended_at=LATER),
+    full(status="stopped", attempt=4, ended_at=LATER),
     minimal(status="failed", attempt=1, ended_at=NOON),
 ]
 """Rows of one trial, the one that counts first."""
@@ -43,13 +43,15 @@ def test_a_failure_never_contradicts_a_row_that_is_final_and_other_attempts_neve
     "stored, row, reason",
     [
         (full(), full(attempt=1), r"holds attempt 0, completed, which never changes; .*differs in \['attempt'\]"),
-        (full(status="stopped"), minimal(attempt=9), "holds attempt 0, stopped, which never changes"),
+        (full(status="stopped"), full(status="stopped", val_score=0.9), "only a later attempt may supersede it"),
+        (full(status="stopped"), full(attempt=1), None),
+        (full(status="stopped"), minimal(attempt=1), None),
         (minimal(attempt=2), full(attempt=2), "only a later attempt may supersede it, not attempt 2"),
         (minimal(attempt=2), minimal(attempt=3), None),
         (minimal(attempt=2), full(attempt=5), None),
     ],
 )
-def test_only_a_later_attempt_supersedes_and_only_a_failed_row(tmp_path, stored, row, reason):
+def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_path, stored, row, reason):
     results.write_trial(tmp_path, stored)
     if reason is None:
         results.write_trial(tmp_path, row)

@@ -318,7 +318,7 @@ def test_writing_the_same_row_again_is_harmless(tmp_path):
     assert path.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("status", ["completed", "diverged", "stopped"])
+@pytest.mark.parametrize("status", ["completed", "diverged"])
 @pytest.mark.parametrize("change", [{"attempt": 1}, {"val_score": 0.72}, {"status": "failed", "attempt": 1}])
 def test_a_final_row_is_not_changed(tmp_path, status, change):
     path = results.write_trial(tmp_path, full(status=status))

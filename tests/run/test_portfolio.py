@@ -6,10 +6,12 @@ import pickle
 import pytest
 from ray.tune.search import Searcher
 
-from tune_cd import CoordinateDescent, Space
+from tune_cd import CoordinateDescent, PausingDescent, Space
+from tune_cd.run.members import Pausing, Whole
 from tune_cd.run.options import ORIGIN
-from tune_cd.run.portfolio import Member, Portfolio
+from tune_cd.run.portfolio import Portfolio
 from tune_cd.run.study_search import StudySearch
+from tune_cd.search.pausing import LENGTHS
 from tune_cd.tune.course import Course
 from tune_cd.tune.packed import PACK
 
@@ -25,11 +27,27 @@ def bowl(h):
 def line(direction, start=START, budget=5):
     """A search of one line, with so many settings to train."""
     search = CoordinateDescent(PLANE, settings="paper", directions=[direction], budgets=5, start=start, workers=1)
-    return Member(Course(search), budget)
+    return Whole(Course(search), budget)
+
+
+def pausing(start=START, budget=4):
+    return Pausing(PausingDescent(PLANE, start=start, budget=budget))
 
 
 def portfolio(workers, known=None, seeds=(0,), **members):
-    return Portfolio(members, PLANE, seeds, workers, known or {})
+    """known: the value at full length of each training that has ended."""
+    return Portfolio(
+        members, PLANE, seeds, workers, {training: whole(value) for training, value in (known or {}).items()}
+    )
+
+
+def whole(value):
+    return {1.0: math.nan if value is None else value}
+
+
+def until(asked, value=bowl):
+    """What a training has reached where it is to pause: it rises with length."""
+    return {share: value(asked.h) * (0.9 + share / 10) for share in LENGTHS if share <= asked.until}
 
 
 def run(asking, value=bowl):
@@ -43,7 +61,7 @@ def run(asking, value=bowl):
             most = max(most, len(live))
         elif live:
             first = live.pop(0)
-            asking.tell(first, value(first.h))
+            asking.tell(first, until(first, value))
         else:
             assert asking.finished
             return begun, most
@@ -73,7 +91,7 @@ def test_a_failure_is_told_to_both():
     both = portfolio(2, one=line([1, 1], budget=2), two=line([1, -1], budget=2))
     (first,) = both.ask()
     assert both.ask() == [] and not both.finished
-    both.tell(first, None)
+    both.tell(first, whole(None))
     assert {both.ask()[0].origin["search"], both.ask()[0].origin["search"]} == {"one", "two"}
     assert both.ask() == []
 
@@ -96,7 +114,7 @@ def test_a_setting_counts_with_the_mean_over_its_seeds():
     assert [(one.h, one.seed) for one in asked] == [(START, 5), (START, 6), (START, 7)]
     for one, value in zip(asked, (0.2, None, 0.4)):
         assert asking.ask() == []
-        asking.tell(one, value)
+        asking.tell(one, whole(value))
     assert asking.members["one"].course.search.history == [(START, pytest.approx(0.3))], "of those that gave a number"
 
 
@@ -105,34 +123,111 @@ def test_seeds_that_are_known_are_not_trained_again():
     asking = portfolio(1, known, seeds=(0, 1), one=line([1, 1]))
     (asked,) = asking.ask()
     assert (asked.h, asked.seed) == (START, 1)
-    asking.tell(asked, 0.7)
+    asking.tell(asked, whole(0.7))
     assert asking.members["one"].course.search.history == [(START, pytest.approx(0.6))]
+
+
+# ---------------------------------------------------------------------------------------------- trainings that pause
+
+
+def steps(asking):
+    """(search that it is for, key, until) of every step, one at a time."""
+    taken = []
+    while asked := asking.ask():
+        (one,) = asked
+        taken.append((one.origin["search"], PLANE.key(one.h), one.until))
+        asking.tell(one, until(one))
+    assert asking.finished
+    return taken
+
+
+def test_a_search_that_pauses_takes_the_course_it_would_take_alone():
+    alone = PausingDescent(PLANE, start=START, budget=4)
+    expected = []
+    while (h := alone.ask()) is not None:
+        expected.append((PLANE.key(h), alone.until(h)))
+        for share in [share for share in LENGTHS if share <= alone.until(h)]:
+            alone.tell(h, bowl(h) * (0.9 + share / 10), share)
+    taken = steps(portfolio(1, cd=pausing(), one=line([1, 1], {"lr": 1e-5, "wd": 1e-5})))
+    assert [step[1:] for step in taken if step[0] == "cd"] == expected
+    assert {until for name, _, until in taken if name == "one"} == {1.0}
+
+
+def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
+    """The second search wants to the end what the first has paused; the first is told, and pays for it."""
+    asking = portfolio(2, cd=pausing(budget=2), one=line([1, 1], budget=1))
+    asking.members["cd"].search.workers = 1
+    (short,) = asking.ask()
+    assert short.until == LENGTHS[0] and asking.ask() == [], "the line waits for its start, which is being trained"
+    asking.tell(short, until(short))
+    (longer,) = asking.ask()
+    assert (longer.h, longer.until, longer.origin) == (START, 1.0, short.origin)
+    cd, one = asking.members["cd"], asking.members["one"]
+    assert cd.search.spent == LENGTHS[0] and one.budget == 1, "a training of another's costs it no trial"
+    asking.tell(longer, until(longer))
+    assert cd.search.spent == LENGTHS[0], "it is told when it comes by"
+    assert one.course.search.history == [(START, pytest.approx(bowl(START)))]
+
+
+def test_what_another_has_trained_is_told_and_costs_nothing():
+    known = {(PLANE.key(START), 0): bowl(START)}
+    asking = portfolio(1, known, cd=pausing(budget=2))
+    (first,) = asking.ask()
+    assert first.h != START and asking.members["cd"].search.spent == LENGTHS[0]
+    assert asking.members["cd"].search.best == (START, bowl(START))
+
+
+def test_seeds_of_a_setting_pause_together_and_count_with_their_mean():
+    asking = portfolio(1, seeds=(0, 1), cd=pausing())
+    one, other = asking.ask()
+    asking.tell(one, {0.125: 0.2})
+    assert asking.ask() == [], "one seed is under way"
+    asking.tell(other, {0.125: 0.4})
+    assert asking.members["cd"].search.best == (START, pytest.approx(0.3))
+
+
+def test_of_several_seeds_those_that_gave_a_number_count():
+    asking = portfolio(1, seeds=(0, 1), cd=pausing())
+    one, other = asking.ask()
+    asking.tell(one, {0.05: math.nan})
+    asking.tell(other, {0.125: 0.4})
+    assert asking.members["cd"].search.best == (START, 0.4)
 
 
 # ------------------------------------------------------------------------------------------------- as Tune's searcher
 
 
+def ended(asked, told):
+    return whole(told.get("val_score"))
+
+
 def test_packs_hold_whole_settings():
     asking = portfolio(9, seeds=(0, 1, 2), one=line([1, 1]), two=line([1, -1], {"lr": 1e-4, "wd": 1e-2}))
-    searcher = StudySearch(asking, size=4, packs=3)
+    searcher = StudySearch(asking, 4, 3, ended)
     pack = searcher.suggest("a")[PACK]
     assert [(config["seed"], config[ORIGIN]["search"]) for config in pack] == [(0, "one"), (1, "one"), (2, "one")], (
         "a second setting would not fit whole"
     )
     assert {name: pack[0][name] for name in PLANE.names} == START
-    assert pack[0][ORIGIN] == {"direction": "start", "line_position": 0.0, "trial_index": 0, "search": "one"}
+    assert pack[0][ORIGIN] == {
+        "direction": "start",
+        "line_position": 0.0,
+        "trial_index": 0,
+        "search": "one",
+        "attempt": 0,
+    }
     assert [config[ORIGIN]["search"] for config in searcher.suggest("b")[PACK]] == ["two"] * 3
     assert searcher.suggest("c") is None
 
 
 def test_a_setting_larger_than_a_pack_is_one_pack():
-    searcher = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), size=1, packs=2)
+    searcher = StudySearch(portfolio(2, seeds=(0, 1, 2), one=line([1, 1])), 1, 2, ended)
     assert len(searcher.suggest("a")[PACK]) == 3
 
 
 def test_members_are_told_as_they_end_and_a_lost_pack_fails_the_rest():
     asking = portfolio(9, seeds=(0, 1), one=line([1, 1], budget=1))
-    searcher = StudySearch(asking, size=2, packs=1)
+    searcher = StudySearch(asking, 2, 1, ended)
     searcher.suggest("a")
     assert searcher.suggest("b") is None, "one pack at a time"
     searcher.on_trial_result("a", {PACK: {"0": {"val_score": 0.4, "done": True}, "1": {"val_score": 0.9}}})
@@ -143,7 +238,25 @@ def test_members_are_told_as_they_end_and_a_lost_pack_fails_the_rest():
 
 
 def test_tune_may_pickle_it_and_takes_no_snapshot(tmp_path):
-    searcher = StudySearch(portfolio(1, one=line([1, 1])), size=1, packs=1)
+    searcher = StudySearch(portfolio(1, one=line([1, 1])), 1, 1, ended)
     pickle.dumps(searcher)
     searcher.save_to_dir(str(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_every_step_of_a_training_is_a_run_of_its_own():
+    """As the table numbers them, those of earlier calls included."""
+    searcher = StudySearch(portfolio(1, cd=pausing()), 1, 1, lambda asked, told: until(asked), {("cd", 0, 0): 3})
+    runs = {}
+    for number in range(30):
+        if isinstance(config := searcher.suggest(str(number)), str):
+            break
+        (member,) = config[PACK]
+        origin = member[ORIGIN]
+        runs.setdefault(origin["trial_index"], []).append((origin["attempt"], member["until"]))
+        searcher.on_trial_complete(str(number), {PACK: {"0": {"val_score": 0.1, "done": True}}})
+    assert [attempt for attempt, _ in runs[0]] == list(range(3, 3 + len(runs[0])))
+    for trial, taken in runs.items():
+        shares = [share for _, share in taken]
+        assert shares == sorted(set(shares)) and (trial == 0 or taken[0][0] == 0)
+    assert any(len(taken) > 1 for taken in runs.values())

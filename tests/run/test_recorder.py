@@ -21,7 +21,7 @@ from tune_cd.tune.callback.writer import write
 
 CONFIG = {
     "Lambda_p": 0.5, "Lambda_e": 2.0, "batch_size": 64, "seed": 3,
-    "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5},
+    "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5, "attempt": 0},
 }  # fmt: skip
 WHERE = {"started_at": pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime(), "device": "cpu", "share": 0.5}
 DONE = Outcome(
@@ -36,13 +36,18 @@ DONE = Outcome(
     1.5,
     [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)],
 )
-NONE = pd.DataFrame({"trial_id": [], "attempt": []})
+PAUSED = Outcome("stopped", 0.7, None, {"val_r_map": 0.7}, None, None, 320, 320, 0.7, [Evaluation(320, 0.7, 0.7)])
+
+
+def run(attempt, config=CONFIG):
+    """The same training, run again."""
+    return config | {"origin": config["origin"] | {"attempt": attempt}}
 
 
 @pytest.fixture
 def made(tmp_path):
     mine = study(tmp_path, "--study", "mine")
-    return lambda again=NONE, replicates=1: Recorder(mine, mine.searches[0], Resources(1, 1.0, 2, 2, replicates), again)
+    return lambda replicates=1: Recorder(mine, mine.searches[0], Resources(1, 1.0, 2, 2, replicates))
 
 
 @pytest.fixture
@@ -65,7 +70,8 @@ def test_an_outcome_is_a_row_and_a_curve(made, folder):
     )
     assert "origin" not in json.loads(row["config"]) and json.loads(row["config"])["margin"] == 0.5
     assert results.read_curves(folder)["images_seen"].tolist() == [320, 640]
-    assert recorder.recorded(CONFIG) == {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    told = {"val_score": 0.7, "test_score": 0.6, "images_seen": 640, "status": "completed"}
+    assert recorder.recorded(CONFIG) == told | {"looks": [[320, 0.7], [640, 0.6]]}
     assert made(replicates=2).recorded(CONFIG) is None, "another name where every setting has several seeds"
 
 
@@ -92,13 +98,13 @@ def test_a_failure_is_final_in_its_attempt_and_no_other(made, folder):
     assert made().recorded(CONFIG)["status"] == "failed"
     rows = silent(results.read, folder)
     assert to_retry(rows).tolist() == [True]
-    again = made(rows)
-    assert again.recorded(CONFIG) is None and again.identity(CONFIG)["attempt"] == 1
-    again.record(CONFIG, DONE, WHERE)
+    again = made()
+    assert again.recorded(run(1)) is None
+    again.record(run(1), DONE, WHERE)
     rows = silent(results.read, folder)
     assert (
         rows[["attempt", "status"]].to_numpy().tolist() == [[1, "completed"]]
-        and again.recorded(CONFIG)["val_score"] == 0.7
+        and again.recorded(run(1))["val_score"] == 0.7
     )
     assert results.read_curves(folder)["attempt"].tolist() == [1, 1]
 
@@ -118,6 +124,26 @@ def test_what_the_store_refuses_comes_back_and_can_be_written_later(made, folder
     write(str(folder), **told)
     write(str(folder), **told)
     assert silent(results.read, folder)["val_score"].tolist() == [0.7] and len(results.read_curves(folder)) == 2
+
+
+def test_a_paused_training_goes_on_in_its_own_row(made, folder):
+    """Its state stays; once it has ended, one row has the history of all its runs."""
+    recorder = made()
+    recorder.save(CONFIG, 320, b"state")
+    recorder.record(CONFIG, PAUSED, WHERE)
+    row = silent(results.read, folder).iloc[0]
+    assert (row["status"], row["val_score"], row["images_seen"]) == ("stopped", 0.7, 320) and pd.isna(row["test_score"])
+    assert recorder.recorded(CONFIG)["looks"] == [[320, 0.7]], "the same run is not trained again"
+    assert recorder.recorded(run(1)) is None and next(iter(recorder.saved(run(1))))[1] == b"state"
+    recorder.record(run(1), DONE, WHERE)
+    rows, curves = silent(results.read, folder), results.read_curves(folder)
+    assert rows[["trial_id", "attempt", "status"]].to_numpy().tolist() == [["cd-00004", 1, "completed"]]
+    assert curves[["attempt", "images_seen"]].to_numpy().tolist() == [[1, 320], [1, 640]] and states(folder) == []
+
+
+def test_until_when_it_was_trained_is_no_part_of_its_set_up(made, folder):
+    made().record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
+    assert not {"until", "origin"} & json.loads(silent(results.read, folder)["config"][0]).keys()
 
 
 # Saved states

@@ -32,7 +32,7 @@ def test_the_default_is_the_documented_one(tmp_path):
     made = study(tmp_path)
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     assert [(search.name, search.num_samples) for search in made.searches] == [
-        ("cd", 20),
+        ("cd", 10),
         ("separate", 12),
         ("global", 11),
     ]
@@ -310,11 +310,11 @@ def test_a_baseline_outside_of_the_range_is_named(tmp_path):
 def test_a_baseline_ends_when_its_line_is_exhausted_or_sooner_if_one_says_so(tmp_path):
     whole, cut = study(tmp_path), study(tmp_path, "--baseline-trials", "5")
     assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [
-        ("cd", 20, False),
+        ("cd", 10, False),
         ("separate", 12, True),
         ("global", 11, True),
     ]
-    assert [search.num_samples for search in cut.searches] == [20, 5, 5]
+    assert [search.num_samples for search in cut.searches] == [10, 5, 5]
 
 
 @pytest.mark.parametrize("option", ["--replicates", "--pack", "--baseline-trials"])

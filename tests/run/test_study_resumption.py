@@ -2,11 +2,13 @@
 
 import math
 
+import pandas as pd
 import pytest
 from made_studies import study
 from studies import row, table
 
 from tune_cd.results.attempts import to_retry
+from tune_cd.run.looks import lengths_of, looks_of, whole_length
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
@@ -43,7 +45,7 @@ class Runs:
             one = live.pop(self.ends(len(live)))
             lost = len(self.rows) in fails
             self.rows.append(self.row(one, "failed" if lost else "completed"))
-            asking.tell(one, None if lost else value(one))
+            asking.tell(one, {1.0: math.nan if lost else value(one)})
 
     def row(self, one, status):
         origin, at, place = dict(one.origin), len(self.rows), one.origin["trial_index"]
@@ -58,7 +60,7 @@ class Runs:
 
 
 def small(tmp_path, *argv):
-    return study(tmp_path, "--num-samples", "8", "--baseline-trials", "5", *argv)
+    return study(tmp_path, "--num-samples", "8", "--baseline-trials", "5", "--full-length", *argv)
 
 
 @pytest.mark.parametrize("ends", [lambda n: 0, lambda n: n - 1, lambda n: n // 2], ids=["first", "last", "middle"])
@@ -123,3 +125,121 @@ def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):
     best = max(runs.rows[:before], key=lambda r: (r["search"] == "cd", r["val_score"]))
     assert tuple(best["params"].values()) in chosen
     assert not last.portfolio().members
+
+
+# ---------------------------------------------------------------------------------------------- trainings that pause
+
+
+class PausingRuns(Runs):
+    """Rows and curves of trainings that pause: the best so far rises with length, small rates more slowly."""
+
+    def __init__(self, made, workers=1, ends=lambda n: 0):
+        super().__init__(made, workers, ends)
+        self.by_trial: dict[str, dict] = {}
+        self.curves: list[dict] = []
+        self.images: list[int] = []  # trained by each step, in order
+
+    def portfolio(self):
+        rows = list(self.by_trial.values())
+        rows = table(rows) if rows else table([row()]).iloc[:0]
+        looks = pd.DataFrame(self.curves, columns=["trial_id", "images_seen", "val_score"])
+        return portfolio_of(self.study, self.searches, rows, rows[~to_retry(rows)], self.resources, looks)
+
+    def go_on(self, most=math.inf, lost=()):
+        asking, live = self.portfolio(), []
+        while True:
+            while asked := asking.ask():
+                live += asked
+            if not live or len(self.images) >= most:
+                return live
+            one = live.pop(self.ends(len(live)))
+            asking.tell(one, self.train(one, len(self.images) in lost))
+
+    def train(self, one, gone=False):
+        setup = self.study.setup
+        whole = whole_length(setup, 64)
+        trial = f"{one.origin['search']}-{one.origin['trial_index']}-{one.seed}"
+        before = max((look["images_seen"] for look in self.curves if look["trial_id"] == trial), default=0)
+        until = before if gone else math.ceil(one.until * setup.evaluations) * whole // setup.evaluations
+        assert gone or until > before, "nothing is trained twice"
+        for n in range(1, setup.evaluations + 1):
+            if before < (seen := n * whole // setup.evaluations) <= until:
+                score = value(one) * (1 - 0.2 * 2.0 ** (-8 * n / setup.evaluations))
+                self.curves.append({"trial_id": trial, "images_seen": seen, "val_score": score})
+        curve = [(x["images_seen"], x["val_score"]) for x in self.curves if x["trial_id"] == trial]
+        status = "failed" if gone else "completed" if until == whole else "stopped"
+        told = {"error": "gone", "failure_kind": "lost"} if gone else {}
+        self.images.append(until - before)
+        origin, best = dict(one.origin), max((score for _, score in curve), default=None)
+        runs = self.by_trial[trial]["attempt"] + 1 if trial in self.by_trial else 0
+        self.by_trial[trial] = row(
+            origin.pop("trial_index"), status, best, params=one.h, seed=one.seed, times=(0, len(self.images)),
+            batch_size=64, trial_id=trial, attempt=runs, images_seen=until, **origin, **told,
+        )  # fmt: skip
+        return looks_of(status, best, curve, until, whole, lengths_of(setup))
+
+    def trained(self):
+        return {
+            trial: (row["status"], row["images_seen"], *row["params"].values()) for trial, row in self.by_trial.items()
+        }
+
+
+def pausing(tmp_path, *argv):
+    return study(tmp_path, "--num-samples", "5", "--baseline-trials", "5", *argv)
+
+
+@pytest.mark.parametrize("cut", [1, 4, 9, 16, 23, 30])
+def test_what_was_decided_before_a_kill_is_decided_so_after_it(tmp_path, cut):
+    made = pausing(tmp_path)
+    whole, cut_off = PausingRuns(made), PausingRuns(made)
+    whole.go_on()
+    assert {row["status"] for row in whole.by_trial.values()} == {"completed", "stopped"}
+    cut_off.go_on(most=cut)
+    cut_off.go_on()
+    assert cut_off.trained() == whole.trained() and cut_off.images == whole.images
+
+
+@pytest.mark.parametrize("ends", [lambda n: 0, lambda n: n - 1], ids=["first", "last"])
+def test_with_several_workers_nothing_is_trained_twice_and_the_budget_is_kept(tmp_path, ends):
+    made = pausing(tmp_path, "--no-baseline")
+    runs = PausingRuns(made, 3, ends)
+    for cut in (5, 12, 20, math.inf):
+        runs.go_on(most=cut)
+    worth = sum(row["images_seen"] for row in runs.by_trial.values()) / made.setup.images_seen
+    assert 4 < worth < 6 and "completed" in {trained["status"] for trained in runs.by_trial.values()}
+    assert not runs.portfolio().members, "a finished study has nothing left"
+
+
+def test_more_images_for_a_finished_study_go_on_with_what_it_paused(tmp_path):
+    runs = PausingRuns(pausing(tmp_path, "--no-baseline"))
+    runs.go_on()
+    before = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
+    runs.study = study(tmp_path, "--num-samples", "9", "--no-baseline")
+    runs.searches = groups_of(runs.study.searches)[0]
+    runs.go_on()
+    after = {trial: row["images_seen"] for trial, row in runs.by_trial.items()}
+    assert before.keys() <= after.keys() and any(after[trial] > seen for trial, seen in before.items())
+
+
+@pytest.mark.parametrize("lost", [0, 1, 8])
+def test_a_paused_training_that_was_lost_goes_on_first_from_where_it_paused(tmp_path, lost):
+    runs = PausingRuns(pausing(tmp_path, "--no-baseline"))
+    runs.go_on(most=lost + 1, lost={lost})
+    (gone,) = [row for row in runs.by_trial.values() if row["status"] == "failed"]
+    (again,) = runs.portfolio().ask()
+    assert (again.origin["trial_index"], again.h) == (gone["trial_index"], gone["params"])
+    runs.go_on()
+    assert runs.by_trial[gone["trial_id"]]["status"] != "failed"
+
+
+def test_replicates_pause_together(tmp_path):
+    runs = PausingRuns(study(tmp_path, "--num-samples", "3", "--no-baseline", "--replicates", "2"))
+    left = runs.go_on(most=7)
+    assert [one.seed for one in left] == [1]
+    (missing,) = runs.portfolio().ask()
+    assert (missing.h, missing.seed, missing.until) == (left[0].h, 1, left[0].until)
+    runs.go_on()
+    by_setting = {}
+    for trained in runs.by_trial.values():
+        by_setting.setdefault(trained["trial_index"], set()).add(trained["images_seen"])
+    assert all(len(seen) == 1 for seen in by_setting.values())

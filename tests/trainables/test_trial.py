@@ -82,6 +82,51 @@ def test_one_configuration_reports_as_itself(make):
     )
 
 
+def paused(config, share):
+    return config | {"until": share}
+
+
+def test_a_training_pauses_where_it_is_told_to_and_goes_on_in_another_trial(make):
+    """To the same end as if it had never paused, in whatever process; nothing is trained twice."""
+    recorder, steps = InMemory(), 0
+    for share, looks, status in ((0.25, 1, "stopped"), (0.75, 3, "stopped"), (1.0, 4, "completed")):
+        reports = driven(make(paused(SETTINGS[0], share), recorder))
+        steps += len(reports)
+        assert (reports[-1]["status"], len(reports[-1]["looks"])) == (status, looks)
+        assert reports[-1]["images_seen"] == share * SETUP.images_seen
+    assert steps == SETUP.evaluations
+    statuses = [(outcome.status, outcome.images_seen, outcome.test_score is None) for _, outcome, _ in recorder.ended]
+    assert statuses == [("stopped", 64, True), ("stopped", 192, True), ("completed", 256, False)]
+    assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+
+
+def test_in_a_pack_one_pauses_while_another_goes_on(make):
+    recorder = InMemory()
+    trial = make({PACK: [paused(SETTINGS[0], 0.25), SETTINGS[1], paused(SETTINGS[2], 0.5)]}, recorder, at_once=2)
+    reports = driven(trial)
+    assert reports[0][PACK]["0"]["done"] and "2" not in reports[0][PACK], "its place is taken by the next"
+    assert {place: report["status"] for place, report in reports[-1][PACK].items()} == {
+        "0": "stopped",
+        "1": "completed",
+        "2": "stopped",
+    }
+    assert told(recorder.ended[-1][1]) == expected(SETTINGS[1])
+
+
+def test_a_training_that_diverges_before_it_is_to_pause_has_ended(make):
+    recorder = InMemory()
+    reports = driven(make(paused(configuration(1e20, 1e20, 32, 0), 0.5), recorder))
+    assert reports[-1]["status"] == "diverged" and not recorder.states
+
+
+def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make, monkeypatch):
+    recorder = InMemory()
+    monkeypatch.setattr(recorder, "save", lambda *args: (_ for _ in ()).throw(OSError("full")))
+    driven(make(paused(SETTINGS[0], 0.5), recorder))
+    reports = driven(make(SETTINGS[0], recorder))
+    assert len(reports) == SETUP.evaluations and told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+
+
 def test_the_next_trial_uses_the_same_networks(make):
     trial = make(SETTINGS[0], InMemory())
     driven(trial)

@@ -100,6 +100,11 @@ class Training:
         return self.diverged or self.iteration >= self.iterations
 
     @property
+    def share(self) -> float:
+        """How much of its full length is done."""
+        return self.iteration / self.iterations
+
+    @property
     def best_score(self) -> float:
         """Best validation score so far; -inf before the first, NaN once diverged."""
         return (
@@ -188,6 +193,14 @@ class Training:
         return Outcome(
             "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms,
             terms["positive_term"], terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
+        )  # fmt: skip
+
+    def so_far(self) -> Outcome:
+        """The outcome of pausing after the latest look: nothing is tested."""
+        best = max(self.curve, key=lambda evaluation: evaluation.val_score)
+        return Outcome(
+            "stopped", best.val_score, None, named(best.scores, {}), None, None, self.iteration * self.batch_size,
+            best.images_seen, self.train_seconds, list(self.curve),
         )  # fmt: skip
 
     @property

@@ -1,4 +1,4 @@
-"""The results of a training: an `Evaluation` each time it is validated, an `Outcome` at the end."""
+"""The results of a training: an `Evaluation` each time it is validated, an `Outcome` at the end or a pause."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ class Evaluation:
 
 @dataclass
 class Outcome:
-    """The end of a training, as the results table stores it."""
+    """The end of a training, or a pause, as the results table stores it."""
 
-    status: str  # completed | diverged | failed
+    status: str  # completed | diverged | failed | stopped, which may go on
     val_score: float | None
     test_score: float | None
     scores: dict[str, float]

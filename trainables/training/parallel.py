@@ -103,6 +103,12 @@ class Pack:
         self.finished.add(index)
         return outcome
 
+    def release(self, index: int) -> None:
+        """Have done with a running training that goes on another time, whose state was kept: make room for the
+        next."""
+        self._spare.append(self.running.pop(index))
+        self.finished.add(index)
+
     def _test(self, index: int) -> None:
         done = [other for other, training in self.running.items() if training.done and other not in self._tested]
         if len(done) > 1 and not self._tested_apart:

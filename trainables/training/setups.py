@@ -175,13 +175,13 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
             "paper": Setup(
                 "glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30
             ),
-            "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=4),
+            "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=8),
         }
     },
     "omniglot": {
         "dml": {
             "paper": Setup("omniglot", **DML, **PRETRAINED, image_size=64, images_seen=3_000_000, evaluations=30),
-            "small": Setup("omniglot", **DML, **SMALL, images_seen=32_000, evaluations=5),
+            "small": Setup("omniglot", **DML, **SMALL, images_seen=32_000, evaluations=8),
         }
     },
     "sop": {
@@ -189,7 +189,7 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
             "paper": Setup(
                 "sop", **DML, **PRETRAINED, image_size=224, images_seen=2_000_000, evaluations=20, augmentation="crop"
             ),
-            "small": Setup("sop", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+            "small": Setup("sop", **DML, **PHOTOS, images_seen=32_000, evaluations=8, augmentation="crop"),
         }
     },
     "landmarks": {
@@ -209,7 +209,7 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
                 **DML,
                 **PHOTOS,
                 images_seen=32_000,
-                evaluations=4,
+                evaluations=8,
                 augmentation="crop",
                 test="roxford5k",
                 test_image_size=96,
@@ -233,7 +233,7 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
                 evaluations=20,
                 augmentation="crop",
             ),
-            "small": Setup("folder", **DML, **PHOTOS, images_seen=32_000, evaluations=4, augmentation="crop"),
+            "small": Setup("folder", **DML, **PHOTOS, images_seen=32_000, evaluations=8, augmentation="crop"),
         },
         "ssl": {
             "paper": Setup("folder", **SSL, **PATACCHIOLA, image_size=64, images_seen=36_000_000, evaluations=36),

@@ -1,7 +1,8 @@
 """Attempts of a trial: which row counts where there are several, how attempts are numbered, which trials run again.
 
-A row is final unless it failed. A failed one may be superseded by a later attempt of the same trial. Of several rows of
-a trial, one that did not fail counts before one that failed, and of failed ones that of the latest attempt.
+A row is final unless the trial failed or stopped early. Such a row may be superseded by a later attempt of the same
+trial, which begins again or goes on. Of several rows of a trial, a final one counts before others, and of others that
+of the latest attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,16 @@ import pyarrow.compute as pc
 from tune_cd.results.parquet import canonical, is_compacted, rows_of
 from tune_cd.results.schema import LOST, Row
 
+UNFINISHED = ("failed", "stopped")
+"""Statuses of rows that are not final."""
+
 Indexed = tuple[int, Row]
 """A row and its place in its table."""
 
 
 def is_final(row: Mapping[str, Any]) -> bool:
     """Whether no later attempt may supersede the row."""
-    return bool(row["status"] != "failed")
+    return row["status"] not in UNFINISHED
 
 
 def current(rows: Sequence[Row]) -> int:
@@ -61,7 +65,7 @@ def next_attempt(stored: Mapping[str, Any] | None) -> int:
 
 
 def has_ended(stored: Mapping[str, Any] | None, attempt: int) -> bool:
-    """Whether the run of a trial with this number has ended: the row is final, or this run or a later one failed."""
+    """Whether the run of a trial with this number has ended: the row is final, or of this run or a later one."""
     return stored is not None and (is_final(stored) or bool(stored["attempt"] >= attempt))
 
 
@@ -77,7 +81,8 @@ def next_attempts(trials: pd.DataFrame) -> dict[str, int]:
 
 
 def final_trials(trials: pa.Table) -> set[str]:
-    """The trial_ids that have a final row."""
+    """The trial_ids whose curve is whole with their row: it is written before the row, and grows in later attempts
+    alone."""
     return set(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
 
 

@@ -31,7 +31,7 @@ class Compaction:
 def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
     """Merge the files of every study, or of one, into one file a table: trials, and the curves of those that are final.
 
-    Rows that no longer count (a failed attempt that was superseded) are dropped; files that contradict each other or
+    Rows that no longer count (an attempt that was superseded) are dropped; files that contradict each other or
     cannot be read stay as they are and are named. The new file is written under a name of its own and read back before
     the old ones are removed, so neither a crash nor other processes at work lose a row or see half of it; plain Parquet
     readers, which `read` is not, may see rows twice in between. Files of earlier formats come out in today's.

@@ -32,6 +32,15 @@ def read_trial(results: str | Path, study: str, trial_id: str) -> Row | None:
     return rows[current(rows)] if rows else None
 
 
+def read_curve(results: str | Path, study: str, trial_id: str) -> list[Row]:
+    """The learning curve of one trial, that of its latest attempt, ascending in images; empty if there is none. Raises
+    as `read_trial`."""
+    rows = [row for _, row in stored(store_of(results), "curves", study, trial_id)[0]]
+    latest = max((row["attempt"] for row in rows), default=0)
+    looks = {row["images_seen"]: row for row in rows if row["attempt"] == latest}
+    return [looks[images] for images in sorted(looks)]
+
+
 def stored(store: Folder | Bucket, table: str, study: str, trial_id: str) -> tuple[list[tuple[str, Row]], list[str]]:
     """The stored rows of a trial as (file, row), and files of its own that are damaged.
 

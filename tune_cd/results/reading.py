@@ -38,10 +38,10 @@ def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
     """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table without any.
 
     Columns are those of `TRIALS`: maps are dicts, times are in UTC, integers that may be null are Int64. Every trial
-    is one row: of several rows with one study and trial_id, one that did not fail counts before one that failed, of
-    failed ones that of the latest attempt (`attempts`); and of others that differ, which should not be, the one that
-    ended first, with a warning that names both files. A file that cannot be read, has another schema or is of a newer
-    format is named in a warning and left out.
+    is one row: of several rows with one study and trial_id, one that is final counts before others, which failed or
+    stopped, and of these that of the latest attempt (`attempts`); and of others that differ, which should not be, the
+    one that ended first, with a warning that names both files. A file that cannot be read, has another schema or is of
+    a newer format is named in a warning and left out.
     Raises FileNotFoundError if there is no folder `results`, ValueError for a study that is no name.
     """
     return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])

@@ -27,7 +27,8 @@ FORMAT_VERSION = 3
 reads files of the version before; stored in every file."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
-"""How a trial can end. stopped: ended early by a scheduler, so its scores are censored."""
+"""How a trial can end. stopped: before its full length, by a scheduler or a search that trains short first, so its
+scores are censored; it may go on."""
 
 LOST = "lost"
 FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)

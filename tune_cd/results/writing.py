@@ -21,8 +21,8 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
 
     Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
 
-    A trial is final unless it failed: only a failed row may be superseded, and only by a later attempt. Writing
-    a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
+    A row is final unless the trial failed or stopped early, and only a later attempt supersedes such a one. Writing a
+    stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
     not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
     write are two steps: two runs of one trial must not end at the same moment.
     """

@@ -40,6 +40,7 @@ class StudyConfig:
     data_root: str | None = None
     data_sha256: str | None = None
     search: str = "cd"
+    full_length: bool = False
     num_samples: int | None = None
     grid_step: float = 2.0
     start: str = "conventional"
@@ -72,6 +73,12 @@ class StudyConfig:
         return Space(**box, batch_size=sorted(self.batch_sizes)) if self.tune_batch_size else Space(**box)
 
     @property
+    def pauses(self) -> bool:
+        """Whether the search also decides how long to train. A memory that is used from some iteration on makes a short
+        training another one, not the beginning of the long one."""
+        return self.search == "cd" and self.experiment == "balance" and not self.full_length
+
+    @property
     def trained_batch_sizes(self) -> list[int]:
         """All that a trial may have."""
         return list(self.batch_sizes) if self.tune_batch_size else [self.batch_size]
@@ -98,11 +105,14 @@ class StudyConfig:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Raises ValueError for a field that this release does not know, or one that cannot be."""
+        """The inverse of `to_json`; a study of a release whose trainings did not pause goes on so.
+
+        Raises ValueError for a field that this release does not know, or one that cannot be.
+        """
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
             raise ValueError(f"options {unknown} are not known to this release")
-        given = {name: value for name, value in stored.items() if value is not None}
+        given = {"full_length": True} | {name: value for name, value in stored.items() if value is not None}
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:

@@ -9,7 +9,7 @@ from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS
 from tune_cd.results.location import is_uri
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import EXPERIMENTS, Call, Request, StudyConfig
-from tune_cd.run.searches import DEFAULT_TRIALS
+from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
 from tune_cd.search.registry import OPTIMISERS
 
 ORIGIN = "origin"
@@ -101,11 +101,18 @@ def _search_options(top: argparse.ArgumentParser) -> None:
         "around the incumbent; tpe, cmaes and gp need the extra `baselines`",
     )
     how.add_argument(
+        "--full-length",
+        action="store_true",
+        help="train every setting to its end; by default cd pauses trainings at an eighth, a quarter and a half of "
+        "their length, and goes on with those that are worth it",
+    )
+    how.add_argument(
         "--num-samples",
         type=int,
         metavar="N",
-        help=f"trials of the search in all, those of a resumed study included; default: {DEFAULT_TRIALS}, or all "
-        "of a grid",
+        help="full trainings' worth of images that the search may spend, those of a resumed study included; a trial "
+        f"that pauses counts as the share that it was trained; default: {DEFAULT_WORTH}, where nothing pauses "
+        f"{DEFAULT_TRIALS} trials, or all of a grid",
     )
     how.add_argument(
         "--grid-step",

@@ -2,17 +2,17 @@
 
 A line search waits for its own trials; beside it another search can use the workers it leaves idle. Each is told of its
 own settings only and takes the course it would take alone. A setting is trained once with each seed, whichever search
-asks for it first: what is known of it, or is being found out, is told to the others.
+asks for it first: what is known of it, or is being found out, is told to the others. Where one wants it trained further
+than another did, it goes on under the name that it has.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
 from typing import Any
 
-from tune_cd.results.observations import mean
+from tune_cd.run.looks import Looks, over_seeds, reaches
+from tune_cd.run.members import Member
 from tune_cd.search.space import Configuration, Key, Space
-from tune_cd.tune.course import Course
 
 Training = tuple[Key, int]
 """A setting's key and a seed: what is trained once."""
@@ -20,26 +20,27 @@ Training = tuple[Key, int]
 
 @dataclass(frozen=True)
 class Asked:
-    """A training that is to be run. origin: the search it is for, and that one's annotation of the setting."""
+    """A training that is to be run, or to go on, until a share of its full length. origin: the search it is for, and
+    that one's annotation of the setting."""
 
     h: Configuration
     seed: int
     origin: dict[str, Any]
+    until: float
 
 
-@dataclass
-class Member:
-    """One of the searches: how far it is, and how many settings it may still have trained."""
-
-    course: Course
-    budget: int
+@dataclass(frozen=True)
+class _Wanted:
+    search: str
+    h: Configuration
+    until: float
 
 
 class Portfolio:
     """The searches of a study that train alike; the first in order that has a setting to train is served.
 
     members: by name; each limits how many of its own are live.  seeds: of every setting's trainings.  workers: settings
-    being trained at a time.  known: the value of each training that has ended, NaN where it gave none.
+    being trained at a time.  known: how far each training is.  origins: of settings that have a name already, by key.
     """
 
     def __init__(
@@ -48,55 +49,74 @@ class Portfolio:
         space: Space,
         seeds: Sequence[int],
         workers: int,
-        known: Mapping[Training, float],
+        known: Mapping[Training, Looks],
+        origins: Mapping[Key, dict[str, Any]] | None = None,
     ):
         self.members, self.seeds = dict(members), tuple(seeds)
         self._space, self._workers = space, workers
-        self._known = dict(known)
+        self._known, self._origins = dict(known), dict(origins or {})
         self._running: dict[Key, set[int]] = {}  # settings being trained: the seeds that are left
-        self._waiting: dict[Key, list[tuple[str, Configuration]]] = {}  # who is told when a setting has been trained
+        self._waiting: dict[Key, list[_Wanted]] = {}  # who is told when a setting has been trained so far
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to ask for, whatever is told."""
-        return all(member.budget == 0 or member.course.finished for member in self.members.values())
+        return not self._waiting and all(member.finished for member in self.members.values())
 
     def ask(self) -> list[Asked]:
-        """The trainings of the next setting, one a seed that is not known; none while all searches wait, or have
+        """The trainings of the next setting, one a seed that is not so far yet; none while all searches wait, or have
         ended."""
         if len(self._running) >= self._workers:
             return []
+        for key, (first, *_) in self._waiting.items():
+            if key not in self._running:  # it was trained for another search, and not as far
+                return self._begin(first)
         return next((asked for name in self.members if (asked := self._next(name))), [])
 
-    def tell(self, asked: Asked, value: float | None) -> None:
-        """A training has ended. value: its score, None where it gave none. A setting counts with the mean over its
-        seeds."""
+    def tell(self, asked: Asked, looks: Looks) -> None:
+        """How far a training is that has paused or ended. A setting counts with the mean over its seeds."""
         key = self._space.key(asked.h)
-        self._known[key, asked.seed] = nan if value is None else value
+        self._known[key, asked.seed] = looks
         self._running[key].discard(asked.seed)
         if self._running[key]:
             return
         del self._running[key]
-        for name, h in self._waiting.pop(key):
-            self.members[name].course.tell(h, self._value(key))
+        waiting = self._waiting.pop(key)
+        for wanted in waiting:
+            if not self._missing(wanted):
+                self._tell(wanted)
+        if further := [wanted for wanted in waiting if self._missing(wanted)]:
+            self._waiting[key] = further
 
     def _next(self, name: str) -> list[Asked]:
-        """The trainings of a search's next setting that nobody has trained, or is training, yet."""
-        member = self.members[name]
-        while member.budget > 0 and (h := member.course.next()) is not None:
-            key = self._space.key(h)
-            missing = [seed for seed in self.seeds if (key, seed) not in self._known]
-            if not missing:
-                member.course.tell(h, self._value(key))
+        """The trainings of a search's next setting that nobody has trained, or is training, so far yet."""
+        while (found := self.members[name].next()) is not None:
+            wanted = _Wanted(name, *found)
+            if not self._missing(wanted):
+                self._tell(wanted)
                 continue
-            self._waiting.setdefault(key, []).append((name, h))
-            if key in self._running:
-                continue
-            member.budget -= 1
-            self._running[key] = set(missing)
-            origin = {**member.course.annotation(h), "search": name}
-            return [Asked(h, seed, origin) for seed in missing]
+            key = self._space.key(wanted.h)
+            self._waiting.setdefault(key, []).append(wanted)
+            if key not in self._running:
+                return self._begin(wanted)
         return []
 
-    def _value(self, key: Key) -> float | None:
-        return mean(value for seed in self.seeds if isfinite(value := self._known[key, seed]))
+    def _begin(self, wanted: _Wanted) -> list[Asked]:
+        key, missing = self._space.key(wanted.h), self._missing(wanted)
+        own = {**self.members[wanted.search].annotation(wanted.h), "search": wanted.search}
+        origin = self._origins.setdefault(key, own)
+        if origin["search"] == wanted.search:
+            self.members[wanted.search].begun(wanted.h)
+        self._running[key] = set(missing)
+        return [Asked(wanted.h, seed, origin, wanted.until) for seed in missing]
+
+    def _tell(self, wanted: _Wanted) -> None:
+        key = self._space.key(wanted.h)
+        looks = over_seeds([self._known[key, seed] for seed in self.seeds])
+        own = self._origins.get(key, {}).get("search") == wanted.search
+        self.members[wanted.search].tell(wanted.h, looks, own)
+
+    def _missing(self, wanted: _Wanted) -> list[int]:
+        """The seeds with which the setting is still to be trained."""
+        key = self._space.key(wanted.h)
+        return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), wanted.until)]

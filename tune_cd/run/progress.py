@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 
 import pandas as pd
 from ray.tune import Callback
@@ -11,20 +12,34 @@ from tune_cd.results.schema import CONFIRM
 from tune_cd.run.options import ORIGIN
 from tune_cd.tune.packed import members_of
 
-STATUS = "{n_fmt}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
+STATUS = "{n:.3g}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
 
 
 class Progress(Callback):
     """Prints a line whenever a training ends: where it lies, its score, the best so far. On a terminal the last line is
     the status: trainings done of at most so many, how many run, the best, elapsed and expected time.
 
-    totals: settings of each search. table: the study's rows of earlier runs. replicates: trainings of a setting.
+    totals: settings of each search, or full trainings' worth. table: the study's rows of earlier runs. replicates:
+    trainings of a setting. pausing: searches whose trainings pause, with the images of a full training.
     """
 
-    def __init__(self, totals: dict[str, int], table: pd.DataFrame, metric: str, replicates: int = 1):
+    def __init__(
+        self,
+        totals: dict[str, int],
+        table: pd.DataFrame,
+        metric: str,
+        replicates: int = 1,
+        pausing: Mapping[str, int] | None = None,
+    ):
         self._totals = {name: total * replicates for name, total in totals.items()}
-        self._metric, self._replicates = metric, replicates
-        self._done = {name: int((table["search"] == name).sum()) for name in totals}
+        self._metric, self._replicates, self._pausing = metric, replicates, dict(pausing or {})
+        self._seen = {
+            (row.search, row.trial_index, row.seed): row.images_seen
+            for row in table.itertuples() if row.search in self._pausing and pd.notna(row.images_seen)
+        }  # fmt: skip
+        self._done = {name: float((table["search"] == name).sum()) for name in totals}
+        for name, whole in self._pausing.items():
+            self._done[name] = sum(images for (search, *_), images in self._seen.items() if search == name) / whole
         best = table.groupby("search")["val_score"].max()
         self._best = {
             name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
@@ -61,7 +76,7 @@ class Progress(Callback):
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         for place, (config, _) in enumerate(members_of(trial.config, None)):
             if (trial.trial_id, place) not in self._said:
-                self._line(config, f"failed, see {trial.error_file}")
+                self._line(config, f"failed, see {trial.error_file}", 0)
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
         self._print(f"{trial}: its process was lost and is begun again")
@@ -75,18 +90,34 @@ class Progress(Callback):
             if not math.isnan(score)
             else f"{result.get('error') or result.get('status', 'no score')}".splitlines()[0]
         )
-        self._line(config, f"{said:<20} best {self._best[search]:.4f}{' *' if better else '  '}  {seconds:6.1f} s")
+        images = result.get("images_seen", 0)
+        if search in self._pausing:
+            said += f" at {images / self._pausing[search]:4.0%}"
+        best = f"best {self._best[search]:.4f}{' *' if better else '  '}"
+        self._line(config, f"{said:<20} {best}  {seconds:6.1f} s", images)
 
-    def _line(self, config: dict, outcome: str) -> None:
+    def _line(self, config: dict, outcome: str, images: int) -> None:
         origin = config[ORIGIN]
         search = origin["search"]
-        self._done[search] += 1
+        share = self._share(config, images)
+        self._done[search] += share
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
         seed = f" seed {config['seed']}" if self._replicates > 1 or search == CONFIRM else ""
         h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}{seed}"
-        self._print(f"[{search} {self._done[search]:>2}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
+        done = f"{self._done[search]:4.1f}" if search in self._pausing else f"{self._done[search]:>2.0f}"
+        self._print(f"[{search} {done}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
         if self._status is not None:
-            self._status.update(1)
+            self._status.update(share)
+
+    def _share(self, config: dict, images: int) -> float:
+        """How much of a full training was done now; a trial where nothing pauses counts as one."""
+        origin = config[ORIGIN]
+        if origin["search"] not in self._pausing:
+            return 1.0
+        training = origin["search"], origin["trial_index"], config["seed"]
+        before = self._seen.get(training, 0)
+        self._seen[training] = max(before, images)
+        return max(0, images - before) / self._pausing[origin["search"]]
 
     def _print(self, line: str) -> None:
         if self._status is None:

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from math import nan
 
-import pandas as pd
-
 from trainables.training.outcome import Evaluation, Outcome
+from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
-from tune_cd.results.attempts import has_ended, next_attempts
+from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
@@ -26,16 +25,13 @@ class Recorder:
     """The `trainables.trial.Recorder` of a study's trainings. Picklable; made once for a Tune run.
 
     search: one of the run's, which all have its set-up and its seeds.
-
-    again: the study's failed rows that are not to be taken for an end, because their trials are run again.
     """
 
-    def __init__(self, study: Study, search: Search, resources: Resources, again: pd.DataFrame):
+    def __init__(self, study: Study, search: Search, resources: Resources):
         self._results, self._study = str(study.results), study.name
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = resources.replicates > 1 or search.seeds is not None
         self._setup, self._searched = asdict(search.setup), study.space.names
-        self._attempts = next_attempts(again)
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
 
     def identity(self, config: Mapping) -> dict:
@@ -43,7 +39,7 @@ class Recorder:
         origin = dict(config[ORIGIN])
         name = trial_name(origin["search"], origin["trial_index"])
         trial_id = f"{name}-seed{config['seed']}" if self._several else name
-        return {**origin, "trial_id": trial_id, "seed": config["seed"], "attempt": self._attempts.get(trial_id, 0)}
+        return {**origin, "trial_id": trial_id, "seed": config["seed"]}
 
     def recorded(self, config: Mapping) -> dict | None:
         """The report of a training that has ended. Raises OSError where the store does not answer, ValueError where its
@@ -58,11 +54,13 @@ class Recorder:
                 f"for with {self._params(config)}: another driver is at work"
             )
         score = nan if row["val_score"] is None else row["val_score"]
+        curve = results.read_curve(self._results, self._study, identity["trial_id"])
         return {
             "val_score": score,
             "test_score": row["test_score"],
             "images_seen": row["images_seen"] or 0,
             "status": row["status"],
+            LOOKS: [[look["images_seen"], nan if look["val_score"] is None else look["val_score"]] for look in curve],
         }
 
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
@@ -79,7 +77,7 @@ class Recorder:
         except OSError as error:
             log.warning("not written yet: %s", error)
             return told
-        if outcome.status != "failed":
+        if outcome.status not in UNFINISHED:
             self._checkpoints.forget(config)
         return None
 
@@ -90,7 +88,7 @@ class Recorder:
         self._checkpoints.save(config, images_seen, state)
 
     def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
-        asked = {**self._setup, **{name: value for name, value in config.items() if name != ORIGIN}}
+        asked = {**self._setup, **{name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}}
         ended = {name: getattr(outcome, name) for name in OUTCOME}
         machine = {"gpus": self._gpus * where.pop("share"), **where}
         return trial_row({"study": self._study, **identity}, self._params(config), asked, ended, machine, self._fields)

@@ -1,20 +1,28 @@
 """What is left to train of a study's searches, as the results table has it: nothing that is on record is repeated."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from typing import Any
 
 import pandas as pd
 
+from trainables.trial import LOOKS
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
 from tune_cd.analysis.scores import searching
-from tune_cd.run.portfolio import Member, Portfolio, Training
+from tune_cd.results.attempts import UNFINISHED, next_attempt
+from tune_cd.run.looks import Looks, lengths_of, looks_of, over_seeds, whole_length
+from tune_cd.run.members import Member, Pausing, Whole
+from tune_cd.run.portfolio import Asked, Portfolio, Training
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
+from tune_cd.search.protocol import Proposal
 from tune_cd.search.registry import given
-from tune_cd.search.space import Configuration
+from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
+
+ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 
 
 def seeds_of(study: Study, search: Search) -> list[int]:
@@ -25,46 +33,114 @@ def seeds_of(study: Study, search: Search) -> list[int]:
 
 
 def portfolio_of(
-    study: Study, searches: list[Search], table: pd.DataFrame, ended: pd.DataFrame, resources: Resources
+    study: Study,
+    searches: list[Search],
+    table: pd.DataFrame,
+    ended: pd.DataFrame,
+    resources: Resources,
+    curves: pd.DataFrame | None = None,
 ) -> Portfolio:
     """Searches that share a set-up, where they stand. Says what there is nothing left of.
 
-    table: the study's rows; ended: those of trials that are not run again."""
+    table: the study's rows; ended: those of trials that are not run again; curves: the study's learning curves, which
+    searches that pause go by."""
     members: dict[str, Member] = {}
+    alike_rows = _rows_alike(study, table, searches[0])
+    known = _known(study, searches[0], alike_rows, alike_rows.index.isin(ended.index), curves)
+    whole = ended[ended["status"] != "stopped"]
     for search in searches:
+        if search.pauses:
+            member = _pausing(study, search, table, known, set(table.index) - set(ended.index), resources)
+            if member.finished:
+                print(_paused(search, member))
+            else:
+                members[search.name] = member
+            continue
         if search.make is given:
-            search = replace(search, start=_chosen(study, search, ended)) if search.repeats else search
-            if (reason := _needless(study, search, ended)) is not None:
+            search = replace(search, start=_chosen(study, search, whole)) if search.repeats else search
+            if (reason := _needless(study, search, whole)) is not None:
                 print(f"[{search.name}]  {reason}")
                 continue
-        done = 0 if search.make is given else _done(_whole(study, search, ended), search)
-        course = _course(study, search, table, ended, resources)
+        done = 0 if search.make is given else _done(_seeded(study, search, whole), search)
+        course = _course(study, search, table, whole, resources)
         if done >= search.num_samples:
             print(f"[{search.name}]  all {done} trials are in the table already")
         elif course.finished:
             print(_stopped(search, done))
         else:
-            members[search.name] = Member(course, search.num_samples - done)
-    known = _known(study, searches[0], ended)
-    return Portfolio(members, study.space, seeds_of(study, searches[0]), resources.workers, known)
+            members[search.name] = Whole(course, search.num_samples - done)
+    origins = {
+        study.space.key(row["params"]): {"search": row["search"], **{name: row[name] for name in ORIGIN_FIELDS}}
+        for row in alike_rows.sort_values(["ended_at"], ascending=False).to_dict("records")
+    }
+    return Portfolio(members, study.space, seeds_of(study, searches[0]), resources.workers, known, origins)
+
+
+def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
+    """(search, trial_index, seed) -> the number of the next run of each trial on record that may have one."""
+    rows = table[table["status"].isin(UNFINISHED)].to_dict("records")
+    return {(row["search"], row["trial_index"], row["seed"]): next_attempt(row) for row in rows}
+
+
+def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Looks]:
+    """How far a training of this search's set-up is, by its last report."""
+    lengths = lengths_of(search.setup)
+
+    def looks(asked: Asked, told: Mapping[str, Any]) -> Looks:
+        whole = whole_length(search.setup, int(asked.h.get("batch_size", study.config.batch_size)))
+        seen = told.get("images_seen", asked.until * whole)
+        status = told.get("status", "failed")
+        return looks_of(status, told.get("val_score"), told.get(LOOKS, ()), seen, whole, lengths)
+
+    return looks
 
 
 def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFrame) -> None:
     """After a run: which searches ended by themselves, before their number of settings."""
     for search in searches:
         member, done = portfolio.members.get(search.name), _done(table, search)
-        if member is not None and member.course.finished and done < search.num_samples:
+        if isinstance(member, Pausing):
+            print(_paused(search, member))
+        elif isinstance(member, Whole) and member.course.finished and done < search.num_samples:
             print(_stopped(search, done))
+
+
+def _pausing(
+    study: Study,
+    search: Search,
+    table: pd.DataFrame,
+    known: Mapping[Training, Looks],
+    again: set[int],
+    resources: Resources,
+) -> Pausing:
+    """A search that pauses, as it goes on from its rows. again: the index of rows whose trials are run again."""
+    optimiser = search.make(study.space, start=search.starts or None)
+    optimiser.workers = resources.workers if search.workers is None else search.workers
+    key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
+    begun: dict[Key, tuple[Proposal, int]] = {}
+    unfinished = set()
+    for row in table[table["search"] == search.name].itertuples():
+        h = check(row.params)
+        begun[key(h)] = Proposal(h, row.direction, row.line_position), int(row.trial_index)
+        if row.Index in again:
+            unfinished.add(key(h))
+    looks = {
+        at: over_seeds([known[at, seed] for seed in seeds])
+        for at in begun if all(known.get((at, seed)) for seed in seeds)
+    }  # fmt: skip
+    member = Pausing(optimiser)
+    member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()))
+    return member
 
 
 def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Course:
     """The search as it goes on from its rows. ended: the table without trials that are run again."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
-    final = _whole(study, search, ended)
+    final = _seeded(study, search, ended)
     for told in results.history(final[final["search"] == search.knows]):
         optimiser.tell(*told)
-    begun, whole = table[table["search"] == search.name], _whole(study, search, table)
+    begun, whole = table[table["search"] == search.name], _seeded(study, search, table)
     others = _rows_alike(study, final, search)
     course = Course(optimiser)
     course.recall(
@@ -96,18 +172,29 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
     """Why a search of given settings has nothing to train, if so."""
     if search.start is None:
         return f"nothing to train: no trial of {' or '.join(search.repeats)} has completed"
-    rows, key = _rows_alike(study, _whole(study, search, ended), search), study.space.key
+    rows, key = _rows_alike(study, _seeded(study, search, ended), search), study.space.key
     trained = {key(params) for params in rows["params"]} >= {key(start) for start in search.starts}
     return "its setting is in the table already" if trained else None
 
 
-def _known(study: Study, search: Search, ended: pd.DataFrame) -> dict[Training, float]:
-    """What came of each training, NaN for no number: the others of its setting may be missing, it is not repeated."""
-    rows, key = _rows_alike(study, ended, search), study.space.key
-    return {
-        (key(row.params), int(row.seed)): row.val_score if row.status == "completed" else nan
-        for row in rows.itertuples()
-    }
+def _known(
+    study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
+) -> dict[Training, Looks]:
+    """How far each training is: the others of its setting may be missing, it is not repeated. ended: of each row
+    whether it stands; of a trial that is run again, what was reached before counts."""
+    key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
+    if curves is not None and len(curves):
+        numbers = ["images_seen", "val_score"]
+        of_trial = {trial: looks[numbers].to_numpy().tolist() for trial, looks in curves.groupby("trial_id")}
+    known = {}
+    for row, stands in zip(rows.itertuples(), ended, strict=True):
+        whole = whole_length(search.setup, int(row.batch_size))
+        images = 0 if pd.isna(row.images_seen) else int(row.images_seen)
+        status = row.status if stands else "stopped"
+        looks = looks_of(status, row.val_score, of_trial.get(row.trial_id, ()), images, whole, lengths)
+        if looks:
+            known[key(row.params), int(row.seed)] = looks
+    return known
 
 
 def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFrame:
@@ -115,7 +202,7 @@ def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFra
     return table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
 
 
-def _whole(study: Study, search: Search, table: pd.DataFrame) -> pd.DataFrame:
+def _seeded(study: Study, search: Search, table: pd.DataFrame) -> pd.DataFrame:
     """The rows of settings all of whose trainings have ended."""
     return _with_seeds(table, len(seeds_of(study, search)))
 
@@ -128,6 +215,16 @@ def _with_seeds(table: pd.DataFrame, seeds: int) -> pd.DataFrame:
 
 def _done(table: pd.DataFrame, search: Search) -> int:
     return table.loc[table["search"] == search.name, "trial_index"].nunique()
+
+
+def _paused(search: Search, member: Pausing) -> str:
+    """What a search that pauses has spent."""
+    trained = member.search.trained
+    whole = sum(share == 1 for share in trained)
+    return (
+        f"[{search.name}]  {len(trained)} settings for {member.search.spent:.3g} full trainings' worth of images "
+        f"(of {search.num_samples}): {whole} trained to the end, {len(trained) - whole} paused or given up"
+    )
 
 
 def _stopped(search: Search, done: int) -> str:

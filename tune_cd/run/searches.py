@@ -10,13 +10,18 @@ from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
+from tune_cd.run.looks import lengths_of
 from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
+from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Optimiser
 from tune_cd.search.registry import OPTIMISERS, given, line_search
 from tune_cd.search.space import Space
 
 DEFAULT_TRIALS = 20
+DEFAULT_WORTH = 10
+"""Full trainings' worth of a search whose trainings pause: with half the images it is ahead of 20 full trainings on the
+measured landscapes (`tune_cd/landscapes/README.md`)."""
 
 STARTS = (
     "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
@@ -28,8 +33,8 @@ class Search:
     """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
 
     name: str  # the results table's `search`
-    num_samples: int  # at most; a search may end before
-    make: Callable[..., Optimiser]  # (space, start=...)
+    num_samples: int  # settings at most, or full trainings' worth where they pause; a search may end before
+    make: Callable[..., Optimiser | PausingDescent]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # what its trials train
     knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
@@ -38,6 +43,7 @@ class Search:
     repeats: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
     each: bool = False  # the best setting of each of `repeats`, not of all together
     seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
+    pauses: bool = False  # it decides how long to train: `make` gives a PausingDescent
 
     @property
     def starts(self) -> list[dict]:
@@ -53,9 +59,11 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     if config.search == "grid":
         make = partial(make, step=config.grid_step)
         samples = sum(1 for _ in grid_cells(space, config.grid_step)) if samples is None else samples
-    samples = DEFAULT_TRIALS if samples is None else samples
+    samples = (DEFAULT_WORTH if config.pauses else DEFAULT_TRIALS) if samples is None else samples
+    if config.pauses:
+        make = partial(PausingDescent, seed=config.seed, lengths=lengths_of(setup), budget=samples)
     start = None if config.search == "grid" else start_of(config, setup, space)
-    asked = Search(config.search, samples, make, start, setup)
+    asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
     searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
     searches += _confirmation(config, setup, searches)
     for search in searches:

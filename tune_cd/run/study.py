@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trainables.training.setups import Setup
 from tune_cd import results
+from tune_cd.results.attempts import UNFINISHED
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.study_files import OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
@@ -73,12 +74,12 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
 
 
 def tidy(study: Study, ended: bool = False) -> None:
-    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed may want
-    them."""
+    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed or
+    paused may want them."""
     store = study.store
     if len(store.listing(f"trials/{study.name}", depth=1)) >= COMPACT_FROM:
         results.compact(study.results, study.name)
-    if ended and not (results.read(study.results, study.name)["status"] == "failed").any():
+    if ended and not results.read(study.results, study.name)["status"].isin(UNFINISHED).any():
         for name in store.listing(study.file(CHECKPOINTS), depth=1):
             store.remove(name)
 

@@ -19,7 +19,7 @@ from tune_cd.run.portfolio import Portfolio
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
-from tune_cd.run.resumption import portfolio_of, say_stopped
+from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_stopped
 from tune_cd.run.searches import Search
 from tune_cd.run.streak import LossesInARow
 from tune_cd.run.study import Study
@@ -37,10 +37,10 @@ def run_searches(study: Study, searches: list[Search], resources: Resources, loa
     table = results.read(study.results, study.name)
     again = table[to_retry(table, failed=study.call.retry_failed)]
     ended = table.drop(again.index)
-    portfolio = portfolio_of(study, searches, table, ended, resources)
+    curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
+    portfolio = portfolio_of(study, searches, table, ended, resources, curves)
     if portfolio.members:
-        recorder = Recorder(study, searches[0], resources, again)
-        _tune(study, searches, portfolio, ended, resources, recorder, load)
+        _tune(study, searches, portfolio, table, ended, resources, load)
         say_stopped(portfolio, searches, results.read(study.results, study.name))
 
 
@@ -48,18 +48,23 @@ def _tune(
     study: Study,
     searches: list[Search],
     portfolio: Portfolio,
+    table: pd.DataFrame,
     ended: pd.DataFrame,
     resources: Resources,
-    recorder: Recorder,
     load: Load,
 ) -> None:
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
+    recorder = Recorder(study, searches[0], resources)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
+    searcher = StudySearch(
+        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table)
+    )
     totals = {search.name: search.num_samples for search in searches}
-    progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds))
+    pausing = {search.name: search.setup.images_seen for search in searches if search.pauses}
+    progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds), pausing)
     losses = LossesInARow(resources.processes)
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
@@ -68,7 +73,7 @@ def _tune(
             metric="val_score",
             mode="max",
             num_samples=-1,  # the searches have budgets of their own
-            search_alg=StudySearch(portfolio, resources.pack, resources.processes),
+            search_alg=searcher,
             max_concurrent_trials=resources.processes,
             reuse_actors=True,
             trial_name_creator=_trial_name,
@@ -106,7 +111,10 @@ def tune_folder(given: str | None) -> Path:
 
 def _trial_name(trial) -> str:
     origins = [member[ORIGIN] for member in trial.config[PACK]]
-    names = [trial_name(origin["search"], origin["trial_index"]) for origin in origins]
+    names = [
+        trial_name(origin["search"], origin["trial_index"]) + f"-run{origin['attempt']}" * (origin["attempt"] > 0)
+        for origin in origins
+    ]
     return names[0] if len(set(names)) == 1 else f"{names[0]}-to-{names[-1]}"
 
 

@@ -154,11 +154,9 @@ class Thawing:
         return float(score[at]), *locate(lines, at)
 
     def _finish(self) -> Step | None:
-        """The best believed to its end, where it is not there yet and that can be paid for."""
+        """The best believed to its end, where it is not there yet. That was kept of the budget."""
         at = self._leader
         if self.trainings[at].share == 1 or self.trainings[at].until is not None:
-            return None
-        if 1 - self.trainings[at].share > self.left + 1e-9:
             return None
         return Step(self._again(at), 1.0)
 

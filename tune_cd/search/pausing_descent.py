@@ -31,6 +31,12 @@ class _Training:
     origin: Proposal | None  # None: told without having been asked
     looks: dict[float, float] = field(default_factory=dict)  # share -> value, FAILED for none
     until: float | None = None  # asked for and not yet told
+    free: bool = False  # trained for someone else
+
+    @property
+    def cost(self) -> float:
+        """What was asked for, in full trainings."""
+        return 0.0 if self.free else max([*self.looks, self.until or 0.0])
 
     def paused(self) -> Paused:
         return Paused(self.h, tuple(sorted(self.looks.items())), self.until)
@@ -41,7 +47,8 @@ class PausingDescent:
 
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
-    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end. None: no limit.
+    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end, and where the
+        last step brought another leader, that one is finished beyond it. None: no limit.
 
     Raises ValueError for anything that does not fit.
     """
@@ -86,27 +93,37 @@ class PausingDescent:
             raise KeyError(f"{dict(h)} is not being trained")
         return until
 
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
         """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
 
-        Shares before the one asked for may be told as well, as they come. Raises ValueError for a configuration outside
-        the space, and a share outside (0, 1].
+        Shares before the one asked for may be told as well, as they come. free: it was trained for someone else, and
+        costs none of the budget. Raises ValueError for a configuration outside the space, and a share outside (0, 1].
         """
         if not 0 < share <= 1:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
         h = self.space.check(h)
         training = self._trainings.setdefault(self.space.key(h), _Training(h, None))
         told = value_of(value)
-        training.looks[share] = told
+        training.looks[share], training.free = told, free
         if training.until is not None and (share >= training.until or told == FAILED):
             training.until = None
 
-    def recall(self, history: Sequence[tuple[Mapping[str, Any], Mapping[float, float | None]]]) -> None:
-        """(configuration, share -> value) of the trainings of an earlier run, in asking order. Before the first ask."""
+    def recall(
+        self,
+        history: Sequence[tuple[Mapping[str, Any], Mapping[float, float | None]]],
+        under_way: Sequence[tuple[Mapping[str, Any], float]] = (),
+    ) -> None:
+        """(configuration, share -> value) of the trainings of an earlier run, in asking order; before the first ask.
+
+        under_way: (configuration, until) of those that are trained on now, as if they had been asked for.
+        """
         for h, looks in history:
             h = self.space.check(h)
             told = {share: value_of(value) for share, value in looks.items()}
             self._trainings[self.space.key(h)] = _Training(h, None, told)
+        for h, until in under_way:
+            h = self.space.check(h)
+            self._trainings.setdefault(self.space.key(h), _Training(h, None)).until = until
 
     @property
     def finished(self) -> bool:
@@ -120,7 +137,12 @@ class PausingDescent:
     @property
     def spent(self) -> float:
         """What was asked for so far, in full trainings."""
-        return float(sum(max([*one.looks, one.until or 0.0]) for one in self._trainings.values()))
+        return float(sum(one.cost for one in self._trainings.values()))
+
+    @property
+    def trained(self) -> list[float]:
+        """Of every configuration told, in asking order, the share that it was trained."""
+        return [max(one.looks) for one in self._trainings.values() if one.looks]
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
@@ -186,7 +208,7 @@ def _budget(budget: float | None) -> float:
 
 def _to_json(training: _Training) -> dict[str, Any]:
     looks = [[share, None if value == FAILED else value] for share, value in training.looks.items()]
-    entry: dict[str, Any] = {"h": training.h, "looks": looks, "until": training.until}
+    entry: dict[str, Any] = {"h": training.h, "looks": looks, "until": training.until, "free": training.free}
     if training.origin is not None:
         entry |= {"direction": training.origin.direction, "line_position": training.origin.line_position}
     return entry
@@ -195,4 +217,4 @@ def _to_json(training: _Training) -> dict[str, Any]:
 def _from_json(entry: Mapping[str, Any]) -> _Training:
     origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
     looks = {share: value_of(value) for share, value in entry["looks"]}
-    return _Training(entry["h"], origin, looks, entry["until"])
+    return _Training(entry["h"], origin, looks, entry["until"], entry["free"])

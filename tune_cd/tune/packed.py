@@ -53,8 +53,8 @@ class Packing(Searcher):
         """The members of a new trial's pack, each with its configuration; None while none is left for now; FINISHED."""
 
     @abstractmethod
-    def _tell(self, member: Any, value: float | None) -> None:
-        """The end of a member. value: the metric's, None where it is no finite number."""
+    def _tell(self, member: Any, told: Mapping[str, Any]) -> None:
+        """The end of a member. told: its last report, {} of one that was lost."""
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Tune's call before the first trial. A searcher that knows its space already need not be asked."""
@@ -94,7 +94,7 @@ class Packing(Searcher):
         member = self._members[trial_id][place] if trial_id in self._members else None
         if member is not None:
             self._members[trial_id][place] = None
-            self._tell(member, finite(told.get(self._metric)))
+            self._tell(member, told)
 
 
 class PackedSearch(JsonState, Packing):
@@ -132,6 +132,7 @@ class PackedSearch(JsonState, Packing):
             pack.append((inner, dict(config)))
         return pack
 
-    def _tell(self, member: str, value: float | None) -> None:
+    def _tell(self, member: str, told: Mapping[str, Any]) -> None:
+        value = finite(told.get(self._metric))
         result = None if value is None else {self._metric: value}
         self._searcher.on_trial_complete(member, result=result, error=value is None)

@@ -1,0 +1,120 @@
+"""The searches that a portfolio holds: of settings that are all trained to their ends, and of those that may pause."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any, Protocol
+
+from tune_cd.run.looks import Looks, failed
+from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.space import Configuration, Key
+from tune_cd.tune.course import Course
+
+
+class Member(Protocol):
+    """One of the searches of a study."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to ask for."""
+
+    def next(self) -> tuple[Configuration, float] | None:
+        """What it wants next: a setting, and the share of the full length until which it is trained; None while it
+        waits, or has ended."""
+
+    def begun(self, h: Configuration) -> None:
+        """A training of what it wanted begins, under its name."""
+
+    def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """What a setting that it wanted has reached. own: it was trained under this search's name."""
+
+    def annotation(self, h: Configuration) -> dict[str, Any]:
+        """Where a setting comes from, in the results table's columns."""
+
+
+@dataclass
+class Whole:
+    """A search whose settings are trained to their ends. budget: settings that it may still have trained."""
+
+    course: Course
+    budget: int
+
+    @property
+    def finished(self) -> bool:
+        return self.budget == 0 or self.course.finished
+
+    def next(self) -> tuple[Configuration, float] | None:
+        h = self.course.next() if self.budget > 0 else None
+        return None if h is None else (h, 1.0)
+
+    def begun(self, h: Configuration) -> None:
+        self.budget -= 1
+
+    def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
+        value = looks[max(looks)]
+        self.course.tell(h, None if isnan(value) else value)
+
+    def annotation(self, h: Configuration) -> dict[str, Any]:
+        return self.course.annotation(h)
+
+
+@dataclass
+class Pausing:
+    """A search that decides how long to train.
+
+    places: settings by key, in the order of asking. origins: of those that were asked for in an earlier run. waiting:
+    what is to be run again; it comes before anything new.
+    """
+
+    search: PausingDescent
+    places: dict[Key, int] = field(default_factory=dict)
+    origins: dict[Key, Proposal] = field(default_factory=dict)
+    waiting: list[Configuration] = field(default_factory=list)
+
+    @property
+    def finished(self) -> bool:
+        return not self.waiting and self.search.finished
+
+    def next(self) -> tuple[Configuration, float] | None:
+        h = self.waiting.pop(0) if self.waiting else self.search.ask()
+        if h is None:
+            return None
+        self.places.setdefault(self.search.space.key(h), max(self.places.values(), default=-1) + 1)
+        return h, self.search.until(h)
+
+    def begun(self, h: Configuration) -> None:
+        """What is asked for counts in the search itself."""
+
+    def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
+        for share, value in looks.items():
+            self.search.tell(h, value, share, free=not own)
+
+    def annotation(self, h: Configuration) -> dict[str, Any]:
+        key = self.search.space.key(h)
+        origin = self.origins.get(key) or self.search.origin(h)
+        return {
+            "direction": origin.direction,
+            "line_position": origin.line_position,
+            "trial_index": self.places[key],
+        }
+
+    def recall(self, begun: Mapping[Key, tuple[Proposal, int]], looks: Mapping[Key, Looks], again: set[Key]) -> None:
+        """Go on where an earlier run stopped: with what its own settings have reached, in asking order.
+
+        begun: of each setting on record, where it comes from and its place; again: those that are trained on first.
+        """
+        key = self.search.space.key
+        ordered = sorted(begun.values(), key=lambda one: one[1])
+        self.places = {key(origin.h): place for origin, place in ordered}
+        self.origins = {key(origin.h): origin for origin, _ in ordered}
+        history = [(origin.h, looks.get(key(origin.h), {})) for origin, _ in ordered]
+        unfinished = [
+            (h, self._next_length(reached)) for h, reached in history
+            if key(h) in again and not (reached and failed(reached))
+        ]  # fmt: skip
+        self.search.recall([(h, reached) for h, reached in history if reached], unfinished)
+        self.waiting = [h for h, _ in unfinished]
+
+    def _next_length(self, looks: Looks) -> float:
+        return next(share for share in self.search.lengths if share > max(looks, default=0.0))

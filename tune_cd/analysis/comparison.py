@@ -86,7 +86,7 @@ def grouped(curves: Sequence[Curve], field: str) -> dict[Any, list[Curve]]:
 
 
 def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
-    reached = [search.reached for search in searches]
+    reached = [search.by_trial for search in searches]
     row: dict[str, float] = {"trials": max(map(len, reached)), "best": max(curve.max() for curve in reached)}
     for k in BUDGETS:
         row[f"auc{k}"] = auc_at(k, reached)
@@ -114,7 +114,7 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
     """What searches reached, by their seeds: of several with one seed, in several studies, the mean counts."""
-    return {seed: [curve.reached for curve in curves] for seed, curves in grouped(searches, "seed").items()}
+    return {seed: [curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()}
 
 
 def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:

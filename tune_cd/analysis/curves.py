@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import comparable, maps_of, score_column, searching, settings
 from tune_cd.results.observations import mean
 
@@ -17,10 +18,15 @@ Values = Sequence[float] | np.ndarray
 """The best so far of a search, a value a trial."""
 
 OVER = ("trials", "seconds", "gpu_seconds")
-"""What best-so-far can be a function of: trials that ended; wall-clock time since the first began; GPU time used up."""
+"""What best-so-far can be a function of: trials that ended, where they pause full trainings' worth of images;
+wall-clock time since the first began; GPU time used up."""
 
 SETTING = ("study", "search", "search_seed", "trial_index")
 """What tells a setting that a search asked for; rows that agree there are trainings of it with several seeds."""
+
+
+RUN = (*SETTING, "run")
+"""The same, of one of the runs between which trainings of the setting paused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +37,8 @@ class Curve:
     score of what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting`
     trials. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows
     do not say. gpus [n]: reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds
-    of their processes then. score: the reported one's name. Raises ValueError for arrays of different lengths or
+    of their processes then. score: the reported one's name. shares [n]: of a search whose trials pause, how much of a
+    full training each run was; None: every one is a trial. Raises ValueError for arrays of different lengths or
     without a trial.
     """
 
@@ -46,9 +53,11 @@ class Curve:
     study: str = ""
     waiting: int = 0
     score: str = "test_score"
+    shares: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus)}
+        shares = self.reached if self.shares is None else self.shares
+        lengths = {len(array) for array in (self.reached, self.started, self.ended, self.gpus, shares)}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(f"a curve of {sorted(lengths)} trials: at least one, and as many times as values")
 
@@ -59,7 +68,16 @@ class Curve:
         """Where on the axis `over` each value holds from [n]. Raises ValueError for one that is not in OVER."""
         if over not in OVER:
             raise ValueError(f"over {over!r}: one of {list(OVER)}")
-        return np.arange(1.0, len(self) + 1) if over == "trials" else _clock(over, self.started, self.ended, self.gpus)
+        if over != "trials":
+            return _clock(over, self.started, self.ended, self.gpus)
+        return np.arange(1.0, len(self) + 1) if self.shares is None else np.cumsum(self.shares)
+
+    @property
+    def by_trial(self) -> np.ndarray:
+        """What was reached after each trial, or full training's worth of images."""
+        if self.shares is None:
+            return self.reached
+        return self.at(np.arange(1.0, max(1.0, np.floor(self.shares.sum() + 1e-6)) + 1), "trials")
 
     def at(self, clock: np.ndarray, over: str) -> np.ndarray:
         """What was reached at each of these points of an axis.
@@ -76,6 +94,9 @@ class Curve:
 def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
     """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
 
+    Where trainings pause, a run is a value each: the weights of a short training are weights, and its validation score
+    counts.
+
     score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one
     setting with several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told`
     itself; where only some have it, the others count for nothing. A landscape is named by its dataset (by its study
@@ -85,7 +106,8 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     trials = searching(trials)
     if trials.empty:
         return []
-    rows = _with_all_times(means_over_seeds(trials), trials).assign(landscape=_landscapes)
+    runs = counted(runs_of(trials))
+    rows = _with_all_times(means_over_seeds(runs, RUN), runs).assign(landscape=_landscapes)
     rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
     reported = score_column(rows, score)
     absent = reported.isna().groupby(rows["landscape"]).transform("all")
@@ -103,9 +125,10 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
 def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
     """Best score of one search's completed trials so far; NaN before the first.
 
-    over: "trials": after each, in the order of asking, indexed by their number from 1; "seconds" and "gpu_seconds": as
-    trials ended, indexed by wall-clock or GPU time. trials: rows of the results table. Raises ValueError if they are of
-    more than one study or search, and for another `over`.
+    over: "trials": after each, in the order of asking, indexed by their number from 1; where they pause after each run,
+    indexed by full trainings' worth of images; "seconds" and "gpu_seconds": as trials ended, indexed by wall-clock or
+    GPU time. trials: rows of the results table.
+    Raises ValueError if they are of more than one study or search, and for another `over`.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
@@ -114,10 +137,15 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
         )
     if over not in OVER:
         raise ValueError(f"over {over!r}: one of {list(OVER)}")
-    rows = trials.sort_values("trial_index" if over == "trials" else "ended_at", kind="stable")
+    rows = counted(runs_of(trials))
+    pauses = bool(rows["pauses"].any())
+    rows = _with_all_times(means_over_seeds(rows, RUN), rows) if pauses else rows
+    by = "trial_index" if over == "trials" and not pauses else "ended_at"
+    rows = rows.sort_values(by, kind="stable")
     values = score_column(rows, score).where(rows["status"] == "completed").to_numpy() if len(rows) else np.array([])
     curve = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
-    clock = np.arange(1, len(rows) + 1) if over == "trials" else _clock(over, *_times(rows))
+    asked = rows["share"].cumsum().to_numpy() if pauses else np.arange(1, len(rows) + 1)
+    clock = asked if over == "trials" else _clock(over, *_times(rows))
     return pd.Series(np.where(np.isneginf(curve), np.nan, curve), index=pd.Index(clock, name=over), name=score)
 
 
@@ -221,9 +249,9 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
 
 
 def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """A setting with several seeds begins with its first training, ends with its last, and takes the GPU time of
-    all."""
-    setting = [name for name in SETTING if name in trials]
+    """A run of a setting with several seeds begins with its first training, ends with its last, and takes the GPU time
+    of all."""
+    setting = [name for name in RUN if name in trials]
     if not trials.duplicated(setting).any():
         return means
     rows = trials.assign(gpus=trials["gpus"].astype(float).fillna(0.0))
@@ -276,6 +304,7 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
         first["study"],
         waiting=int((last < 0).sum()),
         score=first["score"],
+        shares=rows["share"].to_numpy(dtype=float) if first["pauses"] else None,
     )
 
 

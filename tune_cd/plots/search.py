@@ -12,17 +12,24 @@ from tune_cd.plots.style import AVERAGES, BLACK, COLOUR_MAP, LARGE, VERMILION, l
 
 
 def search_figure(
-    trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]
+    trials: pd.DataFrame,
+    averages: tuple[str, ...],
+    batch_size: int,
+    k: int,
+    box: tuple[float, float],
+    runs: pd.DataFrame | None = None,
 ) -> Figure:
-    """The visited points with the recipes' diagonals, and best-so-far curves; trials: one study's rows.
+    """The visited points with the recipes' diagonals, and best-so-far curves.
 
-    averages: the recipes whose diagonals are drawn, at `batch_size` with k per class. box: the range of both Lambdas.
+    trials: one study's rows, a row a setting; where its searches pause with the column `paused` (`analysis.runs`), and
+    runs: all rows, for the curves. averages: the recipes whose diagonals are drawn, at `batch_size` with k per class.
+    box: the range of both Lambdas.
     """
     figure = Figure(figsize=(11, 5.3), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04, h_pad=0.1)
     plane, curves = figure.subplots(1, 2)
-    draw_plane(plane, trials, averages, batch_size, k, box)
-    draw_curves(curves, trials)
+    draw_plane(plane, trials if "paused" in trials else trials.assign(paused=False), averages, batch_size, k, box)
+    draw_curves(curves, trials if runs is None else runs)
     first = trials.iloc[0]
     sizes = sorted(trials["batch_size"].dropna().unique()) or [batch_size]
     b = f"b = {sizes[0]}" if len(sizes) == 1 else f"b = {', '.join(map(str, sizes))}"
@@ -49,19 +56,22 @@ def draw_plane(
 
 
 def _draw_trials(axes: Axes, trials: pd.DataFrame) -> None:
-    """A mark a trial, by its search and score; crosses for those without a score; a ring around the best."""
+    """A mark a trial, by its search and score, a small one where it paused; crosses for those without a score; a ring
+    around the best."""
     scored = trials[trials["val_score"].notna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
-    mark = {"s": 60, "edgecolors": BLACK, "linewidths": 0.6, "clip_on": False}
+    mark = {"edgecolors": BLACK, "linewidths": 0.6, "clip_on": False}
     styles = styles_of(trials["search"])
     for search, rows in scored.groupby("search", sort=False):
-        look = {"marker": styles[search].marker, "label": f"{search} ({len(rows)} trials)", **mark, **shades}
+        size = np.where(rows["paused"], 22, 60)
+        look = {"marker": styles[search].marker, "label": f"{search} ({len(rows)} trials)", "s": size, **mark, **shades}
         drawn = axes.scatter(rows["Lambda_p"], rows["Lambda_e"], c=rows["val_score"], zorder=3, **look)
     lost = trials[trials["val_score"].isna()]
     if len(lost):
         cross = {"marker": "x", "color": VERMILION, "s": 50, "label": "diverged or failed"}
         axes.scatter(lost["Lambda_p"], lost["Lambda_e"], zorder=3, **cross)
-    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(trials)) if trial is not None]
+    whole = trials[~trials["paused"]]
+    bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(whole)) if trial is not None]
     if bests:
         text = "best" if len(bests) == 1 else "best of each set-up"
         places = pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float).T

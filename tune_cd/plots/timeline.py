@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from tune_cd.analysis.runs import runs_of
 from tune_cd.plots.style import BLACK, GREY, NORMAL, SMALL, STATUSES, empty_figure, new_figure, outside_legend
 
 UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
@@ -16,15 +17,17 @@ UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
 
 
 def timeline_figure(trials: pd.DataFrame) -> Figure:
-    """A bar a trial from its start to its end, coloured and hatched by its status, in as few rows a machine as there
-    can be. In the bars where they have room: the trial's number, and below it its search where there are several.
+    """A bar a trial from its start to its end, a bar a run of one that paused, coloured and hatched by its status, in
+    as few rows a machine as there can be. In the bars where they have room: the trial's number, and below it its
+    search where there are several.
 
     trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the
     title.
     """
-    timed = trials.assign(**{name: pd.to_datetime(trials[name], utc=True) for name in ("started_at", "ended_at")})
+    runs = runs_of(trials)
+    timed = runs.assign(**{name: pd.to_datetime(runs[name], utc=True) for name in ("started_at", "ended_at")})
     timed = timed[timed["ended_at"] >= timed["started_at"]]  # False where either is null
-    left_out = len(trials) - len(timed)
+    left_out = len(runs) - len(timed)
     if timed.empty:
         return empty_figure("No trial says when it started and ended." if len(trials) else "There is no trial.")
     timed = timed.sort_values(["started_at", "trial_index"], kind="stable")
@@ -47,9 +50,10 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     without = f"; {left_out} without times left out" if left_out else ""
+    what = "runs" if timed["pauses"].any() else "trials"
     machines = f"{len(groups)} machine{'s' * (len(groups) > 1)}"
     axes.set_title(
-        f"{len(timed)} trials on {machines}, at most {lanes(starts, ends).max() + 1} at a time{without}",
+        f"{len(timed)} {what} on {machines}, at most {lanes(starts, ends).max() + 1} at a time{without}",
         fontsize=NORMAL,
     )
     outside_legend(figure, _handles(timed), "lower")

@@ -135,41 +135,44 @@ function curveTrace(curve, view, place, seconds, drawn, theme) {
 
 // ---------------------------------------------------------------- timeline
 
-/** Lane of each trial [rows of `order`], the fewest in which no two overlap: each takes the first that is free when it starts. */
-function lanes(order, started, ended) {
+/** Lane of each run, the fewest in which no two overlap: each takes the first that is free when it starts. */
+function lanes(runs) {
   const free = [];
-  return order.map((row) => {
-    const found = free.findIndex((until) => until <= started[row]);
+  return runs.map(({ from, to }) => {
+    const found = free.findIndex((until) => until <= from);
     const lane = found < 0 ? free.length : found;
-    free[lane] = ended[row];
+    free[lane] = to;
     return lane;
   });
 }
 
-/** Rows of the trials that say when they ran, by their start. */
-function timedRows(trials) {
-  return trials.trial_id.map((_, row) => row).filter((row) => trials.started[row] !== null && trials.ended[row] !== null)
-    .sort((a, b) => trials.started[a] - trials.started[b]);
+/** Runs of the trials that say when they ran, by their start: one each, more of those that paused. */
+function timedRuns(study) {
+  const { trials } = study;
+  const last = trials.trial_id.map((_, row) => ({ row, from: trials.started[row], to: trials.ended[row], status: trials.status[row] }))
+    .filter((run) => run.from !== null && run.to !== null);
+  const earlier = study.earlier.map(([row, from, to]) => ({ row, from, to, status: "stopped" }));
+  return [...last, ...earlier].sort((a, b) => a.from - b.from);
 }
 
 /** [first start, last end] of the trials that have both, s. */
-function span(trials) {
-  const rows = timedRows(trials);
-  return [trials.started[rows[0]], extent(rows.map((row) => trials.ended[row]))[1]];
+function span(study) {
+  const runs = timedRuns(study);
+  return [runs[0].from, extent(runs.map((run) => run.to))[1]];
 }
 
-/** One bar a trial, in as few lanes as they fit. */
+/** One bar a run, in as few lanes as they fit. */
 function timelineFigure(study, theme, width) {
   const { trials } = study;
-  const order = timedRows(trials);
-  const lane = lanes(order, trials.started, trials.ended);
+  const runs = timedRuns(study);
+  const lane = lanes(runs);
   const count = extent(lane)[1] + 1;
-  const gap = (width * count) / order.length > 12 ? 1 : 0; // px between bars, where they are wide enough to spare it
+  const gap = (width * count) / runs.length > 12 ? 1 : 0; // px between bars, where they are wide enough to spare it
   const data = Object.entries(STATUSES).map(([status, { colour, pattern }]) => {
-    const mine = order.map((row, n) => [row, lane[n]]).filter(([row]) => trials.status[row] === status);
+    const mine = runs.map((run, n) => [run, lane[n]]).filter(([run]) => run.status === status);
     return {
-      type: "bar", orientation: "h", name: status, width: 0.82, y: mine.map(([, at]) => at + 1), base: mine.map(([row]) => trials.started[row] * 1000),
-      x: mine.map(([row]) => (trials.ended[row] - trials.started[row]) * 1000), customdata: mine.map(([row]) => [trialText(study, row), row]),
+      type: "bar", orientation: "h", name: status, width: 0.82, y: mine.map(([, at]) => at + 1), base: mine.map(([run]) => run.from * 1000),
+      x: mine.map(([run]) => (run.to - run.from) * 1000), customdata: mine.map(([run]) => [trialText(study, run.row), run.row]),
       marker: {
         color: colour, line: { width: gap, color: theme.paper },
         pattern: { shape: pattern, bgcolor: colour, fgcolor: "#fff", fgopacity: 0.85, size: 6, solidity: 0.35 },
@@ -179,7 +182,7 @@ function timelineFigure(study, theme, width) {
   }).filter((trace) => trace.x.length);
   const layout = baseLayout(theme, width, Math.max(150, Math.min(560, 112 + count * 26)), { l: 8, r: 24, t: 40, b: 48 });
   layout.barmode = "overlay";
-  const [from, to] = span(study.trials);
+  const [from, to] = span(study);
   const room = Math.max((to - from) * 0.01, 0.5);
   const tickformat = to - from < 600 ? "%H:%M:%S\n%-d %b %Y" : to - from < 2 * 86400 ? "%H:%M\n%-d %b %Y" : "%-d %b\n%Y";
   layout.xaxis = { ...baseAxis(theme, ""), type: "date", tickformat, nticks: width < 520 ? 4 : 8, range: [(from - room) * 1000, (to + room) * 1000] };

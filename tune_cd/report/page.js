@@ -275,12 +275,12 @@ function drawCurves(one) {
 }
 
 function drawTimeline(one) {
-  const timed = timedRows(one.trials);
+  const timed = timedRuns(one);
   if (!either("timeline", timed.length ? null : "No trial says when it began and ended.")) return;
-  const absent = one.trials.trial_id.length - timed.length;
-  const seconds = timed.reduce((sum, row) => sum + one.trials.ended[row] - one.trials.started[row], 0);
-  const [from, to] = span(one.trials);
-  const side = extent(lanes(timed, one.trials.started, one.trials.ended))[1] + 1;
+  const absent = one.trials.trial_id.length - new Set(timed.map((run) => run.row)).size;
+  const seconds = timed.reduce((sum, run) => sum + run.to - run.from, 0);
+  const [from, to] = span(one);
+  const side = extent(lanes(timed))[1] + 1;
   $("timeline-text").textContent = `${duration(seconds)} of trials within ${duration(to - from)}, at most ${side} at a time; times are UTC.${absent ? ` ${absent} without times are left out.` : ""}`;
   draw("timeline", timelineFigure(one, theme(), $("timeline").clientWidth));
 }

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import Curve, cells, curves_of, search_lines
+from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import (
     BALANCE,
     parameter,
@@ -93,7 +94,8 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
     whole = grid_rows(trials)
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     scores = _scores(trials)
-    content = _grid(wide.loc[(whole if full else trials).index], axes, scores, full) if axes else None
+    shown = wide.assign(status=counted(runs_of(trials))["status"])  # a short training's score has its place
+    content = _grid(shown.loc[(whole if full else trials).index], axes, scores, full) if axes else None
     return {
         "name": name,
         "study": found.study,
@@ -105,6 +107,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
             {"name": score, "label": _label(score, trials), "marked": not score.endswith("_term")} for score in scores
         ],
         "trials": _trials(wide, scores),
+        "earlier": _earlier(trials),
         "grid": content,
         "averages": _averages(trials, axes, content),
         "top": TOP,
@@ -193,6 +196,16 @@ def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
     return columns
 
 
+def _earlier(trials: pd.DataFrame) -> list[list[float]]:
+    """[row, start, end] of the runs before the last one of trials that paused and went on."""
+    runs = runs_of(trials)[len(trials) :]
+    at = dict(zip(trials["trial_id"], range(len(trials))))
+    return [
+        [at[run.trial_id], round(run.started_at.timestamp(), 2), round(run.ended_at.timestamp(), 2)]
+        for run in runs.itertuples()
+    ]
+
+
 def _label(score: str, trials: pd.DataFrame) -> str:
     return {"positive_term": "positive term", "entropy_term": "entropy term"}.get(score) or score_words(trials, score)
 
@@ -210,7 +223,7 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
                 "search": best.method,
                 "label": f"{best.method}, seed {best.seed}" if repeated else best.method,
                 "seed": best.seed,
-                "trials": list(range(1, len(best) + 1)),
+                "trials": _numbers(best.clock("trials")),
                 "best": _held(best),
                 "test": _held(test) if test else _numbers(none),
                 "seconds": _numbers(best.clock("seconds")),
@@ -256,8 +269,9 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
     ]
     begun, ended = trials["started_at"].min(), trials["ended_at"].max()
     if pd.notna(begun) and pd.notna(ended):
-        busy = (trials["ended_at"] - trials["started_at"]).dt.total_seconds()
-        gpu = float((busy * trials["gpus"].astype(float).fillna(0.0)).sum())
+        runs = runs_of(trials)
+        busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
+        gpu = float((busy * runs["gpus"].astype(float).fillna(0.0)).sum())
         facts += [
             ["wall clock", _duration((ended - begun).total_seconds())],
             ["time of all trials", _duration(float(busy.sum()))],

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import alignment
+from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import parameter_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, finite
@@ -222,7 +223,10 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
         if lost and command:
             text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
         sentences.append(Sentence("Trials that did not complete", text, "caution"))
-    stopped = found.status.get("stopped", 0)
+    runs = runs_of(found.trials)
+    if runs["pauses"].any():
+        sentences.append(_pauses(runs[: len(found.trials)], runs))
+    stopped = int(((runs["status"] == "stopped") & ~runs["pauses"]).sum())
     if stopped:
         trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"
         sentences.append(
@@ -233,6 +237,18 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
             )
         )
     return sentences
+
+
+def _pauses(trials: pd.DataFrame, runs: pd.DataFrame) -> Sentence:
+    """What pausing saved. trials: the last run of each."""
+    last, worth = trials[trials["pauses"]], runs.loc[runs["pauses"], "share"].sum()
+    paused = int(last["paused"].sum())
+    text = (
+        f"{len(last)} trainings took the images of {worth:.3g} whole ones: {paused} {'are' if paused != 1 else 'is'} "
+        f"paused, since the others were worth more; whole, they would have taken {len(last) / worth:.2g} times as many "
+        "images."
+    )
+    return Sentence("Trained short first", text, "note")
 
 
 def _reason(error: str) -> str:

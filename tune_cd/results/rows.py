@@ -12,6 +12,21 @@ from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import Row
 from tune_cd.search.space import is_number
 
+RUNS = "runs"
+"""The key of a row's config under which the earlier runs of a trial that paused are listed, the first first: each with
+images_seen, val_score, started_at, ended_at, hostname and device."""
+
+OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
+
+
+def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """What the config of a trial's next run lists. stored: the row of its last one, which paused, if there is one."""
+    if stored is None or stored["status"] != "stopped":
+        return []
+    last = {name: stored[name] for name in OF_A_RUN}
+    times = {name: last[name].isoformat() for name in ("started_at", "ended_at") if last[name] is not None}
+    return [*json.loads(stored["config"]).get(RUNS, []), last | times]
+
 
 def trial_row(
     identity: Mapping[str, Any],

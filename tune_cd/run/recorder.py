@@ -10,7 +10,7 @@ from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.provenance import git_commit
-from tune_cd.results.rows import trial_name, trial_row
+from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.resources import Resources
@@ -66,8 +66,13 @@ class Recorder:
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
         """Write curve and row; both come back where the store refuses, {"row", "curve"}. What is written stands."""
         identity = self.identity(config)
+        try:
+            before = self._before(identity)
+        except OSError as error:
+            log.warning("the runs before are not known: %s", error)
+            before = {}
         told = {
-            "row": self._row(config, identity, outcome, dict(where)),
+            "row": self._row(config | before, identity, outcome, dict(where)),
             "curve": [self._evaluation(look, identity) for look in outcome.curve],
         }
         try:
@@ -86,6 +91,13 @@ class Recorder:
 
     def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
         self._checkpoints.save(config, images_seen, state)
+
+    def _before(self, identity: Mapping) -> dict:
+        """What the row lists of the trial's earlier runs."""
+        if not identity["attempt"]:
+            return {}
+        runs = earlier_runs(results.read_trial(self._results, self._study, identity["trial_id"]))
+        return {RUNS: runs} if runs else {}
 
     def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
         asked = {**self._setup, **{name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}}

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
+from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
@@ -34,7 +35,7 @@ def summarise(study: Study) -> str:
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines.append(f"\nscores are {scores}{over}; {counts}")
     lines.append(f"table:   {table_path(study)}")
-    lines.append(f"picture: {draw(study, means)}")
+    lines.append(f"picture: {draw(study, table)}")
     return "\n".join(lines)
 
 
@@ -89,9 +90,10 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
     """Draw the study's picture beside its options; returns where the PNG is."""
-    figure = search_figure(
-        searching(table), averages_of(study.setup), study.config.batch_size, study.setup.k, tuple(study.config.range)
-    )
+    rows = searching(table)
+    settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
+    averages, box = averages_of(study.setup), tuple(study.config.range)
+    figure = search_figure(settings, averages, study.config.batch_size, study.setup.k, box, runs=rows)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
     study.store.write(study.file("search.png"), picture.getvalue())

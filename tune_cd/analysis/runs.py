@@ -1,0 +1,66 @@
+"""The runs of trials that paused. Such a trial is one row, whose configuration lists what it did before it went on."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tune_cd.results.rows import RUNS
+
+SEARCH = ["study", "search", "search_seed"]
+
+
+def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
+    """A row a run: the rows of `trials`, then earlier runs of those that went on; where nothing pauses, a row a trial.
+
+    Its further columns are pauses: whether the trial's search is one that pauses; paused: whether the run ended in a
+    pause, its val_score being the best so far; share: how much of a full training was trained in it, 1 for a trial of a
+    search that does not pause; run: what tells a setting's runs apart, the same for all its seeds.
+    """
+    rows = trials.reset_index(drop=True).assign(run=0.0, share=1.0, paused=False, pauses=False)
+    if rows.empty or "config" not in rows:
+        return rows
+    listed = rows["config"].str.contains(f'"{RUNS}": [', regex=False)
+    whole = rows["config"].map(_whole).astype(float)
+    rows["paused"] = (rows["status"] == "stopped") & whole.notna()
+    if not (listed | rows["paused"]).any():
+        return rows
+    rows["whole"], rows["pauses"] = whole, listed | rows["paused"]
+    rows["pauses"] = rows.groupby(SEARCH, dropna=False)["pauses"].transform("any").astype(bool)
+    earlier = [run for _, row in rows[listed].iterrows() for run in _earlier(row.to_dict())]
+    if earlier:
+        more = pd.DataFrame(earlier)
+        rows = pd.concat([rows, more.astype({name: rows[name].dtype for name in rows})], ignore_index=True)
+    images = rows["images_seen"].astype(float).fillna(0.0)
+    rows["run"] = images.where(rows["pauses"], 0.0)
+    rows["share"] = _shares(rows, images).where(rows["pauses"], 1.0)
+    return rows.drop(columns="whole")
+
+
+def counted(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs of which those that paused count as completed: the weights of a short training are weights."""
+    return runs.assign(status=runs["status"].where(~runs["paused"], "completed"))
+
+
+def _whole(config: str) -> float:
+    """The images of a full training, as a built-in one's configuration says."""
+    images = json.loads(config).get("images_seen")
+    return float(images) if isinstance(images, int) else np.nan
+
+
+def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:
+    """What a row's trial did before its last run, as rows."""
+    untested = {"status": "stopped", "test_score": np.nan, "paused": True, "failure_kind": None, "error": None}
+    runs = []
+    for attempt, run in enumerate(json.loads(row["config"])[RUNS]):
+        times = {name: pd.Timestamp(run[name]) for name in ("started_at", "ended_at")}
+        runs.append({**row, **untested, **run, **times, "attempt": attempt})
+    return runs
+
+
+def _shares(rows: pd.DataFrame, images: pd.Series) -> pd.Series:
+    """Of a full training, by the images of each run: those beyond its training's run before."""
+    ordered = images.sort_values(kind="stable")
+    before = ordered.groupby([rows["study"], rows["trial_id"]]).shift(fill_value=0.0).reindex(rows.index)
+    return ((images - before) / rows["whole"]).clip(0.0, 1.0).fillna(1.0)

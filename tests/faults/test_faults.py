@@ -25,7 +25,8 @@ from tune_cd import results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-SIX = ["--num-samples", "6", "--workers", "1"]
+SIX = ["--num-samples", "6", "--workers", "1", "--full-length"]
+SHORT = ["--num-samples", "3", "--workers", "1"]  # trainings that pause, three whole ones' worth
 TOLD = [
     "trial_id",
     "trial_index",
@@ -91,7 +92,8 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
         return any(tmp_path.glob("studies/s/checkpoints/*.pt"))
 
     for kill in range(kills):
-        driver = Driver(tmp_path, cluster.address, "--num-samples", str(samples), "--workers", "1", *resume(tmp_path))
+        more = [*SIX, "--num-samples", str(samples)]
+        driver = Driver(tmp_path, cluster.address, *more, *resume(tmp_path))
         driver.until((saved, driver.begun, saved, driver.holds)[kill % 4], or_ended=True)
         try:
             driver.process.wait(pick.uniform(0, 8) if kill % 2 else 0.0)
@@ -107,7 +109,7 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
         if (tmp_path / "trials").exists():
             assert kept <= len(results.read(tmp_path)), "rows were lost"
             kept = len(results.read(tmp_path))
-    driver = whole(tmp_path, cluster.address, "--num-samples", str(samples), "--workers", "1", *resume(tmp_path))
+    driver = whole(tmp_path, cluster.address, *SIX, "--num-samples", str(samples), *resume(tmp_path))
     assert table(tmp_path)[:6].to_dict() == undisturbed.to_dict() and len(table(tmp_path)) == samples
     assert_none_twice(tmp_path)
     assert "is gone; this driver goes on" in driver.said
@@ -131,10 +133,86 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     assert driver.said.count("its process was lost and is begun again") == kills
 
 
+# Trainings that pause
+
+
+def pausing_table(where):
+    return results.read(where, "s")[[*TOLD, "attempt"]], results.read_curves(where, "s")[["images_seen", "val_score"]]
+
+
+def assert_no_image_twice(folder: Path) -> None:
+    """By the diary every run of a training began where the one before it had ended, or later: from a state of a run
+    that was broken off."""
+    ended: dict[str, int] = {}
+    for word, trial, seen, _ in diary(folder):
+        assert seen >= ended.get(trial, 0), f"{trial} was trained from {seen} on, and had ended a run at {ended[trial]}"
+        if word == "end":
+            ended[trial] = seen
+
+
+@pytest.fixture(scope="module")
+def paused(cluster, tmp_path_factory):
+    """What a study that pauses leaves which nobody disturbed."""
+    folder = tmp_path_factory.mktemp("paused")
+    whole(folder, cluster.address, *SHORT)
+    rows, curves = pausing_table(folder)
+    assert set(rows["status"]) == {"completed", "stopped"} and rows["attempt"].max() > 0
+    return rows, curves
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.faults)])
+def test_what_was_decided_before_the_driver_was_killed_is_decided_so_after_it(cluster, paused, tmp_path, kills):
+    """The same trainings, paused at the same lengths; no image is trained twice but those since the last state."""
+    pick, rows, curves = random.Random(kills), *paused
+    for kill in range(kills):
+        driver = Driver(tmp_path, cluster.address, *SHORT, *resume(tmp_path))
+        before = len(diary(tmp_path)) if driver._diary.exists() else 0
+        driver.until(lambda driver=driver: driver.begun(), or_ended=True)
+        with contextlib.suppress(AssertionError):
+            driver.until(lambda before=before: len(diary(tmp_path)) >= before + 1 + pick.randrange(6), or_ended=True)
+        driver.kill()
+        if kill % 2 and (tmp_path / "trials").exists():
+            results.compact(tmp_path)
+    whole(tmp_path, cluster.address, *SHORT, *resume(tmp_path))
+    now, looks = pausing_table(tmp_path)
+    assert now.drop(columns="attempt").to_dict() == rows.drop(columns="attempt").to_dict()
+    assert looks.to_dict() == curves.to_dict()
+    assert_no_image_twice(tmp_path)
+
+
+@pytest.mark.faults
+def test_a_process_is_lost_whose_training_had_paused(cluster, paused, tmp_path):
+    """Nothing is: the state is in the store, and the next process goes on from there."""
+    driver = Driver(tmp_path, cluster.address, *SHORT, "--max-failures", "20")
+    for ends in (2, 5, 8):
+        driver.until(lambda ends=ends: len(written(tmp_path, "end")) >= ends and diary(tmp_path)[-1][0] == "begin")
+        os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL)
+    assert driver.wait() == 0, driver.said
+    now, looks = pausing_table(tmp_path)
+    assert now.to_dict() == paused[0].to_dict() and looks.to_dict() == paused[1].to_dict()
+    assert_no_image_twice(tmp_path)
+
+
+@pytest.mark.faults
+def test_saved_states_that_are_gone_cost_images_and_nothing_else(cluster, tmp_path):
+    """More images for a study that has ended: with its states removed the paused trainings begin again, to the same
+    scores."""
+    whole(tmp_path, cluster.address, *SHORT)
+    other = tmp_path / "other"
+    subprocess.run(["cp", "-r", str(tmp_path / "studies"), str(tmp_path / "trials"), str(tmp_path / "curves"),
+                    f"{other.mkdir() or other}/"], check=True)  # fmt: skip
+    for state in other.glob("studies/s/checkpoints/*.pt"):
+        state.unlink()
+    for folder in (tmp_path, other):
+        whole(folder, cluster.address, "--num-samples", "5", "--resume")
+    assert pausing_table(tmp_path)[0].to_dict() == pausing_table(other)[0].to_dict()
+    assert_no_image_twice(tmp_path)
+
+
 @pytest.mark.faults
 def test_two_trials_at_a_time_go_on_after_the_driver_died(cluster, tmp_path):
     """What was running is begun again first; no place in the order of asking is left out."""
-    argv = ["--num-samples", "8", "--workers", "2", "--search", "cd"]
+    argv = ["--num-samples", "8", "--workers", "2", "--search", "cd", "--full-length"]
     driver = Driver(tmp_path, cluster.address, *argv)
     driver.until(lambda: driver.rows() >= 3 and diary(tmp_path)[-1][0] == "begin")
     driver.kill()

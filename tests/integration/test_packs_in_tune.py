@@ -35,9 +35,20 @@ def test_a_grid_in_packs_with_batch_sizes_mixed(run, tmp_path):
     assert packed[told].to_dict() == single[told].to_dict(), "packed or not is the same on a CPU"
 
 
+def test_replicates_in_packs_pause_and_go_on_together(run, tmp_path):
+    """Two settings of two seeds each in a process: the same as one at a time, on a CPU."""
+    argv = ["--no-baseline", "--num-samples", "2", "--replicates", "2"]
+    said = run(tmp_path, *argv, "--pack", "4", "--workers", "2", "--study", "packed")
+    table = trained_once(tmp_path, "packed")
+    assert "2 at a time, up to 4 in a process" in said and {"completed", "stopped"} == set(table["status"])
+    assert (table.groupby("trial_index")["images_seen"].nunique() == 1).all(), "seeds of a setting pause together"
+    on = table[table["attempt"] > 0]
+    assert len(on) and (on["status"] == "completed").all() and (on.groupby("trial_index").size() == 2).all()
+
+
 @pytest.mark.faults
 def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(cluster, tmp_path):
-    argv = ["--num-samples", "3", "--replicates", "2"]
+    argv = ["--num-samples", "3", "--replicates", "2", "--full-length"]
     driver = Driver(tmp_path, cluster.address, *argv)
     driver.until(lambda: driver.rows() >= 3)
     driver.kill()

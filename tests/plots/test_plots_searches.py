@@ -72,7 +72,8 @@ def test_known_methods_have_their_own_look_and_all_differ():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("trials", "trials (training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")]
+    ("name", "words"),
+    [("trials", "trials (whole training runs)"), ("seconds", "time (s)"), ("gpu_seconds", "GPU time (s)")],
 )
 def test_the_axis_says_what_the_curves_are_over(name, words):
     assert curves_figure({"a": {"cd": band(0.5, name=name)}}, "val_score").axes[0].get_xlabel() == words

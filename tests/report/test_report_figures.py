@@ -359,7 +359,10 @@ def test_axes_say_the_metric():
     bar = made["sub-losses"]().axes[-1]
     assert bar.get_ylabel() == "test r_map"
     own = dict(figures.figures_of_all(kinds.own_parameters()))["curves-trials"]().axes[0]
-    assert own.get_ylabel() == "validation accuracy of the best so far" and own.get_xlabel() == "trials (training runs)"
+    assert (
+        own.get_ylabel() == "validation accuracy of the best so far"
+        and own.get_xlabel() == "trials (whole training runs)"
+    )
     paths = dict(figures_of(kinds.own_parameters()))["path"]().axes[0]
     assert (paths.get_xlabel(), paths.get_ylabel()) == ("lr", "weight_decay")
     both = kinds.several([kinds.main_job(), kinds.own_parameters()])

@@ -36,7 +36,7 @@ def test_the_median_of_its_kind_tells_the_time_for_all_trainings(made):
     for index, seconds in enumerate((20, 30, 90)):
         store(made, index, seconds)
     said = estimate(made, TWO)
-    assert said.startswith("12 trainings are left at most: about 0:03:00 and 0 GPU-hours")
+    assert said.startswith("12 trainings' worth is left at most: about 0:03:00 and 0 GPU-hours")
     assert "3 trainings of this kind took 30 s each" in said
     on_gpus = Resources(cpus=1, gpus=0.5, workers=2, pack=1)
     assert "0:03:00 and 0.05 GPU-hours" in estimate(made, on_gpus)
@@ -47,4 +47,4 @@ def test_what_is_in_the_table_is_not_left(made):
         results.write_trial(
             made.results, row(index, study="new", times=(0, 30), config=asdict(made.setup), dataset=made.dataset)
         )
-    assert estimate(made, TWO).startswith("7 trainings are left")
+    assert estimate(made, TWO).startswith("7 trainings' worth is left")

@@ -346,9 +346,10 @@ def trials_of(*argv: str, earlier=()) -> str:
 
 
 def test_the_job_knows_how_many_trainings_the_study_has_at_most():
-    assert trials_of("--no-baseline") == "20" and trials_of("--no-baseline", "--num-samples", "7") == "7"
-    assert trials_of("--baseline-trials", "5") == "30", "two averages beside the search"
-    assert trials_of("--no-baseline", "--replicates", "3") == "60"
+    assert trials_of("--no-baseline") == "10" and trials_of("--no-baseline", "--full-length") == "20"
+    assert trials_of("--no-baseline", "--num-samples", "7") == "7"
+    assert trials_of("--baseline-trials", "5") == "20", "two averages beside the search"
+    assert trials_of("--no-baseline", "--replicates", "3") == "30"
     searches = ["--search", "grid", "--range", "0.01,1", "--grid-step", "100", "--no-baseline"]
     assert trials_of(*searches) == "4"
 

@@ -94,8 +94,8 @@ class Curve:
 def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
     """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
 
-    Where trainings pause, a run is a value each: the weights of a short training are weights, and its validation score
-    counts.
+    Where trainings pause, a run is a value each: the weights of a short training are weights. They are not tested, so
+    on a landscape with a search that pauses every curve is of `told`.
 
     score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one
     setting with several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told`
@@ -110,7 +110,8 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
     rows = _with_all_times(means_over_seeds(runs, RUN), runs).assign(landscape=_landscapes)
     rows["told"] = score_column(rows, told).where(rows["status"] == "completed")
     reported = score_column(rows, score)
-    absent = reported.isna().groupby(rows["landscape"]).transform("all")
+    landscapes = rows["landscape"]
+    absent = reported.isna().groupby(landscapes).transform("all") | rows["pauses"].groupby(landscapes).transform("any")
     rows["reported"] = reported.where(~absent, rows["told"]).where(rows["told"].notna())
     rows["told"] = rows["told"].where(rows["reported"].notna())
     rows["score"] = np.where(absent, told, score)

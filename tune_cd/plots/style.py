@@ -101,7 +101,7 @@ LABELS = {
     "Lambda_p": r"$\Lambda_p$, weight of the positive term × learning rate",
     "Lambda_e": r"$\Lambda_e$, weight of the entropy term × learning rate",
     "batch_size": "batch size b (images)",
-    "trials": "trials (training runs)",
+    "trials": "trials (whole training runs)",
     "seconds": "time (s)",
     "gpu_seconds": "GPU time (s)",
     "val_score": "validation score",

@@ -11,7 +11,7 @@ const STATUSES = {
 const SEARCH_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 const SEARCH_DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const SEARCH_SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
-const CLOCKS = { trials: "trials (training runs)", seconds: "wall-clock time", gpu_seconds: "GPU time" };
+const CLOCKS = { trials: "trials (whole training runs)", seconds: "wall-clock time", gpu_seconds: "GPU time" };
 const PREVIEW = 160; // characters of an error that a hover shows
 
 /** Text as plotly shows it unchanged: its labels understand a few HTML tags and entities. */

@@ -225,7 +225,7 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
                 "seed": best.seed,
                 "trials": _numbers(best.clock("trials")),
                 "best": _held(best),
-                "test": _held(test) if test else _numbers(none),
+                "test": _held(test) if test and test.score == "test_score" else _numbers(none),
                 "seconds": _numbers(best.clock("seconds")),
                 "gpu_seconds": _numbers(best.clock("gpu_seconds") if on_gpus else none),
             }

@@ -184,11 +184,14 @@ def _said(study) -> bool:
 
 def _announce(study, resources) -> None:
     from tune_cd.results.schema import CONFIRM
+    from tune_cd.run.looks import lengths_of
 
     setup = study.setup
     chosen = [search for search in study.searches if search.name == CONFIRM]
     searched = [search for search in study.searches if search not in chosen]
-    trials = " + ".join(f"{'up to ' * search.line}{search.num_samples} {search.name}" for search in searched)
+    trials = " + ".join(
+        f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
+    )
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), "
         f"{setup.network} at {setup.image_size} px "
@@ -196,9 +199,19 @@ def _announce(study, resources) -> None:
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
+        + "".join(
+            f"\n{search.name} pauses trainings at {_shares(lengths_of(search.setup))} of their length and goes on with "
+            f"what is worth it: the images of {search.num_samples} whole ones in all"
+            for search in searched
+            if search.pauses
+        )
         + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),
         flush=True,
     )
+
+
+def _shares(lengths: tuple[float, ...]) -> str:
+    return ", ".join(f"{share:.0%}" for share in lengths[:-1]) or "none"
 
 
 def _seeds(resources) -> str:

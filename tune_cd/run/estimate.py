@@ -8,6 +8,7 @@ from datetime import timedelta
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.analysis.runs import runs_of
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import trainings_of
 from tune_cd.run.study import Study
@@ -23,19 +24,27 @@ def estimate(study: Study, resources: Resources) -> str | None:
     Raises OSError where the results cannot be read.
     """
     table = results.read(study.results)
-    rows = table[(table["dataset"] == study.dataset) & (table["status"] == "completed")]
-    setup = asdict(study.setup)
-    rows = rows[rows["config"].map(lambda text: _alike(text, setup)).astype(bool)]
-    seconds = (rows["ended_at"] - rows["started_at"]).dt.total_seconds().dropna()
+    runs = runs_of(table)
+    own = runs[runs["study"] == study.name]
+    left = max(0, round(trainings_of(study.config, study.searches) - float(own["share"].sum())))
+    seconds = _seconds(runs[runs["dataset"] == study.dataset], asdict(study.setup))
     if seconds.empty:
         return None
-    left = max(0, trainings_of(study.config, study.searches) - int((table["study"] == study.name).sum()))
     whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
     gpus = whole * resources.processes * resources.gpus / 3600
     return (
-        f"{left} trainings are left at most: about {_short(whole)} and {gpus:.2g} GPU-hours, "
+        f"{left} trainings' worth is left at most: about {_short(whole)} and {gpus:.2g} GPU-hours, "
         f"as {len(seconds)} trainings of this kind took {seconds.median():.0f} s each"
     )
+
+
+def _seconds(runs: pd.DataFrame, setup: Mapping) -> pd.Series:
+    """How long each completed training alike took, in all its runs."""
+    runs = runs[runs["config"].map(lambda text: _alike(text, setup)).astype(bool)]
+    busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
+    trial = [runs["study"], runs["trial_id"]]
+    completed = (runs["status"] == "completed").groupby(trial).any()
+    return busy.groupby(trial).sum(min_count=1)[completed].dropna()
 
 
 def _alike(text: str, setup: Mapping) -> bool:

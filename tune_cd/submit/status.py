@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from tune_cd import results
 from tune_cd.analysis import best_trial
+from tune_cd.analysis.runs import runs_of
 from tune_cd.submit.jobs import Job
 
 MEANINGS = {
@@ -18,13 +19,15 @@ MEANINGS = {
 }
 """Exit statuses of `tune_cd.run`, and of a shell that does not find it."""
 
+ROUNDING = 1e-6  # of a training
+
 Unreachable = set[str]
 """Places that did not answer; they are asked once, since a store may take seconds to refuse."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Trainings that have ended, and the best score; None where the table cannot be read from here."""
+    """Whole trainings' worth that is done, and the best score; None where the table cannot be read from here."""
 
     done: int | None = None
     best: str = "-"
@@ -45,7 +48,8 @@ def progress_of(job: Job, unreachable: Unreachable) -> Progress:
         unreachable.add(place)
         return Progress()
     best = best_trial(table)
-    return Progress(len(table), "-" if best is None else f"{best['metric_name']} {best['val_score']:.4f}")
+    done = int(runs_of(table)["share"].sum() + ROUNDING)
+    return Progress(done, "-" if best is None else f"{best['metric_name']} {best['val_score']:.4f}")
 
 
 def trials_text(job: Job, progress: Progress) -> str:

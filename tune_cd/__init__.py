@@ -14,6 +14,7 @@ _HOME = {
     "PausingDescent": "search.pausing_descent",
     "CoordinateDescentSearch": "tune.searcher",
     "PackedSearch": "tune.packed",
+    "PausingSearch": "tune.pausing_search",
     "ResultsCallback": "tune.callback",
 }
 __all__ = sorted(_HOME)

@@ -137,7 +137,9 @@ def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
 
 
 def pausing_table(where):
-    return results.read(where, "s")[[*TOLD, "attempt"]], results.read_curves(where, "s")[["images_seen", "val_score"]]
+    rows = results.read(where, "s")[[*TOLD, "attempt"]].astype({"test_score": object})
+    rows["test_score"] = rows["test_score"].where(rows["test_score"].notna(), None)  # which equals itself
+    return rows, results.read_curves(where, "s")[["images_seen", "val_score"]]
 
 
 def assert_no_image_twice(folder: Path) -> None:

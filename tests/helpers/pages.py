@@ -202,6 +202,7 @@ def study(
         "averages": diagonals if averages and rows else [],
         "top": top,
         "curves": curves(rows),
+        "earlier": [],
         "lines": [
             {
                 "search": search,

@@ -251,7 +251,7 @@ def finished(tmp_path_factory) -> Job:
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
-    return main_job(folder, "--confirm", "2", "--set", "images_seen=6400", "evaluations=2")
+    return main_job(folder, "--confirm", "2", "--set", "images_seen=6400", "evaluations=4")
 
 
 def check_main_job(job: Job) -> None:

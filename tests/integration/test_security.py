@@ -633,9 +633,9 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
         1.0,
         [Evaluation(640, 1.0, 0.5, {"train_positive_term": 1.0})],
     )
-    origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0}
+    origin = {"search": "cd", "trial_index": 0, "direction": "start", "line_position": 0.0, "attempt": 0}
     config = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64, "seed": 0, "origin": origin}
-    recorder = Recorder(study, study.searches[0], resources, again=results.read(folder))
+    recorder = Recorder(study, study.searches[0], resources)
     recorder.save(config, 320, b"state")
     lock = StudyLock(study.store, study.file("driver.json"))
     lock.acquire()

@@ -39,8 +39,18 @@ def test_the_file_of_an_earlier_release_is_read():
     stored = parse(["--dataset", "sop"]).config.to_json()
     del stored["confirm"], stored["baseline_trials"]
     assert StudyConfig.from_json(stored | {"assignments": None}) == StudyConfig(dataset="sop")
+    del stored["full_length"]
+    assert StudyConfig.from_json(stored) == StudyConfig(dataset="sop", full_length=True), "its trainings did not pause"
     with pytest.raises(ValueError, match="colour"):
         StudyConfig.from_json(stored | {"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    "argv, pauses",
+    [([], True), (["--full-length"], False), (["--search", "tpe"], False), (["--experiment", "xbm"], False)],
+)
+def test_the_default_search_pauses_unless_a_short_training_is_another_one(argv, pauses):
+    assert parse(argv).config.pauses == pauses
 
 
 def test_a_continued_study_keeps_what_defines_it():

@@ -48,3 +48,20 @@ def test_what_is_in_the_table_is_not_left(made):
             made.results, row(index, study="new", times=(0, 30), config=asdict(made.setup), dataset=made.dataset)
         )
     assert estimate(made, TWO).startswith("7 trainings' worth is left")
+
+
+def test_what_is_paused_is_left_for_the_most_part(made):
+    config = asdict(made.setup)
+    paused = row(0, "stopped", study="new", search="cd", times=(0, 5), config=config, dataset=made.dataset,
+                 images_seen=made.setup.images_seen // 2)  # fmt: skip
+    store(made, 0, 30)
+    results.write_trial(made.results, paused)
+    results.write_trial(made.results, {**paused, "trial_id": "other", "trial_index": 1})
+    assert estimate(made, TWO).startswith("11 trainings' worth is left")
+
+
+def test_the_runs_of_a_training_that_paused_count_together(made):
+    earlier = {"images_seen": 100, "val_score": 0.1, "started_at": "2026-01-01T00:00:00+00:00",
+               "ended_at": "2026-01-01T00:00:40+00:00", "hostname": "a", "device": "cpu"}  # fmt: skip
+    store(made, 0, 20, runs=[earlier])
+    assert "1 trainings of this kind took 60 s each" in estimate(made, TWO)

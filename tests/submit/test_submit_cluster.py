@@ -156,7 +156,7 @@ def same(table, other) -> bool:
 @pytest.fixture(scope="module")
 def side_by_side(head):
     """Output of two studies, of one worker and of two with a network of its own, submitted together and waited for."""
-    one = head.begin("start", "--follow", *head.study("one", "--num-samples", "6", "--workers", "1"))
+    one = head.begin("start", "--follow", *head.study("one", "--num-samples", "6", "--workers", "1", "--full-length"))
     code = head.folder / "code"
     code.mkdir()
     (code / "own_network.py").write_text(NETWORK)
@@ -199,7 +199,7 @@ def test_without_the_token_nothing_is_told(head):
 
 
 def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):
-    study = head.study("stopped", "--num-samples", "6", "--workers", "1")
+    study = head.study("stopped", "--num-samples", "6", "--workers", "1", "--full-length")
     head.run("start", *study)
     deadline = time.monotonic() + 300
     while not head.rows("stopped"):

@@ -151,7 +151,7 @@ def test_bytes_in_features_out_as_torchvision(pretrained, channels):
         maps = body(as_imagenet(images.expand(-1, 3, -1, -1)))
         gem = maps.clamp(min=1e-6).pow(3).mean((2, 3)).pow(1 / 3)
         expected = {"resnet18_gem": gem, "resnet50": maps.mean((2, 3)), "resnet50_xbm": maps.amax((2, 3))}[name]
-        torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=5e-4)
 
 
 def test_from_scratch_nothing_stands_in_front():
@@ -398,7 +398,7 @@ def test_imagenet_weights_are_downloaded_once_checked_and_loaded(tmp_path, monke
     images = photographs()
     maps = nn.Sequential(*(net.get_submodule(stage) for stage in STAGES))(as_imagenet(images))
     expected = F.avg_pool2d(maps.clamp(min=1e-6).pow(3), 2).pow(1 / 3).flatten(1)
-    torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(model.features(normalise(images)), expected, rtol=1e-3, atol=5e-4)
 
 
 def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, monkeypatch):

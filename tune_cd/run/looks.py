@@ -4,7 +4,7 @@ Of a training that failed or diverged the last score is NaN, at the share of its
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, fmod, isnan, nan
+from math import ceil, isnan, nan
 
 from trainables.training.setups import Setup
 from tune_cd.results.observations import mean
@@ -25,7 +25,7 @@ def lengths_of(setup: Setup) -> tuple[float, ...]:
 
 def whole_length(setup: Setup, batch_size: int) -> int:
     """The images of a training at full length: as many whole batches as fit, one at least."""
-    return max(batch_size, setup.images_seen - int(fmod(setup.images_seen, batch_size)))
+    return max(1, setup.images_seen // batch_size) * batch_size
 
 
 def looks_of(

@@ -44,34 +44,21 @@ def portfolio_of(
 
     table: the study's rows; ended: those of trials that are not run again; curves: the study's learning curves, which
     searches that pause go by."""
+    rows = _rows_alike(study, table, searches[0])
+    known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
     members: dict[str, Member] = {}
-    alike_rows = _rows_alike(study, table, searches[0])
-    known = _known(study, searches[0], alike_rows, alike_rows.index.isin(ended.index), curves)
-    whole = ended[ended["status"] != "stopped"]
     for search in searches:
         if search.pauses:
             member = _pausing(study, search, table, known, set(table.index) - set(ended.index), resources)
-            if member.finished:
-                print(_paused(search, member))
-            else:
-                members[search.name] = member
-            continue
-        if search.make is given:
-            search = replace(search, start=_chosen(study, search, whole)) if search.repeats else search
-            if (reason := _needless(study, search, whole)) is not None:
-                print(f"[{search.name}]  {reason}")
-                continue
-        done = 0 if search.make is given else _done(_seeded(study, search, whole), search)
-        course = _course(study, search, table, whole, resources)
-        if done >= search.num_samples:
-            print(f"[{search.name}]  all {done} trials are in the table already")
-        elif course.finished:
-            print(_stopped(search, done))
         else:
-            members[search.name] = Whole(course, search.num_samples - done)
+            member = _whole(study, search, table, ended[ended["status"] != "stopped"], resources)
+        if isinstance(member, str):
+            print(f"[{search.name}]  {member}")
+        else:
+            members[search.name] = member
     origins = {
         study.space.key(row["params"]): {"search": row["search"], **{name: row[name] for name in ORIGIN_FIELDS}}
-        for row in alike_rows.sort_values(["ended_at"], ascending=False).to_dict("records")
+        for row in rows.sort_values(["ended_at"], ascending=False).to_dict("records")
     }
     return Portfolio(members, study.space, seeds_of(study, searches[0]), resources.workers, known, origins)
 
@@ -100,9 +87,22 @@ def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFram
     for search in searches:
         member, done = portfolio.members.get(search.name), _done(table, search)
         if isinstance(member, Pausing):
-            print(_paused(search, member))
+            print(f"[{search.name}]  {_paused(search, member)}")
         elif isinstance(member, Whole) and member.course.finished and done < search.num_samples:
-            print(_stopped(search, done))
+            print(f"[{search.name}]  {_stopped(search, done)}")
+
+
+def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Whole | str:
+    """A search whose settings are all trained to their ends, or why nothing of it is left."""
+    if search.make is given:
+        search = replace(search, start=_chosen(study, search, ended)) if search.repeats else search
+        if (reason := _needless(study, search, ended)) is not None:
+            return reason
+    done = 0 if search.make is given else _done(_seeded(study, search, ended), search)
+    course = _course(study, search, table, ended, resources)
+    if done >= search.num_samples:
+        return f"all {done} trials are in the table already"
+    return _stopped(search, done) if course.finished else Whole(course, search.num_samples - done)
 
 
 def _pausing(
@@ -112,8 +112,9 @@ def _pausing(
     known: Mapping[Training, Looks],
     again: set[int],
     resources: Resources,
-) -> Pausing:
-    """A search that pauses, as it goes on from its rows. again: the index of rows whose trials are run again."""
+) -> Pausing | str:
+    """A search that pauses, as it goes on from its rows, or what it came to. again: the index of rows whose trials are
+    run again."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
     key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
@@ -130,7 +131,7 @@ def _pausing(
     }  # fmt: skip
     member = Pausing(optimiser)
     member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()))
-    return member
+    return _paused(search, member) if member.finished else member
 
 
 def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Course:
@@ -222,15 +223,15 @@ def _paused(search: Search, member: Pausing) -> str:
     trained = member.search.trained
     whole = sum(share == 1 for share in trained)
     return (
-        f"[{search.name}]  {len(trained)} settings for {member.search.spent:.3g} full trainings' worth of images "
+        f"{len(trained)} settings for {member.search.spent:.3g} full trainings' worth of images "
         f"(of {search.num_samples}): {whole} trained to the end, {len(trained) - whole} paused or given up"
     )
 
 
 def _stopped(search: Search, done: int) -> str:
     if search.make is given:
-        return f"[{search.name}]  its setting was trained by another search"
+        return "its setting was trained by another search"
     if search.line:
         bracketed = "the best of its line is bracketed within a third of an octave"
-        return f"[{search.name}]  exhausted after {done} trials: {bracketed}"
-    return f"[{search.name}]  ended by itself after {done} of {search.num_samples} trials: no line promises more"
+        return f"exhausted after {done} trials: {bracketed}"
+    return f"ended by itself after {done} of {search.num_samples} trials: no line promises more"

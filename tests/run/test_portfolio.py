@@ -260,3 +260,41 @@ def test_every_step_of_a_training_is_a_run_of_its_own():
         shares = [share for _, share in taken]
         assert shares == sorted(set(shares)) and (trial == 0 or taken[0][0] == 0)
     assert any(len(taken) > 1 for taken in runs.values())
+
+
+class Process:
+    """Trains what the searcher hands out, and reports it as `TrainTrial` does."""
+
+    def __init__(self, searcher):
+        self.searcher, self.done, self.packs = searcher, {}, []
+
+    def run(self):
+        while isinstance(config := self.searcher.suggest(str(len(self.packs))), dict):
+            parts, reports = [], {}
+            for place, member in enumerate(config[PACK]):
+                key = member[ORIGIN]["search"], member[ORIGIN]["trial_index"], member["seed"]
+                parts.append(member["until"] - self.done.get(key, 0.0))
+                self.done[key] = member["until"]
+                status = "completed" if member["until"] == 1 else "stopped"
+                reports[str(place)] = {"status": status, "share": member["until"], "done": True}
+            self.packs.append(parts)
+            self.searcher.on_trial_complete(str(len(self.packs) - 1), {PACK: reports})
+        assert config == Searcher.FINISHED
+        return self
+
+
+def as_reported(asked, told):
+    return {share: bowl(asked.h) * (0.9 + share / 10) for share in LENGTHS if share <= told["share"]}
+
+
+def test_all_parts_of_a_pack_are_equally_long_and_what_is_cut_goes_on_in_the_next():
+    """Else a process would wait for the longest with idle places. Each search takes the course it takes alone."""
+    alone = Process(StudySearch(portfolio(1, cd=pausing()), 1, 1, as_reported)).run()
+    asking = portfolio(3, cd=pausing(), one=line([1, 1], {"lr": 1e-5, "wd": 1e-5}))
+    asking.members["cd"].search.workers = 1
+    packed = Process(StudySearch(asking, 3, 1, as_reported)).run()
+    assert all(max(parts) == pytest.approx(min(parts)) for parts in packed.packs)
+    mixed = [parts for parts in packed.packs if len(parts) > 1]
+    assert len(mixed) > 5 and {key: share for key, share in packed.done.items() if key[0] == "cd"} == alone.done
+    assert {share for key, share in packed.done.items() if key[0] == "one"} == {1.0}
+    assert len(packed.packs) < len(alone.packs) + 8 * 5

@@ -88,6 +88,10 @@ class Portfolio:
         if further := [wanted for wanted in waiting if self._missing(wanted)]:
             self._waiting[key] = further
 
+    def reached(self, asked: Asked) -> float:
+        """The share of its full length at which a training goes on that was asked for."""
+        return max(self._known.get((self._space.key(asked.h), asked.seed), {}), default=0.0)
+
     def _next(self, name: str) -> list[Asked]:
         """The trainings of a search's next setting that nobody has trained, or is training, so far yet."""
         while (found := self.members[name].next()) is not None:

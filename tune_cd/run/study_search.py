@@ -1,4 +1,8 @@
-"""The searches of a study as Ray Tune's searcher: a trial is a pack of their trainings, or of parts of them."""
+"""The searches of a study as Ray Tune's searcher: a trial is a pack of their trainings, or of parts of them.
+
+A pack lasts as long as its longest part, and a process that waits for it has idle places. So all parts of a pack are as
+long as the shortest: what was to be trained further goes on in the next pack, beside new ones.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,10 +10,13 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from trainables.trial import UNTIL
-from tune_cd.run.looks import Looks
+from tune_cd.run.looks import Looks, reaches
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.portfolio import Asked, Portfolio
 from tune_cd.tune.packed import SEED, Packing
+
+Trial = tuple[str, int, int]
+"""search, trial_index and seed of a training."""
 
 Reported = Callable[[Asked, Mapping[str, Any]], Looks]
 """How far a training is, by its last report, {} where it was lost."""
@@ -18,8 +25,8 @@ Reported = Callable[[Asked, Mapping[str, Any]], Looks]
 class StudySearch(Packing):
     """Hands out what a portfolio asks for, `size` trainings a trial, of one setting at least, `packs` trials at a time.
 
-    attempts: (search, trial_index, seed) -> runs so far, of trials on record that may run again. It keeps no state:
-    `--resume` goes on from the results table, which knows more than any snapshot.
+    attempts: runs so far of trials on record that may run again. It keeps no state: `--resume` goes on from the results
+    table, which knows more than any snapshot.
     """
 
     def __init__(
@@ -28,11 +35,13 @@ class StudySearch(Packing):
         size: int,
         packs: int,
         reported: Reported,
-        attempts: Mapping[tuple[str, int, int], int] | None = None,
+        attempts: Mapping[Trial, int] | None = None,
     ):
         super().__init__("val_score", "max", packs)
         self._portfolio, self._size, self._reported = portfolio, size, reported
         self._attempts = dict(attempts or {})
+        self._cut: dict[Trial, tuple[Asked, float]] = {}  # what goes on in the next pack, and the share it has reached
+        self._until: dict[Trial, float] = {}  # of what was handed out
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's call for a snapshot: none is taken."""
@@ -42,21 +51,30 @@ class StudySearch(Packing):
         return {}
 
     def _fill(self, trial_id: str) -> list[tuple[Asked, dict]] | str | None:
-        pack: list[Asked] = []
+        pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
             asked = self._portfolio.ask()
             if not asked:
                 break
-            pack += asked
+            pack += [(one, self._portfolio.reached(one)) for one in asked]
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
-        return [(one, self._config(one)) for one in pack]
+        part = min(asked.until - reached for asked, reached in pack)
+        return [(asked, self._config(asked, reached + part)) for asked, reached in pack]
 
-    def _config(self, asked: Asked) -> dict:
-        trial = asked.origin["search"], asked.origin["trial_index"], asked.seed
+    def _config(self, asked: Asked, until: float) -> dict:
+        trial = trial_of(asked)
         attempt = self._attempts.get(trial, 0)
-        self._attempts[trial] = attempt + 1
-        return {**asked.h, SEED: asked.seed, UNTIL: asked.until, ORIGIN: {**asked.origin, "attempt": attempt}}
+        self._attempts[trial], self._until[trial] = attempt + 1, until
+        return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
 
     def _tell(self, member: Asked, told: Mapping[str, Any]) -> None:
-        self._portfolio.tell(member, self._reported(member, told))
+        looks, until = self._reported(member, told), self._until[trial_of(member)]
+        if told.get("status") == "stopped" and not reaches(looks, member.until):
+            self._cut[trial_of(member)] = member, until
+        else:
+            self._portfolio.tell(member, looks)
+
+
+def trial_of(asked: Asked) -> Trial:
+    return asked.origin["search"], asked.origin["trial_index"], asked.seed

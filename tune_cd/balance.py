@@ -1,6 +1,7 @@
 """Conventional recipes and the balance they amount to (`ssec:ctrm_norm`).
 
     python -m tune_cd.balance lr=0.1,average=global,b=128        where a recipe lies on the map
+    balance.terms("sim", "std", "cov", learning_rate=0.1)        any other sum of terms (`tune_cd.terms`)
 
 A recipe is a learning rate α and a way to average pairs in the loss, λ_p and λ_e. The small λ occur here only;
 everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate
@@ -10,16 +11,19 @@ everywhere else the weights are Lambda = α·λ, already multiplied by the learn
 import sys
 from math import isfinite, log2
 
-AVERAGES = ("separate", "global")
-A_O = {"balance": (-1.0, 1.0, 0.0), "joint": (1.0, 1.0, 0.0), "batch_size": (0.0, 0.0, 1.0)}
-"""`eq:matrix_a`: the rows of A, directions in log (Lambda_p, Lambda_e, b)."""
+from tune_cd.search.baselines.line import RATE_RESOLUTION
+from tune_cd.search.directions import A_O
+from tune_cd.terms import Terms, terms
 
+__all__ = [
+    "AVERAGES", "A_O", "A_TH", "RATE_RESOLUTION", "RECIPE", "Terms", "average_weights", "from_recipe", "off_diagonal",
+    "parse_recipe", "ratio", "terms",
+]  # fmt: skip
+
+AVERAGES = ("separate", "global")
 A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
 """`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold
 constant."""
-
-RATE_RESOLUTION = 1 / 3
-"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together."""
 
 RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
 

@@ -15,7 +15,7 @@ from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.replay.stored import check_stored, store
-from tune_cd.search.beliefs import BALANCE_SPACES
+from tune_cd.search.directions import BALANCE_SPACES
 from tune_cd.search.registry import OPTIMISERS
 
 EPILOG = """\

@@ -13,11 +13,10 @@ from math import inf
 import numpy as np
 from scipy.special import ndtri
 
+from tune_cd.search.directions import BALANCE_SPACES
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Space
-
-BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's

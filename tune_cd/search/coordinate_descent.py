@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.balance import A_O
-from tune_cd.search.beliefs import BALANCE_SPACES, belief_over
+from tune_cd.search.beliefs import belief_over
+from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
 from tune_cd.search.protocol import Proposal, Told, best_of, check_version, check_workers, is_free, uncensored
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
 
 STATE_VERSION = 1
@@ -47,8 +47,9 @@ class CoordinateDescent:
 
     space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn; None: the rows of
-        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), else one axis each. "default" searches the
-        axes as well, and, where the space is another, the diagonals of each pair of up to four axes.
+        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), joint and contrasts of other weights
+        Lambda_<term> (`directions.rows_over`), else one axis each. "default" searches the axes as well, and, where the
+        space is another, the diagonals of each pair of up to four axes.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
     start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
         coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`
@@ -224,34 +225,6 @@ class CoordinateDescent:
         """The starts that someone chose: `start`, and what was told before the first ask."""
         told = takewhile(lambda trial: trial.asked is None and not trial.recalled, self._trials.values())
         return (*(self._starts or ()), *(trial.h for trial in told))
-
-
-def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
-    """Names and rows [n_directions, n_axes], the default ones for None. Raises ValueError for rows that do not fit."""
-    n_axes = len(space.names)
-    if rows is None and space.names in BALANCE_SPACES:
-        names = tuple(A_O)[:n_axes]
-        return names, np.array([A_O[name][:n_axes] for name in names])
-    if rows is None:
-        return space.names, np.eye(n_axes)
-    array = np.array(rows, dtype=float)
-    if array.ndim != 2 or array.shape[1] != n_axes or len(array) == 0 or not np.isfinite(array).all():
-        raise ValueError(
-            f"directions {rows!r}: a finite array [n_directions, {n_axes}] is required, one column per axis of {space}"
-        )
-    if not array.any(axis=1).all():
-        raise ValueError(f"directions {rows!r}: a row of zeros does not move")
-    return tuple(_direction_name(space, row, i) for i, row in enumerate(array)), array
-
-
-def _direction_name(space: Space, row: Array, i: int) -> str:
-    """The name of a known direction, of the axis it runs along, or its number."""
-    if space.names in BALANCE_SPACES:
-        for name, known in A_O.items():
-            if np.array_equal(row, known[: len(row)]):
-                return name
-    along = np.flatnonzero(row)
-    return space.names[along[0]] if len(along) == 1 else f"direction_{i}"
 
 
 def _settings(settings: str | SearchSettings) -> SearchSettings:

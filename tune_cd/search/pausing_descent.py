@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.beliefs import belief_over
-from tune_cd.search.coordinate_descent import Start, directions_of, starts_of, value_of
+from tune_cd.search.coordinate_descent import Start, starts_of, value_of
+from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
 from tune_cd.search.pausing import LENGTHS, Paused, Thawing

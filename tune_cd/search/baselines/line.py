@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.balance import RATE_RESOLUTION
 from tune_cd.search.baselines.baseline import Baseline, Trial
 from tune_cd.search.golden_section import FAILED, Bracket
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Array, Configuration, Key, Space
+
+RATE_RESOLUTION = 1 / 3
+"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together."""
 
 ON_LINE = 1e-6
 """Octaves. A configuration this near to the line, on every axis, is on it."""

@@ -1,39 +1,46 @@
-"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, L2-normalised embeddings [b, d] out.
+"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, embeddings [b, d] out, unit vectors mostly.
 
 Every network is an `Embedder`: a trunk that makes features and a head that makes the embedding the loss sees. In deep
 metric learning the head is the identity, or linear; in self-supervision it is a projection that the linear probe leaves
 out. Networks are built on the CPU and fed `views.normalise`d images.
 """
 
-import importlib
 import itertools
+import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
+from trainables.own import imported
 
 
 class Embedder(nn.Module):
-    """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation."""
+    """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation.
 
-    def __init__(self, trunk: nn.Module, head: nn.Module | None = None):
+    normalised: whether embeddings are divided by their length; `build_network` sets it as the loss wants it.
+    """
+
+    def __init__(self, trunk: nn.Module, head: nn.Module | None = None, normalised: bool = True):
         super().__init__()
         self.trunk = trunk
         self.head = head if head is not None else nn.Identity()
+        self.normalised = normalised
 
     def features(self, images: Tensor) -> Tensor:
         """The input of the linear probe, [b, feature_dim]."""
         return self.trunk(images)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The input of the loss and of retrieval: unit vectors [b, d]."""
+        """The input of the loss and of retrieval, [b, d] in float32 at least: unit vectors where `normalised`."""
         embedding = self.head(self.trunk(images))
         # a vector in bfloat16 does not have length 1
-        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)
+        embedding = embedding.to(torch.promote_types(embedding.dtype, torch.float32))
+        return F.normalize(embedding, dim=1) if self.normalised else embedding
 
 
 class GeM(nn.Module):
@@ -64,6 +71,17 @@ def projection_head(features: int, hidden: int = 256, out: int = 64, activation:
     return nn.Sequential(
         nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
     )
+
+
+def perceptron(features: int, widths: Sequence[int]) -> nn.Module:
+    """Linear layers with batch normalisation and ReLU between them, the last one linear alone, without biases.
+
+    As in the authors' code of Barlow Twins, and of VICReg but for biases, which a batch normalisation takes out again.
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise((features, *widths[:-1])):
+        layers += [nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear((features, *widths)[-2], widths[-1], bias=False))
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
@@ -174,6 +192,8 @@ def build_network(
     embedding: int = 0,
     weights: str = "none",
     activation: str = "relu",
+    projector: str = "",
+    normalised: bool = True,
 ) -> Embedder:
     """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
 
@@ -184,6 +204,8 @@ def build_network(
     projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
     embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
     activation: of the projection, one of ACTIVATIONS.
+    projector: the projection's widths, as "256-256-256", in place of the usual one; see `perceptron`.
+    normalised: whether its embeddings are unit vectors.
     weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded
         one unless the file has the same; networks of torchvision's layers standardise their inputs as their weights'
         did, and take one channel as grey or three as RGB.
@@ -193,20 +215,35 @@ def build_network(
         raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for your own")
     if embedding < 0:
         raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
+    check_projector(projector, projection, embedding)
+    widths = [int(width) for width in projector.split("-")] if projector else []
+    head = partial(_head, projection=activation if projection else None, embedding=embedding, widths=widths)
     state = read_weights(name, weights)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels, image_size, activation if projection else None, embedding)
+        model, may_miss = _untrained(name, channels, image_size, head, embedding or projector)
         if state is not None:
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
             load_weights(model, state, weights, may_miss)
+    model.normalised = normalised
     return model
 
 
+def check_projector(projector: str, projection: bool, embedding: int) -> None:
+    """Refuse a projector that cannot be built: ValueError; arguments as of `build_network`."""
+    if projector and not re.fullmatch(r"[1-9]\d{0,5}(-[1-9]\d{0,5})*", projector):
+        raise ValueError(f"projector = {projector!r}: widths of layers such as '256-256-256', or '' for the usual one")
+    if projector and (embedding or not projection):
+        raise ValueError(
+            f"projector = {projector!r}: with task 'ssl' alone, and embedding = 0 (not {embedding}), its last width"
+        )
+
+
 def check_network(
-    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False
-) -> None:
+    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
+    projector: str = "",
+) -> None:  # fmt: skip
     """Raise what `build_network` would raise, before anything expensive begins: it builds the network and drops it.
 
     "imagenet" is downloaded by this where it is not yet in torch.hub's folder.
@@ -219,30 +256,36 @@ def check_network(
         seed=0,
         embedding=embedding,
         weights=weights,
+        projector=projector,
     )
 
 
 def _untrained(
-    name: str, channels: int, image_size: int, projection: str | None, embedding: int
+    name: str, channels: int, image_size: int, head_of: Callable[[int], nn.Module | None], asked: int | str
 ) -> tuple[Embedder, tuple[str, ...]]:
     """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
 
-    projection: the activation of its projection head, None where it has none.
+    head_of: features -> head, or None.  asked: the embedding or projector that was asked for, if any.
     """
     trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
     if not isinstance(trunk, Embedder):
         gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
-        head = _head(features, projection, embedding)
+        head = head_of(features)
         if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
             nn.init.kaiming_normal_(head.weight, mode="fan_out")
             nn.init.zeros_(head.bias)
         return Embedder(trunk, head), ("head.", *gem)
-    if embedding:
-        raise ValueError(f"embedding = {embedding}: network {name!r} has a head of its own, allowed is 0")
+    if asked:
+        field = "projector" if isinstance(asked, str) else "embedding"
+        allowed = "''" if isinstance(asked, str) else "0"
+        raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is {allowed}")
     return trunk, ()
 
 
-def _head(features: int, projection: str | None, embedding: int) -> nn.Module | None:
+def _head(features: int, projection: str | None, embedding: int, widths: Sequence[int]) -> nn.Module | None:
+    """projection: the activation of the usual projection head, None where there is no projection."""
+    if widths:
+        return perceptron(features, widths)
     if projection:
         return projection_head(features, out=embedding or 64, activation=projection)
     return nn.Linear(features, embedding) if embedding else None
@@ -260,7 +303,7 @@ def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
     """The user's module, and how many features it makes of two black images in evaluation mode."""
-    function, network = _imported(name), f"network {name!r}"
+    function, network = imported(name, "network"), f"network {name!r}"
     try:
         module = function(channels, image_size)
     except Exception as error:
@@ -287,21 +330,3 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
         if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
             raise ValueError(f"{network}: it maps images {list(images.shape)} to {shape}, allowed is [2, features]")
     return module, outputs[0].shape[1]
-
-
-def _imported(name: str) -> Callable:
-    """The function named by "module:function"."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's file raises
-        raise ValueError(
-            f"network {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
-        raise ValueError(f"network {name!r}: {module_name!r} has no {attribute!r}")
-    if not callable(getattr(module, attribute)):
-        raise ValueError(
-            f"network {name!r}: {attribute!r} is {type(getattr(module, attribute)).__name__}, not a function"
-        )
-    return getattr(module, attribute)

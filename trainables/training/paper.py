@@ -66,6 +66,8 @@ EVERYWHERE = {
     "memory_start": Number(1000, UNUSED),
     "probe_epochs": Number(100, UNUSED),
     "projection": Number("relu", UNUSED),
+    "projector": Number("", UNUSED),
+    "bias": Number(-10.0, UNUSED),
     "crop_scale": Number(0.25, UNUSED),
     "crop_size": Number(0, OURS, "the whole of the stored square is used"),
     "augmentation": Number(None, OURS, f"none: {SILENT} on augmentation in metric learning"),

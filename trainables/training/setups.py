@@ -12,14 +12,17 @@ from math import isfinite
 from types import UnionType
 from typing import get_args
 
+from trainables.losses import LOSSES as LOSSES  # a name of this module too: command lines offer what is in it
+from trainables.losses import find_loss
+
 TASKS = ("dml", "ssl")
-LOSSES = ("margin", "infonce")
 DISTANCES = ("euclidean", "cosine")
 AUGMENTATIONS = ("none", "crop", "simclr")
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine", "step", "plateau")
 PRECISIONS = ("float32", "bfloat16")
 MEMORIES = ("none", "variable", "fixed")
+REMEMBERED = ("margin", "infonce")  # losses that a cross-batch memory has terms of
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
@@ -27,7 +30,7 @@ SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl":
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
-    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
+    "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
@@ -47,14 +50,14 @@ POSITIVE = (
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that defines a training, except h = (Lambda_p, Lambda_e, batch_size) and the seed.
+    """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
 
     Raises ValueError for values that are not allowed.
     """
 
     dataset: str
     task: str  # dml: labelled classes, disjoint between splits; ssl: two augmented views, evaluated by a linear probe
-    loss: str
+    loss: str  # one of `losses.LOSSES`, or the user's own as module:function
     network: str  # one of `models.NETWORKS`, or the user's own as module:function
     image_size: int  # pixels
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
@@ -63,8 +66,9 @@ class Setup:
     learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
     k: int = 2  # items per class (views per image) in a batch
     margin: float = 0.5  # m of eq:contrastive
-    temperature: float = 0.1  # tau of eq:infoNCE_onepair
-    distance: str | None = None  # None: the loss's usual one, see `loss_distance`
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
+    bias: float = -10.0  # of siglip's logits
+    distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100
     weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
@@ -72,7 +76,8 @@ class Setup:
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
-    projection: str = "relu"  # between the two layers of the projection head (ssl)
+    projection: str = "relu"  # between the two layers of the usual projection head (ssl)
+    projector: str = ""  # widths of a projector in its place, "256-256-256", as barlow_twins and vicreg have it
     optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
@@ -91,6 +96,7 @@ class Setup:
         for name in POSITIVE:
             if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+        self._check_loss()
         for field in fields(self):
             if field.type is int and type(getattr(self, field.name)) is not int:
                 raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
@@ -133,10 +139,23 @@ class Setup:
                 "'none', 'split' and an augmentation"
             )
 
+    def _check_loss(self) -> None:
+        loss = find_loss(self.loss)
+        if self.task not in loss.tasks:
+            raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
+        if loss.k not in (None, self.k):
+            raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.memory != "none" and self.loss not in REMEMBERED:
+            raise ValueError(
+                f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            )
+        if not isfinite(self.bias):
+            raise ValueError(f"bias = {self.bias!r}: must be finite")
+
     @property
     def loss_distance(self) -> str:
         """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
-        return self.distance or {"margin": "euclidean", "infonce": "cosine"}[self.loss]
+        return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
 
     @property
     def views(self) -> str:

@@ -16,11 +16,13 @@ from tune_cd.search.directions import A_O
 from tune_cd.terms import Terms, terms
 
 __all__ = [
-    "AVERAGES", "A_O", "A_TH", "RATE_RESOLUTION", "RECIPE", "Terms", "average_weights", "from_recipe", "off_diagonal",
-    "parse_recipe", "ratio", "terms",
+    "AVERAGES", "A_O", "A_TH", "PUBLISHED", "RATE_RESOLUTION", "RECIPE", "Terms", "average_weights", "from_recipe",
+    "off_diagonal", "parse_recipe", "ratio", "terms",
 ]  # fmt: skip
 
 AVERAGES = ("separate", "global")
+PUBLISHED = "published"
+"""The recipe of any other loss: its authors' coefficients."""
 A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
 """`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold
 constant."""

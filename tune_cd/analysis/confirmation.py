@@ -11,10 +11,12 @@ from tune_cd import balance
 from tune_cd.analysis.curves import best_trial, means_over_settings, setting_numbers
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.rates import on_diagonal
-from tune_cd.analysis.scores import comparable, confirming, per_class, searching
+from tune_cd.analysis.scores import comparable, confirming, per_class, searching, weights_of
 
 GAINS = ("dataset", "loss", "batch_size", "study", "search", "tuned", "seeds", "fresh")
 """Columns of `gains` beside those of each average."""
+
+RECIPES = (*balance.AVERAGES, balance.PUBLISHED)
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,15 @@ def paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series) -> Mean:
 
 
 def gains(trials: pd.DataFrame) -> pd.DataFrame:
-    """What each study's search chose, beside what the separate and the global average reach by their learning rate.
+    """What each study's search chose, beside what each recipe of RECIPES reaches by its learning rate.
 
-    One row a study of one problem and set-up, with columns GAINS and, for either average that the study has trials
-    for, NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the
+    One row a study of one problem and set-up, with columns GAINS and, for every recipe that the study has trials for,
+    NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the
     test split where there is one, means over the fresh seeds where there are any (`fresh`), else over the seeds that
     chose. All are chosen by validation.
     """
     rows = [row for part in comparable(trials) for _, one in part.trials.groupby("study") if (row := _gain(one))]
-    averages = [name for name in balance.AVERAGES if any(name in row for row in rows)]
+    averages = [name for name in RECIPES if any(name in row for row in rows)]
     columns = [f"{prefix}{name}" for name in averages for prefix in ("", "gain_", "low_", "high_")]
     return pd.DataFrame(rows, columns=[*GAINS, *columns])
 
@@ -71,15 +73,15 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
     trials = trials.reset_index(drop=True)
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(searching(trials))
-    asked = [name for name in searching(trials)["search"].unique() if name not in balance.AVERAGES]
+    asked = [name for name in searching(trials)["search"].unique() if name not in RECIPES]
     best = best_trial(means_over_settings(trials[trials["search"].isin(asked)])) if len(asked) == 1 else None
-    if best is None or pd.isna(best["Lambda_p"]) or pd.isna(best["batch_size"]):
+    if best is None or not weights_of(trials) or pd.isna(best["batch_size"]):
         return None
     row = {name: best[name] for name in ("dataset", "loss", "batch_size", "study", "search")}
     fresh = fresh_mean(trials, best)
     row |= {"tuned": fresh.value if fresh else _score(best), "fresh": fresh is not None}
     row["seeds"] = fresh.seeds if fresh else best["seeds"]
-    recipes = [name for name in balance.AVERAGES if name in set(trials["search"])]
+    recipes = [name for name in RECIPES if name in set(trials["search"])]
     for name in recipes:
         reached = best_trial(on_diagonal(means, name, per_class(trials)))
         if reached is None:
@@ -87,7 +89,7 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
         own, gain = fresh_mean(trials, reached), paired(trials, best, reached)
         row[name] = own.value if own else _score(reached)
         row |= {f"gain_{name}": gain.value, f"low_{name}": gain.low, f"high_{name}": gain.high}
-    return row if any(name in row for name in balance.AVERAGES) else None
+    return row if any(name in row for name in RECIPES) else None
 
 
 def _score(row: pd.Series) -> float:

@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import parameter
-from tune_cd.balance import A_O
+from tune_cd.analysis.scores import parameter, weights_of
+from tune_cd.search.directions import WEIGHT, rows_over
 
 SINGLE = ("start", "sampled")
 """Directions of trials that no line search asked for."""
 
 ON_LINE = 1e-6  # octaves
-
-MOVES = {name: row[:2] for name, row in A_O.items()} | {"Lambda_p": (1.0, 0.0), "Lambda_e": (0.0, 1.0)}
-"""Direction -> octaves of (Lambda_p, Lambda_e) per unit of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +33,11 @@ def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lam
 
     Neighbours belong to one line search where they share a direction and lie on one line in log space. The second
     condition matters where a search changes lines after every trial and asks twice along one direction from different
-    places. The point where a line began is known for the directions in MOVES and along the axes; most often it is the
-    last best. axes: the two parameters of the plane, which every trial has.
+    places. The point where a line began is known for the space's own directions and along the axes; most often it is
+    the last best. axes: the two parameters of the plane, which every trial has.
     """
     found: list[Line] = []
-    moves = MOVES if axes == ("Lambda_p", "Lambda_e") else {axes[0]: (1.0, 0.0), axes[1]: (0.0, 1.0)}
+    moves = _moves(trials, axes)
     places = np.column_stack([parameter(trials, name) for name in axes])  # [n_trials, 2]
     for index, direction, position, h in zip(trials.index, trials["direction"], trials["line_position"], places):
         if not isinstance(direction, str) or direction in SINGLE:
@@ -55,6 +52,16 @@ def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lam
         else:
             found.append(Line(direction, points, (index,)))
     return [line for line in found if line.direction]
+
+
+def _moves(trials: pd.DataFrame, axes: tuple[str, str]) -> dict[str, tuple[float, float]]:
+    """Direction -> octaves of both axes per unit of it."""
+    single = {axes[0]: (1.0, 0.0), axes[1]: (0.0, 1.0)}
+    names = [*(weights_of(trials) or axes), "batch_size"]
+    if not set(axes) <= {name for name in names if name.startswith(WEIGHT)}:
+        return single
+    at = [names.index(name) for name in axes]
+    return {label: (row[at[0]], row[at[1]]) for label, row in rows_over(names).items()} | single
 
 
 def _straight(points: np.ndarray) -> bool:

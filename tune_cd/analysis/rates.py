@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
+from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of, weights_of
+from tune_cd.search.directions import WEIGHT
 
 ON_DIAGONAL = 1e-6
 """Octaves. A setting this near to a diagonal is on it."""
@@ -44,14 +46,27 @@ class RateSearch:
 def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.Series = ON_DIAGONAL) -> pd.DataFrame:
     """The trials that a recipe with this average reaches by its learning rate alone, whichever search asked for them.
 
-    within: octaves of Lambda_e, for all or by trial. Trials without the two weights are left out.
+    average: one of `balance.AVERAGES`, or "published" for the coefficients that the trials' configurations say.
+    within: octaves of any other weight than the first, for all or by trial. Trials without all weights are left out.
     """
-    rows = trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()]
+    names = weights_of(trials)
+    values = np.array([parameter(trials, name) for name in names]).reshape(len(names), len(trials))
+    known = np.isfinite(values).all(axis=0) & bool(names)
+    rows, values = trials[known], values[:, known]
     sizes, at = np.unique(rows["batch_size"].astype(float), return_inverse=True)
-    ratios = np.array([balance.ratio(average, size, k) for size in sizes])
-    away = np.log2((rows["Lambda_e"] / rows["Lambda_p"]).astype(float)) - np.log2(ratios[at])
-    near: pd.DataFrame = rows[away.abs() <= (within if isinstance(within, float) else within[rows.index]) + 1e-9]
+    shares = np.array([_ratios(rows, names, average, size, k) for size in sizes]).reshape(len(sizes), len(names))
+    away = np.log2(values / values[:1]) - np.log2(shares[at].T)
+    allowed = within if isinstance(within, float) else within[rows.index].to_numpy()
+    near: pd.DataFrame = rows[(np.abs(away) <= allowed + 1e-9).all(axis=0)]
     return near
+
+
+def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: float, k: int) -> list[float]:
+    """A recipe's weights as multiples of the first one; NaN, which nothing is near, where they are not known."""
+    if average != balance.PUBLISHED:
+        return [1.0, balance.ratio(average, batch_size, k)] if len(names) == 2 else [np.nan] * len(names)
+    published = published_of(trials)
+    return [published.get(name, np.nan) / published.get(names[0], np.nan) for name in names]
 
 
 def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> RateSearch:
@@ -59,7 +74,8 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
     value that was allowed; where it is unknown, no end is seen."""
     known = trials[trials["status"].isin(["completed", "diverged"])]
     same = known["batch_size"].isna() if pd.isna(best["batch_size"]) else known["batch_size"] == best["batch_size"]
-    away = np.log2(known[same]["Lambda_p"].astype(float) / best["Lambda_p"])
+    first = next(iter(weights_of(trials)), BALANCE[0])
+    away = np.log2(parameter(known[same], first) / parameter_of(best, first)) if same.any() else np.empty(0)
     below, above = -away[away < -1e-9], away[away > 1e-9]
     return RateSearch(
         int(same.sum()),
@@ -71,7 +87,7 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
 
 def _end(best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> str | None:
     """At which end of the ranges a setting lies on the joint direction."""
-    weights = [name for name in ("Lambda_p", "Lambda_e") if name in ranges]
-    if any(np.log2(ranges[name][1] / best[name]) < AT_EDGE for name in weights):
+    weights = {name: parameter_of(best, name) for name in ranges if name.startswith(WEIGHT)}
+    if any(np.log2(ranges[name][1] / value) < AT_EDGE for name, value in weights.items()):
         return "upper"
-    return "lower" if any(np.log2(best[name] / ranges[name][0]) < AT_EDGE for name in weights) else None
+    return "lower" if any(np.log2(value / ranges[name][0]) < AT_EDGE for name, value in weights.items()) else None

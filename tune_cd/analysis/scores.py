@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tune_cd.balance import PUBLISHED
 from tune_cd.results.schema import CONFIRM
+from tune_cd.search.directions import WEIGHT
 from tune_cd.search.space import KEY_DIGITS, Array
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
@@ -121,6 +123,21 @@ def per_class(trials: pd.DataFrame) -> int:
     return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
+def published_of(trials: pd.DataFrame) -> dict[str, float]:
+    """Weight Lambda_<term> -> its published coefficient, of a loss as its trainings' configurations say; else {}."""
+    said = (json.loads(text).get(PUBLISHED) for text in trials["config"].unique())
+    return next((dict(one) for one in said if isinstance(one, dict)), {})
+
+
+def weights_of(trials: pd.DataFrame) -> list[str]:
+    """The weights Lambda_<term> that were searched, of two terms at least: in the terms' order where it is known."""
+    named = sorted({name for params in maps_of(trials, "params") for name in params if name.startswith(WEIGHT)})
+    if set(named) == set(BALANCE[:2]):
+        return list(BALANCE[:2])
+    known = [name for name in published_of(trials) if name in named]
+    return (known if len(known) == len(named) else named) if len(named) > 1 else []
+
+
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
     """Values of a parameter [n_trials], NaN where a trial has none.
 
@@ -141,10 +158,13 @@ def parameter_of(trial: pd.Series, name: str) -> float:
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The balance's three where trials have them, else every searched parameter in alphabetical order."""
+    """The balance's three where trials have them, else every searched parameter: weights of terms first, then in
+    alphabetical order."""
     if len(trials) and trials["Lambda_p"].notna().any():
         return list(BALANCE)
-    return sorted({name for params in maps_of(trials, "params") for name in params}) or list(BALANCE)
+    weights = weights_of(trials)
+    others = {name for params in maps_of(trials, "params") for name in params}.difference(weights)
+    return [*weights, *sorted(others)] or list(BALANCE)
 
 
 def present(trials: pd.DataFrame) -> list[str]:

@@ -1,5 +1,8 @@
 """What a study's searches found: every trial in the plane of both weights, and the best so far after each."""
 
+from collections.abc import Sequence
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -8,7 +11,10 @@ from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial, parts_of
-from tune_cd.plots.style import AVERAGES, BLACK, COLOUR_MAP, LARGE, VERMILION, label, plain, styles_of
+from tune_cd.analysis.scores import parameter, parameter_of, published_of
+from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, styles_of
+
+BALANCE = ("Lambda_p", "Lambda_e")
 
 
 def search_figure(
@@ -18,17 +24,30 @@ def search_figure(
     k: int,
     box: tuple[float, float],
     runs: pd.DataFrame | None = None,
+    weights: Sequence[str] = BALANCE,
 ) -> Figure:
-    """The visited points with the recipes' diagonals, and best-so-far curves.
+    """The visited points in the plane of each pair of weights with the recipes' diagonals, and best-so-far curves.
 
     trials: one study's rows, a row a setting; where its searches pause with the column `paused` (`analysis.runs`), and
     runs: all rows, for the curves. averages: the recipes whose diagonals are drawn, at `batch_size` with k per class.
-    box: the range of both Lambdas.
+    box: the range of all Lambdas, which weights names. Of more than three weights the first is shown with each other.
     """
-    figure = Figure(figsize=(11, 5.3), layout="constrained")
+    pairs = list(combinations(weights, 2)) if len(weights) <= 3 else [(weights[0], other) for other in weights[1:]]
+    rows = 1 if len(pairs) == 1 else 2
+    columns = -(-(len(pairs) + 1) // rows)
+    figure = Figure(figsize=(5.5 * columns, 5.3 if rows == 1 else 9.6), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04, h_pad=0.1)
-    plane, curves = figure.subplots(1, 2)
-    draw_plane(plane, trials if "paused" in trials else trials.assign(paused=False), averages, batch_size, k, box)
+    *planes, curves = figure.subplots(rows, columns, squeeze=False).flat[: len(pairs) + 1]
+    for unused in figure.axes[len(pairs) + 1 :]:
+        unused.remove()
+    known = trials if "paused" in trials else trials.assign(paused=False)
+    for axes, pair in zip(planes, pairs, strict=True):
+        draw_plane(axes, known, averages, batch_size, k, box, pair)
+    scored = next((one for one in planes[0].collections if one.get_array() is not None), None)
+    if scored is not None:
+        figure.colorbar(scored, ax=planes, label=f"validation {trials['metric_name'].iloc[0]}")
+    look = {"fontsize": 8, "loc": "outside lower left", "ncols": 3, "frameon": False, "markerscale": 0.6}
+    figure.legend(*planes[0].get_legend_handles_labels(), **look)
     draw_curves(curves, trials if runs is None else runs)
     first = trials.iloc[0]
     sizes = sorted(trials["batch_size"].dropna().unique()) or [batch_size]
@@ -38,24 +57,31 @@ def search_figure(
 
 
 def draw_plane(
-    axes: Axes, trials: pd.DataFrame, averages: tuple[str, ...], batch_size: int, k: int, box: tuple[float, float]
+    axes: Axes,
+    trials: pd.DataFrame,
+    averages: tuple[str, ...],
+    batch_size: int,
+    k: int,
+    box: tuple[float, float],
+    pair: tuple[str, str] = BALANCE,
 ) -> None:
-    """Every trial in the (Lambda_p, Lambda_e) plane, coloured by validation score, with the recipes' diagonals."""
+    """Every trial in the plane of two weights, coloured by validation score, with the recipes' diagonals."""
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
     line = np.array(box)
     for average in averages:
-        look = {"linestyle": AVERAGES[average].line, "color": AVERAGES[average].colour, "linewidth": 1.5}
-        ratio = balance.ratio(average, batch_size, k)
-        axes.plot(line, line * ratio, label=f"{average} average{at}", zorder=1, **look)
-    _draw_trials(axes, trials)
-    axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label("Lambda_p"), ylabel=label("Lambda_e"))
+        look = {"linestyle": METHODS[average].line, "color": METHODS[average].colour, "linewidth": 1.5}
+        if average == balance.PUBLISHED:
+            published = published_of(trials)
+            ratio, words = published[pair[1]] / published[pair[0]], "published weights"
+        else:
+            ratio, words = balance.ratio(average, batch_size, k), f"{average} average{at}"
+        axes.plot(line, line * ratio, label=words, zorder=1, **look)
+    _draw_trials(axes, trials, pair)
+    axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label(pair[0]), ylabel=label(pair[1]))
     axes.set_aspect("equal")
-    axes.figure.legend(
-        *axes.get_legend_handles_labels(), fontsize=8, loc="outside lower left", ncols=3, frameon=False, markerscale=0.6
-    )
 
 
-def _draw_trials(axes: Axes, trials: pd.DataFrame) -> None:
+def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> None:
     """A mark a trial, by its search and score, a small one where it paused; crosses for those without a score; a ring
     around the best."""
     scored = trials[trials["val_score"].notna()]
@@ -65,19 +91,18 @@ def _draw_trials(axes: Axes, trials: pd.DataFrame) -> None:
     for search, rows in scored.groupby("search", sort=False):
         size = np.where(rows["paused"], 22, 60)
         look = {"marker": styles[search].marker, "label": f"{search} ({len(rows)} trials)", "s": size, **mark, **shades}
-        drawn = axes.scatter(rows["Lambda_p"], rows["Lambda_e"], c=rows["val_score"], zorder=3, **look)
+        axes.scatter(*(parameter(rows, name) for name in pair), c=rows["val_score"], zorder=3, **look)
     lost = trials[trials["val_score"].isna()]
     if len(lost):
         cross = {"marker": "x", "color": VERMILION, "s": 50, "label": "diverged or failed"}
-        axes.scatter(lost["Lambda_p"], lost["Lambda_e"], zorder=3, **cross)
+        axes.scatter(*(parameter(lost, name) for name in pair), zorder=3, **cross)
     whole = trials[~trials["paused"]]
     bests = [trial for trial in (best_trial(rows) for _, rows in parts_of(whole)) if trial is not None]
     if bests:
         text = "best" if len(bests) == 1 else "best of each set-up"
-        places = pd.DataFrame(bests)[["Lambda_p", "Lambda_e"]].to_numpy(dtype=float).T
+        places = np.array([[parameter_of(best, name) for best in bests] for name in pair])
         ring = {"s": 260, "facecolors": "none", "edgecolors": VERMILION, "linewidths": 2, "clip_on": False}
         axes.scatter(*places, label=text, zorder=4, **ring)
-        axes.figure.colorbar(drawn, ax=axes, label=f"validation {bests[0]['metric_name']}")
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:

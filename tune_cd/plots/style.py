@@ -26,6 +26,8 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from tune_cd.search.directions import WEIGHT
+
 COLOUR_MAP = colormaps["viridis"]
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -57,9 +59,12 @@ MARKERS = "hd8*XPpv^<>sDo"
 AVERAGES = {"separate": Style(ORANGE, "--", "s"), "global": Style(GREY, ":", "D")}
 """Of the diagonals: beige and grey in `fig:hp_omniglot`."""
 
+PUBLISHED = Style(ORANGE, "--", "s")
+
 BALANCED = Style(BLUE, "-", "o")
 
 METHODS = AVERAGES | {
+    "published": PUBLISHED,
     "cd": Style(BLUE, "-", "o"),
     "cd-paper": Style(SKY, DASHES["dash"], "P"),
     "random": Style(BLACK, DASHES["dots"], "X"),
@@ -114,11 +119,16 @@ SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size":
 
 def label(name: str) -> str:
     """What an axis says of a column, with its unit; the name itself where it is a user's, or words already."""
+    if name not in LABELS and name.startswith(WEIGHT):
+        return f"{symbol(name)}, weight of the term {name.removeprefix(WEIGHT)} × learning rate"
     return LABELS.get(name, name)
 
 
 def symbol(name: str) -> str:
     """The paper's symbol of a parameter; its own name where it is a user's."""
+    if name not in SYMBOLS and name.startswith(WEIGHT):
+        term = name.removeprefix(WEIGHT).replace("_", r"\_")
+        return rf"$\Lambda_{{\mathrm{{{term}}}}}$"
     return SYMBOLS.get(name, name)
 
 

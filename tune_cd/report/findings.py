@@ -12,7 +12,16 @@ from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_se
 from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import AT_EDGE, ON_DIAGONAL
-from tune_cd.analysis.scores import BALANCE, octaves, parameter, parameter_of, per_class, searching, varied
+from tune_cd.analysis.scores import (
+    octaves,
+    parameter,
+    parameter_of,
+    per_class,
+    published_of,
+    searching,
+    varied,
+    weights_of,
+)
 from tune_cd.analysis.tables import ALIKE
 
 LATE = 0.25  # the best was found in this last part of its search's trials
@@ -114,10 +123,10 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
     """The recipes that a table's trials can be compared with.
 
     InfoNCE has one balance only, its own (`subsec:infonce_loss`). The place of a global average is known only for
-    batches of whole classes.
+    batches of whole classes. A loss of other terms has its published weights.
     """
     if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
-        return ()
+        return (balance.PUBLISHED,) if published_of(trials) else ()
     sizes, k = trials["batch_size"], per_class(trials)
     if (
         sizes.isna().any()
@@ -149,18 +158,27 @@ def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average:
     k = per_class(trials)
     within, step = pd.Series(ON_DIAGONAL, index=means.index), None
     cells = grid_rows(means)
-    if is_grid(cells, BALANCE[:2]):  # its cells count as near as half a step, as in `analysis.reachable`
-        step = float(np.median(np.diff(np.unique(np.round(np.log2(cells["Lambda_e"].dropna()), 9)))))
+    weights = weights_of(cells)
+    if is_grid(cells, weights):  # its cells count as near as half a step, as in `analysis.reachable`
+        step = float(np.median(np.diff(np.unique(np.round(octaves(parameter(cells, weights[1]), weights[1]), 9)))))
         within[cells.index] = step / 2
     on_line = on_diagonal(means, average, k, within)
     reached = best_trial(on_line)
     if reached is None:
         return None
     gain = paired(trials, best, reached)
-    positive = 1.0 if average == "separate" else balance.average_weights(average, int(reached["batch_size"]), k)[0]
-    rate, rates = float(reached["Lambda_p"] / positive), rate_search(on_line, reached, ranges)
+    rate, rates = _rate(reached, average, published_of(trials), k), rate_search(on_line, reached, ranges)
     fresh = fresh_mean(trials, reached)
     return Recipe(average, reached, rate, gain.value, gain.low, gain.high, gain.seeds, fresh, rates, step)
+
+
+def _rate(reached: pd.Series, average: str, published: Mapping[str, float], k: int) -> float:
+    """The learning rate of a setting that a recipe reaches."""
+    if average == balance.PUBLISHED:
+        return next(parameter_of(reached, name) / coefficient for name, coefficient in published.items())
+    separate = average == "separate"
+    positive = 1.0 if separate else balance.average_weights(average, int(reached["batch_size"]), k)[0]
+    return float(reached["Lambda_p"] / positive)
 
 
 def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:

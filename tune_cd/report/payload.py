@@ -21,20 +21,23 @@ from tune_cd.analysis.scores import (
     parts_of,
     per_class,
     present,
+    published_of,
     score_column,
     score_names,
     score_words,
+    weights_of,
     with_scores,
 )
 from tune_cd.report.findings import Ranges, averages_of, findings, grid_rows, is_grid
 from tune_cd.report.side_tables import compared_studies, of_study
-from tune_cd.report.words import LETTERS, summarise
+from tune_cd.report.words import letters, recipe_words, summarise
 from tune_cd.results.redaction import redact
 
 DIGITS = 6  # significant ones of every number in the page
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
 SCORES = 40  # choices of a score, at most
+TERM = "term_"  # how the names of terms begin, other than the positive and the entropy one
 COLUMNS = (
     "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
     "images_seen", "train_seconds", "hostname", "device", "gpus",
@@ -102,10 +105,8 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "facts": _facts(trials),
         "words": [asdict(sentence) for sentence in summarise(found, command)],
         "status": found.status,
-        "axes": [{"name": axis, "label": LETTERS.get(axis, axis), "log": True} for axis in axes],
-        "scores": [
-            {"name": score, "label": _label(score, trials), "marked": not score.endswith("_term")} for score in scores
-        ],
+        "axes": [{"name": axis, "label": letters(axis), "log": True} for axis in axes],
+        "scores": [{"name": score, "label": _label(score, trials), "marked": not _is_term(score)} for score in scores],
         "trials": _trials(wide, scores),
         "earlier": _earlier(trials),
         "grid": content,
@@ -128,12 +129,13 @@ def _scores(trials: pd.DataFrame) -> list[str]:
         if name not in (metric, f"val_{metric}", f"test_{metric}") and not name.endswith("_pairs")
     ]
     first = [name for name in ("val_score", "test_score", "positive_term", "entropy_term") if name in names]
+    first += [name for name in names if name.startswith(TERM)]
     return (first + [name for name in names if name not in first])[:SCORES]
 
 
 def axes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
-    balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else []
+    balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else weights_of(trials)[:2]
     columns = {name: parameter(trials, name) for name in names}
     positive = {name: column for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
     values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in positive.items()}
@@ -164,6 +166,10 @@ def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) ->
 
 def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> list[dict[str, Any]]:
     """The diagonals of the conventional recipes, one ratio Lambda_e / Lambda_p a value of the slider."""
+    published = published_of(trials)
+    if content is not None and published.keys() >= set(axes[:2]):
+        ratios = [published[axes[1]] / published[axes[0]]] * len(content["ticks"][2])
+        return [{"name": balance.PUBLISHED, "label": recipe_words(balance.PUBLISHED), "ratio": ratios}]
     if axes[:2] != list(BALANCE[:2]) or content is None:
         return []
     sizes = (
@@ -207,7 +213,14 @@ def _earlier(trials: pd.DataFrame) -> list[list[float]]:
 
 
 def _label(score: str, trials: pd.DataFrame) -> str:
+    if score.startswith(TERM):
+        return f"term {score.removeprefix(TERM)}"
     return {"positive_term": "positive term", "entropy_term": "entropy term"}.get(score) or score_words(trials, score)
+
+
+def _is_term(score: str) -> bool:
+    """Whether it is a term of the loss, of which less is no worse and more no better."""
+    return score.endswith("_term") or score.startswith(TERM)
 
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:

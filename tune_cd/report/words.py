@@ -9,13 +9,16 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis import alignment
 from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import parameter_of
+from tune_cd.analysis.scores import parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, finite
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
+from tune_cd.search.directions import WEIGHT
 
-BASELINES = ("separate", "global", "without", "S1", "S2")  # searches that accompany the one that was asked for
+BASELINES = (*balance.AVERAGES, balance.PUBLISHED, "without", "S1", "S2")
+"""Searches that accompany the one that was asked for."""
+
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
 
@@ -49,7 +52,17 @@ def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
 def setting(row: pd.Series, names: Iterable[str]) -> str:
     """A row's parameters, as people write them: Λp = 0.7113, Λe = 17, b = 64."""
     values = ((name, parameter_of(row, name)) for name in names)
-    return ", ".join(f"{LETTERS.get(name, name)} = {value:.4g}" for name, value in values if np.isfinite(value))
+    return ", ".join(f"{letters(name)} = {value:.4g}" for name, value in values if np.isfinite(value))
+
+
+def letters(name: str) -> str:
+    """A parameter as it is written: Λp, Λsim, b, and any other by its name."""
+    return LETTERS.get(name) or (f"Λ{name.removeprefix(WEIGHT)}" if name.startswith(WEIGHT) else name)
+
+
+def recipe_words(average: str) -> str:
+    """A recipe in words: "separate average", "published weights"."""
+    return f"{average} {'weights' if average == balance.PUBLISHED else 'average'}"
 
 
 def _nothing(found: Findings) -> Sentence:
@@ -92,14 +105,14 @@ def _parameters(found: Findings) -> list[str]:
     """The parameters of the best setting that are said: those of the balance, or all that were searched."""
     if found.trials["Lambda_p"].notna().any():
         return list(LETTERS)
-    return sorted(dict(found.best["params"]))
+    return list(dict.fromkeys([*weights_of(found.trials), *sorted(dict(found.best["params"]))]))
 
 
 def _gains(found: Findings) -> list[Sentence]:
     sentences = [_gain(found, recipe) for recipe in found.recipes]
     if found.missing:
-        which = " or ".join(found.missing)
-        text = f"No completed trial is within reach of the {which} average, so the gain of tuning over it is not known."
+        which = " or the ".join(map(recipe_words, found.missing))
+        text = f"No completed trial is within reach of the {which}, so the gain of tuning over that is not known."
         sentences.append(Sentence("Without balancing", text, "note"))
     return sentences
 
@@ -111,14 +124,15 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     sure = f" ({interval(recipe.low, recipe.high, '+')}, {seeds})" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
     own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
-    head = f"Over the {recipe.average} average"
+    words = recipe_words(recipe.average)
+    head, verb = f"Over the {words}", "reach" if recipe.average == balance.PUBLISHED else "reaches"
     if recipe.best["trial_id"] == found.best["trial_id"]:
-        text = f"Nothing: the {recipe.average} average reaches the best setting by its learning rate alone ({own})."
+        text = f"Nothing: the {words} {verb} the best setting by the learning rate alone ({own})."
         return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
     noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
     text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise}"
-    text += f" Tuning the learning rate alone, the {recipe.average} average reached {own}. {tuned(recipe)}"
+    text += f" Tuning the learning rate alone, the {words} reached {own}. {tuned(recipe)}"
     return Sentence(head, text, "result" if recipe.rates.exhausted or recipe.grid_step else "caution")
 
 
@@ -169,7 +183,7 @@ def _certainty(found: Findings) -> list[Sentence]:
             name: f"{low:.3g} to {high:.3g}" if low < high else f"{low:.4g}"
             for name, (low, high) in found.alike_ranges.items()
         }
-        ranges = ", ".join(f"{LETTERS.get(name, name)} {span}" for name, span in spans.items())
+        ranges = ", ".join(f"{letters(name)} {span}" for name, span in spans.items())
         said.append(
             f"{found.alike} settings are within {100 * ALIKE:.0f} % of the best ({ranges}): "
             "there is little to choose between them."
@@ -190,7 +204,7 @@ def _shape(found: Findings) -> list[Sentence]:
         text = f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides."
         return [Sentence("The shape around it", text, "note")]
     widths = [_octaves(*interval) for interval in zip(shape.widths, shape.widths_low, shape.widths_high)]
-    across = ", ".join(f"{part:+.2f} {LETTERS.get(name, name)}" for name, part in zip(shape.names, shape.directions[0]))
+    across = ", ".join(f"{part:+.2f} {letters(name)}" for name, part in zip(shape.names, shape.directions[0]))
     text = f"The score falls fastest along ({across}) in log space: by 5 % within {widths[0]}"
     text += f", slowest across that: {widths[-1]}."
     if set(shape.names) <= set(LETTERS) and {"Lambda_p", "Lambda_e"} <= set(shape.names):
@@ -259,9 +273,7 @@ def _reason(error: str) -> str:
 
 def edges(found: Findings) -> str:
     """Which parameters of the best setting are at an end of their range."""
-    return " and ".join(
-        f"{LETTERS.get(name, name)} is at the {end} end of its range" for name, end in found.edges.items()
-    )
+    return " and ".join(f"{letters(name)} is at the {end} end of its range" for name, end in found.edges.items())
 
 
 def _next(found: Findings, command: str | None) -> list[Sentence]:

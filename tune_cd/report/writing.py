@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.analysis.scores import weights_of
 from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
@@ -74,7 +75,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         trials,
         title,
         notes=notes,
-        ranges={name: _ranges(options[name]) for name in names},
+        ranges={name: _ranges(options[name], trials[trials["study"] == name]) for name in names},
         commands=commands,
         refresh=refresh,
     )
@@ -117,15 +118,13 @@ class Watch:
         return monotonic() - since < SILENCE
 
 
-def _ranges(options: dict) -> Ranges:
+def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
     """What the search was allowed, as `tune_cd.run`'s options say."""
     if "range" not in options:
         return {}
-    low, high = options["range"]
+    weights = dict.fromkeys(weights_of(trials), tuple(options["range"]))
     sizes = options.get("batch_sizes") if options.get("tune_batch_size") else None
-    return {"Lambda_p": (low, high), "Lambda_e": (low, high)} | (
-        {"batch_size": (min(sizes), max(sizes))} if sizes else {}
-    )
+    return weights | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
 
 
 def _command(place: Path | str, study: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tune_cd.results.parquet import digest
 from tune_cd.results.store import store_of
+from tune_cd.search.directions import WEIGHT
 
 KEPT = 2
 
@@ -32,7 +33,8 @@ class Checkpoints:
 
     def key(self, config: Mapping[str, Any]) -> str:
         """The same for the same training."""
-        identity = {name: config[name] for name in ("Lambda_p", "Lambda_e", "batch_size", "seed")}
+        trained = [name for name in config if name.startswith(WEIGHT)]
+        identity = {name: config[name] for name in (*trained, "batch_size", "seed")}
         return sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
 
     def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:

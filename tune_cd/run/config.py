@@ -7,15 +7,22 @@ has the one it was started with. A `Call` belongs to one invocation, on one clus
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
+from trainables.losses import Loss, find_loss
 from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, Setup, find_setup, override
+from tune_cd.run.starts import usual_weights
 from tune_cd.search.protocol import check_workers
 from tune_cd.search.space import Space
 
 EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
 USUAL_BATCH_SIZE = 64
+BELOW, ABOVE = 1000.0, 100.0
+"""The usual range of a loss other than the paper's two: from so much below the smallest weight of the start to so much
+above the largest. Published weights carry over to other networks by some hundreds at most (`tune_cd.terms`)."""
+
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 """What a continued study may be given anew, and keeps otherwise."""
 
@@ -24,9 +31,9 @@ EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 class StudyConfig:
     """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
 
-    setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of Lambda_p and
-    Lambda_e; None: the usual one. data_sha256: the digest of data behind a URI. Raises ValueError naming the option for
-    what neither data nor a cluster make possible.
+    setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
+    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI. Raises ValueError naming the
+    option for what neither data nor a cluster make possible.
     """
 
     dataset: str = "glyphs"
@@ -69,8 +76,14 @@ class StudyConfig:
     @property
     def space(self) -> Space:
         """The searched box. Raises ValueError for an impossible one."""
-        box = {"Lambda_p": self.range, "Lambda_e": self.range}
+        box = dict.fromkeys(self.weighted.weights, self.range)
         return Space(**box, batch_size=sorted(self.batch_sizes)) if self.tune_batch_size else Space(**box)
+
+    @cached_property
+    def weighted(self) -> Loss:
+        """The loss whose weights are searched. Raises ValueError for one that there is not."""
+        said = dict(assignment.split("=", 1) for assignment in self.assignments if assignment.startswith("loss="))
+        return find_loss(said.get("loss") or self.loss or find_setup(self.dataset, "small", self.task).loss)
 
     @property
     def pauses(self) -> bool:
@@ -145,7 +158,10 @@ class StudyConfig:
         """Adam's weights are without its learning rate."""
         if self.experiment == "xbm" and self.setup_for(self.setup or "small").optimizer != "sgd":
             return XBM_RANGE
-        return SEARCH_RANGE
+        if self.weighted.pairwise:
+            return SEARCH_RANGE
+        start = usual_weights(self.weighted, self.setup_for(self.setup or "small").learning_rate).values()
+        return min(start) / BELOW, max(start) * ABOVE
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
 from tune_cd.results.location import is_uri
 from tune_cd.results.schema import check_name
-from tune_cd.run.config import EXPERIMENTS, Call, Request, StudyConfig
+from tune_cd.run.config import ABOVE, BELOW, EXPERIMENTS, Call, Request, StudyConfig
 from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
 from tune_cd.search.registry import OPTIMISERS
 
@@ -33,9 +33,9 @@ def parser() -> argparse.ArgumentParser:
     """All options of `python -m tune_cd.run`, grouped, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.run",
-        description="Find the best balance (Lambda_p, Lambda_e[, batch_size]) of a contrastive loss by coordinate "
-        "descent, "
-        "each trial a training run under Ray Tune, and compare it with tuning the learning rate alone.",
+        description="Find the best balance of a contrastive loss, (Lambda_p, Lambda_e[, batch_size]) or one weight a "
+        "term of any other loss, by coordinate descent, each trial a training run under Ray Tune, and compare it with "
+        "tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,  # the parser says what was written, the two values below the rest
@@ -50,7 +50,12 @@ def _training_options(top: argparse.ArgumentParser) -> None:
     what = top.add_argument_group("what is trained")
     what.add_argument("--dataset", choices=sorted(SETUPS), help="default: glyphs, made offline from fonts")
     what.add_argument("--task", choices=TASKS, help="default: the dataset's")
-    what.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
+    what.add_argument(
+        "--loss",
+        type=_loss,
+        metavar="LOSS",
+        help=f"{', '.join(LOSSES)}, or module:function, your own; default: the dataset's usual one",
+    )
     what.add_argument("--setup", choices=("small", "paper"), help="default: paper where trials get a GPU, else small")
     what.add_argument(
         "--set",
@@ -123,16 +128,18 @@ def _search_options(top: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--start",
         metavar="H",
-        help="conventional (equal weights, the usual learning rate; the default), blind (drawn in the box), paper "
-        "(its best for the dataset and loss, found at b = 64), Lambda_p=...,Lambda_e=...[,batch_size=...], or "
-        "your recipe: lr=...,average=separate|global[,b=...]",
+        help="conventional (equal weights, or the loss's published ones, at the usual learning rate; the default), "
+        "blind (drawn in the box), paper (its best for the dataset and loss, found at b = 64), "
+        "Lambda_p=...,Lambda_e=...[,batch_size=...] (a Lambda_TERM for each term of the loss), or your recipe: "
+        "lr=...,average=separate|global[,b=...], and of other losses than margin and infonce lr=...[,b=...]",
     )
     how.add_argument(
         "--range",
         type=_range,
         metavar="LO,HI",
-        help=f"of Lambda_p and Lambda_e; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g}, and "
-        f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside them",
+        help=f"of every weight Lambda_TERM; default: {SEARCH_RANGE[0]:g},{SEARCH_RANGE[1]:g} with margin and infonce, "
+        f"{XBM_RANGE[0]:g},{XBM_RANGE[1]:g} with --experiment xbm, whose Adam has a learning rate beside them, and of "
+        f"other losses from 1/{BELOW:g} of the conventional start's smallest weight to {ABOVE:g} times its largest",
     )
     how.add_argument(
         "--batch-size",
@@ -276,7 +283,8 @@ def study_name(call: Call, setup: Setup) -> str:
     """The given name, checked, or one that no other run has."""
     if call.resume and call.study is None:
         raise ValueError("--resume needs the --study to continue")
-    return check_name(call.study or f"{setup.dataset}-{setup.loss}-{datetime.now():%Y%m%d-%H%M%S}")
+    loss = setup.loss.rpartition(":")[2]  # of one's own the function
+    return check_name(call.study or f"{setup.dataset}-{loss}-{datetime.now():%Y%m%d-%H%M%S}")
 
 
 def _names(of: type) -> set[str]:
@@ -291,6 +299,13 @@ def _path(text: str) -> str:
 def _root(text: str) -> str:
     """A URI as it is; it is checked with the study, as an error here would repeat it."""
     return text if is_uri(text) and not Path(text).exists() else _path(text)
+
+
+def _loss(text: str) -> str:
+    """One's own is imported with the study, as an error here would not say why."""
+    if text in LOSSES or ":" in text:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r}: one of {', '.join(LOSSES)}, or module:function")
 
 
 def _weights(text: str) -> str:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.options import ORIGIN
+from tune_cd.search.directions import WEIGHT
 from tune_cd.tune.packed import members_of
 
 STATUS = "{n:.3g}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
@@ -103,7 +104,8 @@ class Progress(Callback):
         self._done[search] += share
         place = "start" if origin["direction"] == "start" else f"{origin['direction']} {origin['line_position']:+.2f}"
         seed = f" seed {config['seed']}" if self._replicates > 1 or search == CONFIRM else ""
-        h = f"Lambda_p={config['Lambda_p']:<9.4g} Lambda_e={config['Lambda_e']:<9.4g} b={config['batch_size']}{seed}"
+        weights = (f"{name}={value:<9.4g}" for name, value in config.items() if name.startswith(WEIGHT))
+        h = f"{' '.join(weights)} b={config['batch_size']}{seed}"
         done = f"{self._done[search]:4.1f}" if search in self._pausing else f"{self._done[search]:>2.0f}"
         self._print(f"[{search} {done}/{self._totals[search]}]  {place:<16} {h}  {outcome}")
         if self._status is not None:

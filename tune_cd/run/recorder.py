@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from math import nan
 
+from trainables.losses import find_loss
 from trainables.training.outcome import Evaluation, Outcome
 from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
+from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
@@ -32,6 +34,8 @@ class Recorder:
         self._fields, self._gpus = fixed_fields(study), resources.gpus
         self._several = resources.replicates > 1 or search.seeds is not None
         self._setup, self._searched = asdict(search.setup), study.space.names
+        loss = find_loss(search.setup.loss)
+        self._published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
 
     def identity(self, config: Mapping) -> dict:
@@ -100,7 +104,8 @@ class Recorder:
         return {RUNS: runs} if runs else {}
 
     def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
-        asked = {**self._setup, **{name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}}
+        told = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}
+        asked = {**self._setup, **self._published, **told}
         ended = {name: getattr(outcome, name) for name in OUTCOME}
         machine = {"gpus": self._gpus * where.pop("share"), **where}
         return trial_row({"study": self._study, **identity}, self._params(config), asked, ended, machine, self._fields)

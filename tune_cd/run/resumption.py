@@ -164,7 +164,7 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
 
 def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFrame:
     """The rows of some searches. A recipe's are all on its diagonal: it is told what others trained there."""
-    if len(names) == 1 and names[0] in balance.AVERAGES:
+    if len(names) == 1 and names[0] in (*balance.AVERAGES, balance.PUBLISHED):
         return on_diagonal(searching(final), names[0], study.setup.k)
     return final[final["search"].isin(names)]
 

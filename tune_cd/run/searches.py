@@ -6,11 +6,13 @@ from functools import partial
 
 import numpy as np
 
+from trainables.losses import find_loss
 from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.looks import lengths_of
+from tune_cd.run.starts import published_at, starts_for, usual_weights
 from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.pausing_descent import PausingDescent
@@ -22,10 +24,6 @@ DEFAULT_TRIALS = 20
 DEFAULT_WORTH = 10
 """Full trainings' worth of a search whose trainings pause: with half the images it is ahead of 20 full trainings on the
 measured landscapes (`tune_cd/landscapes/README.md`)."""
-
-STARTS = (
-    "conventional, blind, paper, Lambda_p=...,Lambda_e=...[,batch_size=...], or a recipe lr=...,average=...[,b=...]"
-)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,10 @@ def _awaited(search: Search) -> set[str]:
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
-    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`)."""
+    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`), and a loss of other terms
+    its authors' coefficients."""
+    if not find_loss(setup.loss).pairwise:
+        return (balance.PUBLISHED,)
     return balance.AVERAGES if setup.loss == "margin" else ("separate",)
 
 
@@ -112,17 +113,20 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
         return None
     if config.start == "conventional":
         return space.check(
-            _authors(config, setup) if config.experiment == "xbm" else _recipe("separate", config, setup)
+            _authors(config, setup) if config.experiment == "xbm" else _recipe(averages_of(setup)[0], config, setup)
         )
     if config.start == "paper":
         return space.check(published_best(setup) | {"batch_size": config.batch_size})
+    loss = find_loss(setup.loss)
     if config.start.startswith("lr="):
-        return space.check(balance.parse_recipe(config.start, config.batch_size, setup.k))
+        if loss.pairwise:
+            return space.check(balance.parse_recipe(config.start, config.batch_size, setup.k))
+        return space.check(published_at(config.start, loss, config.batch_size))
     start = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))
-        if name not in ("Lambda_p", "Lambda_e", "batch_size"):
-            raise ValueError(f"--start {config.start!r}: {STARTS}")
+        if name not in (*loss.weights, "batch_size"):
+            raise ValueError(f"--start {config.start!r}: {starts_for(loss)}")
         try:
             start[name] = int(text) if name == "batch_size" else float(text)
         except ValueError:
@@ -154,7 +158,7 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
             f"the search {name!r} starts at the usual learning rate: {error}; widen --range, or leave it out with "
             "--no-baseline"
         ) from None
-    joint = [1.0, 1.0, 0.0][: len(space.names)]
+    joint = [float(name != "batch_size") for name in space.names]
     make = partial(line_search, direction=joint, name="joint", seed=config.seed)
     samples = config.baseline_trials or most_trials(space, start, joint)
     return Search(name, samples, make, start, setup, workers=1, line=True)
@@ -217,4 +221,6 @@ def _authors(config: StudyConfig, setup: Setup) -> dict:
 
 def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
     rate = setup.learning_rate if setup.optimizer == "sgd" else 1.0  # Adam has a learning rate of its own
+    if average == balance.PUBLISHED:
+        return usual_weights(find_loss(setup.loss), rate) | {"batch_size": config.batch_size}
     return balance.from_recipe(rate, average, config.batch_size, setup.k) | {"batch_size": config.batch_size}

@@ -1,6 +1,7 @@
 """What a study found, in words and one picture."""
 
 import io
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import searching
+from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
 from tune_cd.report.findings import Findings, findings, finite
-from tune_cd.report.words import edges, fresh_score, interval, tuned
+from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -42,15 +43,17 @@ def summarise(study: Study) -> str:
 def _balance_table(trials: pd.DataFrame, means: pd.DataFrame, study: Study) -> list[str]:
     """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned. means:
     of the trials, over seeds."""
-    low, high = study.config.range
-    found = findings(trials, {"Lambda_p": (low, high), "Lambda_e": (low, high)})
+    names = study.config.weighted.weights
+    found = findings(trials, dict.fromkeys(names, tuple(study.config.range)))
     recipes = {recipe.average: recipe for recipe in found.recipes}
-    lines = ["", f"{'':<28}{'Lambda_p':>10}{'Lambda_e':>10}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best_trial(means[means["search"] == study.config.search])))
+    head = "".join(f"{name:>{_width(name)}}" for name in names)
+    lines = ["", f"{'':<28}{head}{'b':>5}{'validation':>12}{'test':>8}"]
+    lines.append(_line("best balance found", best_trial(means[means["search"] == study.config.search]), names))
     for average in averages_of(study.setup):
-        lines.append(_line(f"best with {average} average", recipes[average].best if average in recipes else None))
+        best = recipes[average].best if average in recipes else None
+        lines.append(_line(f"best with {recipe_words(average)}", best, names))
     lines += ["", *_fresh(found)]
-    lines += [f"{average} average: {tuned(recipe)}" for average, recipe in recipes.items()]
+    lines += [f"{recipe_words(average)}: {tuned(recipe)}" for average, recipe in recipes.items()]
     if found.edges:
         lines.append(f"best setting: {edges(found)}; a wider --range may hold better.")
     return lines
@@ -65,7 +68,7 @@ def _fresh(found: Findings) -> list[str]:
         if recipe.fresh is not None:
             gain = f"gain {recipe.gain:+.4f}"
             gain += f" ({interval(recipe.low, recipe.high, '+')})" if finite(recipe.low) else ""
-            lines.append(f"with fresh seeds, {recipe.average} average: {fresh_score(recipe.fresh)}; {gain}")
+            lines.append(f"with fresh seeds, {recipe_words(recipe.average)}: {fresh_score(recipe.fresh)}; {gain}")
     return lines
 
 
@@ -93,7 +96,8 @@ def draw(study: Study, table: pd.DataFrame) -> Path | str:
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
     averages, box = averages_of(study.setup), tuple(study.config.range)
-    figure = search_figure(settings, averages, study.config.batch_size, study.setup.k, box, runs=rows)
+    weights = study.config.weighted.weights
+    figure = search_figure(settings, averages, study.config.batch_size, study.setup.k, box, runs=rows, weights=weights)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
     study.store.write(study.file("search.png"), picture.getvalue())
@@ -104,10 +108,15 @@ def table_path(study: Study) -> Path | str:
     return study.store.where(f"trials/{study.name}")
 
 
-def _line(label: str, trial: pd.Series | None) -> str:
+def _width(name: str) -> int:
+    """Of a weight's column."""
+    return max(10, len(name) + 2)
+
+
+def _line(label: str, trial: pd.Series | None, names: Sequence[str]) -> str:
     if trial is None:
-        return f"{label:<28}{'no completed trial':>45}"
-    h = f"{trial['Lambda_p']:>10.4g}{trial['Lambda_e']:>10.4g}{trial['batch_size']:>5}"
+        return f"{label:<28}{'no completed trial':>{25 + sum(map(_width, names))}}"
+    h = "".join(f"{parameter_of(trial, name):>{_width(name)}.4g}" for name in names) + f"{trial['batch_size']:>5}"
     spread = f" ±{trial['test_std']:.4f}" if trial["seeds"] > 1 else ""
     return f"{label:<28}{h}{trial['val_score']:>12.4f}{trial['test_score']:>8.4f}{spread}"
 

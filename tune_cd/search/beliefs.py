@@ -1,11 +1,12 @@
 """What the default search believes before anything is told: how far values are alike, how noisy, how far to trust it.
 
-Two beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]) and was chosen on balance landscapes in the paper's box.
-GENERAL is for any other parameters, in boxes of any size: all its lengths are shares of the box.
+Two beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]) and was chosen on balance landscapes in the paper's box;
+TERMS, for other weights in boxes as wide, is the same with more lines. GENERAL is for any other parameters, in boxes of
+any size: all its lengths are shares of the box.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, product
 from math import inf
@@ -13,7 +14,7 @@ from math import inf
 import numpy as np
 from scipy.special import ndtri
 
-from tune_cd.search.directions import BALANCE_SPACES
+from tune_cd.search.directions import BALANCE_SPACES, weights_among
 from tune_cd.search.gaussian_process import Prior
 from tune_cd.search.line_search import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Space
@@ -25,6 +26,9 @@ proportion, a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
 
 NOISES = (1e-3, 1e-2, 1e-1)
 """BALANCE's variances of the noise, as shares of the process's. Without 0.1, AUC@20 under 5 % noise falls by 0.01."""
+
+WIDE = 16.0
+"""Octaves. BALANCE's length scales are for ranges like the paper's, 24 octaves: see the README's table."""
 
 CLOSE = 1.0
 """BALANCE's length scale in octaves for trials that look closely (`model_guided.CLOSE_FROM`)."""
@@ -178,6 +182,15 @@ GENERAL = Belief(_drawn, margin_until=inf, fades_from=2, close_turns=1, pairs=Tr
 From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
 
 
+TERMS = replace(BALANCE, pairs=True)
+"""Of three weights and more the diagonals of pairs help beside joint and contrasts (README, Weights of other terms)."""
+
+
 def belief_over(space: Space) -> Belief:
-    """BALANCE or GENERAL."""
-    return BALANCE if space.names in BALANCE_SPACES else GENERAL
+    """BALANCE, TERMS of other weights where every range is WIDE (a batch size may be beside them), or GENERAL."""
+    if space.names in BALANCE_SPACES:
+        return BALANCE
+    weights = [axis for axis in space.axes if axis.name in weights_among(space.names)]
+    others = set(space.names) - {axis.name for axis in weights} - {"batch_size"}
+    wide = all(axis.scale == "log" and axis.ends[1] - axis.ends[0] >= WIDE for axis in weights)
+    return TERMS if len(weights) >= 2 and wide and not others else GENERAL

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from tune_cd.search.directions import WEIGHT
 from tune_cd.search.line_search import Plan
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
@@ -60,6 +61,7 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
     axes = list(_axes(space))
     if len(axes) <= PAIRED:
         for (one, first), (other, second) in combinations(axes, 2):
+            one, other = one.removeprefix(WEIGHT), other.removeprefix(WEIGHT)
             yield f"{one}*{other}", first + second
             yield f"{one}/{other}", first - second
 

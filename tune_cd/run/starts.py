@@ -1,0 +1,36 @@
+"""Where the search of any loss may start: its authors' coefficients at a learning rate, or weights as written."""
+
+import re
+from math import isfinite
+
+from trainables.losses import Loss
+
+
+def published_weights(loss: Loss, rate: float) -> dict[str, float]:
+    """{"Lambda_<term>"} of the published coefficients times a learning rate."""
+    return {name: rate * coefficient for name, coefficient in zip(loss.weights, loss.published, strict=True)}
+
+
+def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
+    """The published ratios at the usual learning rate of a loss of weight 1, which the largest of them gets: bare SGD
+    at VICReg's 25 times 0.1 diverges."""
+    return published_weights(loss, rate / max(loss.published))
+
+
+def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
+    """What `--start lr=...[,b=...]` means. Raises ValueError naming what is allowed."""
+    found = re.fullmatch(r"lr=([^,=]+)(?:,\s*b=(\d+))?", start)
+    try:
+        rate = float(found[1]) if found else 0.0
+    except ValueError:
+        rate = 0.0
+    if not found or not (rate > 0 and isfinite(rate)):
+        raise ValueError(f"--start {start!r}: {starts_for(loss)}; a learning rate is a finite number > 0")
+    return published_weights(loss, rate) | {"batch_size": int(found[2] or batch_size)}
+
+
+def starts_for(loss: Loss) -> str:
+    """What `--start` may be with this loss."""
+    weights = ",".join(f"{name}=..." for name in loss.weights)
+    recipe = "lr=...,average=...[,b=...]" if loss.pairwise else "lr=...[,b=...] for the published weights"
+    return f"conventional, blind, {'paper, ' * loss.pairwise}{weights}[,batch_size=...], or a recipe {recipe}"

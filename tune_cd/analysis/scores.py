@@ -22,7 +22,8 @@ PROBLEM = ("dataset", "task", "loss", "metric_name")
 
 SET_UP = (
     "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
-    "temperature", "distance", "q", "augmentation", "crop_scale", "crop_size", "projection", "precision",
+    "temperature", "distance", "q", "augmentation", "crop_scale", "crop_size", "projection", "projector", "bias",
+    "precision",
     "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs", "test",
     "test_image_size",
 )  # fmt: skip
@@ -33,6 +34,7 @@ where they were not searched. Where set-ups have to be told apart, the first one
 BEFORE = {
     "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
     "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
+    "projector": "", "bias": -10.0,
 }  # fmt: skip
 """Fields that came to built-in trainings later than others, and the values of the trainings before that."""
 
@@ -125,13 +127,14 @@ def per_class(trials: pd.DataFrame) -> int:
 
 def published_of(trials: pd.DataFrame) -> dict[str, float]:
     """Weight Lambda_<term> -> its published coefficient, of a loss as its trainings' configurations say; else {}."""
-    said = (json.loads(text).get(PUBLISHED) for text in trials["config"].unique())
+    said = (json.loads(text).get(PUBLISHED) for text in trials["config"].unique()) if "config" in trials else ()
     return next((dict(one) for one in said if isinstance(one, dict)), {})
 
 
 def weights_of(trials: pd.DataFrame) -> list[str]:
     """The weights Lambda_<term> that were searched, of two terms at least: in the terms' order where it is known."""
-    named = sorted({name for params in maps_of(trials, "params") for name in params if name.startswith(WEIGHT)})
+    maps = maps_of(trials, "params") if "params" in trials else []
+    named = sorted({name for params in maps for name in params if name.startswith(WEIGHT)})
     if set(named) == set(BALANCE[:2]):
         return list(BALANCE[:2])
     known = [name for name in published_of(trials) if name in named]

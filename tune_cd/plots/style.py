@@ -59,12 +59,10 @@ MARKERS = "hd8*XPpv^<>sDo"
 AVERAGES = {"separate": Style(ORANGE, "--", "s"), "global": Style(GREY, ":", "D")}
 """Of the diagonals: beige and grey in `fig:hp_omniglot`."""
 
-PUBLISHED = Style(ORANGE, "--", "s")
-
 BALANCED = Style(BLUE, "-", "o")
 
 METHODS = AVERAGES | {
-    "published": PUBLISHED,
+    "published": Style(ORANGE, DASHES["two dots"], "s"),
     "cd": Style(BLUE, "-", "o"),
     "cd-paper": Style(SKY, DASHES["dash"], "P"),
     "random": Style(BLACK, DASHES["dots"], "X"),

@@ -183,17 +183,19 @@ def _said(study) -> bool:
 
 
 def _announce(study, resources) -> None:
+    from trainables.losses import find_loss
     from tune_cd.results.schema import CONFIRM
     from tune_cd.run.looks import lengths_of
 
     setup = study.setup
+    pairwise = find_loss(setup.loss).pairwise
     chosen = [search for search in study.searches if search.name == CONFIRM]
     searched = [search for search in study.searches if search not in chosen]
     trials = " + ".join(
         f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
     )
     print(
-        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss ({setup.loss_distance}), "
+        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{f' ({setup.loss_distance})' * pairwise}, "
         f"{setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "

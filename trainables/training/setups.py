@@ -26,7 +26,7 @@ REMEMBERED = ("margin", "infonce")  # losses that a cross-batch memory has terms
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
-SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy",)}
+SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
@@ -195,7 +195,11 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
                 "glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30
             ),
             "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=8),
-        }
+        },
+        "ssl": {
+            "paper": Setup("glyphs", **SSL, **PATACCHIOLA, image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("glyphs", **SSL, **SMALL, images_seen=32_000, evaluations=4, probe_epochs=30),
+        },
     },
     "omniglot": {
         "dml": {
@@ -261,6 +265,12 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     },
 }
 
+OF_LOSS: dict[str, dict[str, dict[str, str]]] = {  # the authors' projectors are 8192-8192-8192, on ResNet-50
+    loss: {"paper": {"projector": "2048-2048-2048"}, "small": {"projector": "256-256-256"}}
+    for loss in ("barlow_twins", "vicreg")
+}
+"""loss -> form -> the fields of a set-up that are usual with it."""
+
 XBM_ALIKE = {
     "embedding": 128, "k": 4, "distance": "cosine", "optimizer": "adam", "weight_decay": 5e-4,
     "selected_by": "recall_at_1", "memory": "fixed",
@@ -301,20 +311,22 @@ BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """The table's entry, with another loss where given (`ssec:switching`); task None: the dataset's first.
+    """The table's entry, with another loss where given (`ssec:switching`) and what is usual with it (`OF_LOSS`).
 
-    Raises ValueError naming what exists.
+    task None: the dataset's first that the loss can train. Raises ValueError naming what exists.
     """
     if dataset not in SETUPS:
         raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
     tasks = SETUPS[dataset]
-    task = next(iter(tasks)) if task is None else task
+    if task is None:
+        able = tasks if loss is None else find_loss(loss).tasks
+        task = next((one for one in tasks if one in able), next(iter(tasks)))
     if task not in tasks:
         raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
     if form not in tasks[task]:
         raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
     setup = tasks[task][form]
-    return replace(setup, loss=loss) if loss is not None else setup
+    return replace(setup, loss=loss, **OF_LOSS.get(loss, {}).get(form, {})) if loss is not None else setup
 
 
 def published_best(setup: Setup) -> dict[str, float]:

@@ -7,6 +7,7 @@
 our choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
 """
 
+import re
 from dataclasses import MISSING, dataclass, fields, replace
 from math import isfinite
 from types import UnionType
@@ -34,6 +35,7 @@ ALLOWED = {
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
+PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
 POSITIVE = (
@@ -145,6 +147,13 @@ class Setup:
             raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
         if loss.k not in (None, self.k):
             raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector and not PROJECTOR.fullmatch(self.projector):
+            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
+        if self.projector and (self.task != "ssl" or self.embedding):
+            raise ValueError(
+                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
+                "last width"
+            )
         if self.memory != "none" and self.loss not in REMEMBERED:
             raise ValueError(
                 f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
@@ -156,6 +165,11 @@ class Setup:
     def loss_distance(self) -> str:
         """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
         return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
+
+    @property
+    def projector_widths(self) -> tuple[int, ...]:
+        """Of its layers; () for the usual projection head."""
+        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
 
     @property
     def views(self) -> str:

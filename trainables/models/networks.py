@@ -6,7 +6,6 @@ out. Networks are built on the CPU and fed `views.normalise`d images.
 """
 
 import itertools
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trainables.models.heads import head_of
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
 from trainables.own import imported
 
@@ -61,31 +61,6 @@ class GeM(nn.Module):
             x = x.clamp(min=self.eps)
             largest = x.detach().amax((2, 3), keepdim=True)  # detached: the pooled value does not depend on it
             return largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
-
-
-def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
-    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
-
-    activation: one of ACTIVATIONS.
-    """
-    return nn.Sequential(
-        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
-    )
-
-
-def perceptron(features: int, widths: Sequence[int]) -> nn.Module:
-    """Linear layers with batch normalisation and ReLU between them, the last one linear alone, without biases.
-
-    As in the authors' code of Barlow Twins, and of VICReg but for biases, which a batch normalisation takes out again.
-    """
-    layers: list[nn.Module] = []
-    for n_in, n_out in itertools.pairwise((features, *widths[:-1])):
-        layers += [nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear((features, *widths)[-2], widths[-1], bias=False))
-
-
-ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
-"""Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
 
 
 def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -192,7 +167,7 @@ def build_network(
     embedding: int = 0,
     weights: str = "none",
     activation: str = "relu",
-    projector: str = "",
+    projector: Sequence[int] = (),
     normalised: bool = True,
 ) -> Embedder:
     """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
@@ -203,8 +178,9 @@ def build_network(
         where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's `runtime_env`.
     projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
     embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
-    activation: of the projection, one of ACTIVATIONS.
-    projector: the projection's widths, as "256-256-256", in place of the usual one; see `perceptron`.
+    activation: of the projection, one of `heads.ACTIVATIONS`.
+    projector: widths of a `heads.perceptron` in the usual projection's place, the embedding's dimension last; ():
+        the usual one.
     normalised: whether its embeddings are unit vectors.
     weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded
         one unless the file has the same; networks of torchvision's layers standardise their inputs as their weights'
@@ -215,13 +191,15 @@ def build_network(
         raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for your own")
     if embedding < 0:
         raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
-    check_projector(projector, projection, embedding)
-    widths = [int(width) for width in projector.split("-")] if projector else []
-    head = partial(_head, projection=activation if projection else None, embedding=embedding, widths=widths)
+    if projector and (embedding or not projection):
+        raise ValueError(f"projector = {projector}: with a projection alone, and embedding = 0, its last width")
+    head = partial(
+        head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
+    )
     state = read_weights(name, weights)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels, image_size, head, embedding or projector)
+        model, may_miss = _untrained(name, channels, image_size, head)
         if state is not None:
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
@@ -230,19 +208,9 @@ def build_network(
     return model
 
 
-def check_projector(projector: str, projection: bool, embedding: int) -> None:
-    """Refuse a projector that cannot be built: ValueError; arguments as of `build_network`."""
-    if projector and not re.fullmatch(r"[1-9]\d{0,5}(-[1-9]\d{0,5})*", projector):
-        raise ValueError(f"projector = {projector!r}: widths of layers such as '256-256-256', or '' for the usual one")
-    if projector and (embedding or not projection):
-        raise ValueError(
-            f"projector = {projector!r}: with task 'ssl' alone, and embedding = 0 (not {embedding}), its last width"
-        )
-
-
 def check_network(
     name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
-    projector: str = "",
+    projector: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Raise what `build_network` would raise, before anything expensive begins: it builds the network and drops it.
 
@@ -261,34 +229,24 @@ def check_network(
 
 
 def _untrained(
-    name: str, channels: int, image_size: int, head_of: Callable[[int], nn.Module | None], asked: int | str
+    name: str, channels: int, image_size: int, head: "partial[nn.Module | None]"
 ) -> tuple[Embedder, tuple[str, ...]]:
     """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
 
-    head_of: features -> head, or None.  asked: the embedding or projector that was asked for, if any.
+    head: `head_of` of the features' number alone.
     """
     trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
     if not isinstance(trunk, Embedder):
         gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
-        head = head_of(features)
-        if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
-            nn.init.kaiming_normal_(head.weight, mode="fan_out")
-            nn.init.zeros_(head.bias)
-        return Embedder(trunk, head), ("head.", *gem)
-    if asked:
-        field = "projector" if isinstance(asked, str) else "embedding"
-        allowed = "''" if isinstance(asked, str) else "0"
-        raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is {allowed}")
+        on_top = head(features)
+        if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+            nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
+            nn.init.zeros_(on_top.bias)
+        return Embedder(trunk, on_top), ("head.", *gem)
+    for field, asked in {"embedding": head.keywords["embedding"], "projector": head.keywords["projector"]}.items():
+        if asked:
+            raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is none besides")
     return trunk, ()
-
-
-def _head(features: int, projection: str | None, embedding: int, widths: Sequence[int]) -> nn.Module | None:
-    """projection: the activation of the usual projection head, None where there is no projection."""
-    if widths:
-        return perceptron(features, widths)
-    if projection:
-        return projection_head(features, out=embedding or 64, activation=projection)
-    return nn.Linear(features, embedding) if embedding else None
 
 
 def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:

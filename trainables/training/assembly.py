@@ -75,7 +75,7 @@ def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
     return build_network(
         setup.network, channels=data.train[0].shape[1], image_size=setup.input_size, projection=setup.task == "ssl",
         seed=seed, embedding=setup.embedding, weights=setup.weights, activation=setup.projection,
-        projector=setup.projector, normalised=find_loss(setup.loss).normalised,
+        projector=setup.projector_widths, normalised=find_loss(setup.loss).normalised,
     )  # fmt: skip
 
 

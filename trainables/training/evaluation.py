@@ -1,4 +1,4 @@
-"""Scores of a network on a split: retrieval for deep metric learning, a linear probe for self-supervision."""
+"""Scores of a network on a split: retrieval for metric learning, linear probe and nearest neighbours for ssl."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from trainables.data.augmentation import centre, normalise
 from trainables.data.resident import DeviceData
 from trainables.metrics.linear_probe import linear_probes
+from trainables.metrics.nearest_neighbours import knn_accuracies
 from trainables.metrics.retrieval import Retrieval
 from trainables.metrics.revisited import evaluate_benchmark
 from trainables.models.networks import Embedder
@@ -101,8 +102,10 @@ def _probed(
             for images in (train[0], split[0])
         )
         accuracies = linear_probes(learned, train[1], scored, split[1], epochs=setup.probe_epochs)
-        rows.append(torch.stack([torch.stack([spread(features) for features in scored]), accuracies], dim=1))
-    return ["spread", "probe_accuracy"], torch.cat(rows)
+        neighbours = knn_accuracies(learned, train[1], scored, split[1])
+        spreads = torch.stack([spread(features) for features in scored])
+        rows.append(torch.stack([spreads, accuracies, neighbours], dim=1))
+    return ["spread", "probe_accuracy", "knn_accuracy"], torch.cat(rows)
 
 
 def _device_of(models: Sequence[Embedder]) -> torch.device:

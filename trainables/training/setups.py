@@ -7,6 +7,7 @@
 our choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
 """
 
+import re
 from dataclasses import MISSING, dataclass, fields, replace
 from math import isfinite
 from types import UnionType
@@ -26,7 +27,7 @@ REMEMBERED = ("margin", "infonce")  # losses that a cross-batch memory has terms
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
-SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy",)}
+SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
@@ -34,6 +35,7 @@ ALLOWED = {
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
+PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
 POSITIVE = (
@@ -145,6 +147,13 @@ class Setup:
             raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
         if loss.k not in (None, self.k):
             raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector and not PROJECTOR.fullmatch(self.projector):
+            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
+        if self.projector and (self.task != "ssl" or self.embedding):
+            raise ValueError(
+                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
+                "last width"
+            )
         if self.memory != "none" and self.loss not in REMEMBERED:
             raise ValueError(
                 f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
@@ -156,6 +165,11 @@ class Setup:
     def loss_distance(self) -> str:
         """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
         return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
+
+    @property
+    def projector_widths(self) -> tuple[int, ...]:
+        """Of its layers; () for the usual projection head."""
+        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
 
     @property
     def views(self) -> str:
@@ -195,7 +209,11 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
                 "glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30
             ),
             "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=8),
-        }
+        },
+        "ssl": {
+            "paper": Setup("glyphs", **SSL, **PATACCHIOLA, image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("glyphs", **SSL, **SMALL, images_seen=32_000, evaluations=4, probe_epochs=30),
+        },
     },
     "omniglot": {
         "dml": {
@@ -261,6 +279,12 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     },
 }
 
+OF_LOSS: dict[str, dict[str, dict[str, str]]] = {  # the authors' projectors are 8192-8192-8192, on ResNet-50
+    loss: {"paper": {"projector": "2048-2048-2048"}, "small": {"projector": "256-256-256"}}
+    for loss in ("barlow_twins", "vicreg")
+}
+"""loss -> form -> the fields of a set-up that are usual with it."""
+
 XBM_ALIKE = {
     "embedding": 128, "k": 4, "distance": "cosine", "optimizer": "adam", "weight_decay": 5e-4,
     "selected_by": "recall_at_1", "memory": "fixed",
@@ -301,20 +325,22 @@ BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """The table's entry, with another loss where given (`ssec:switching`); task None: the dataset's first.
+    """The table's entry, with another loss where given (`ssec:switching`) and what is usual with it (`OF_LOSS`).
 
-    Raises ValueError naming what exists.
+    task None: the dataset's first that the loss can train. Raises ValueError naming what exists.
     """
     if dataset not in SETUPS:
         raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
     tasks = SETUPS[dataset]
-    task = next(iter(tasks)) if task is None else task
+    if task is None:
+        able = tasks if loss is None else find_loss(loss).tasks
+        task = next((one for one in tasks if one in able), next(iter(tasks)))
     if task not in tasks:
         raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
     if form not in tasks[task]:
         raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
     setup = tasks[task][form]
-    return replace(setup, loss=loss) if loss is not None else setup
+    return replace(setup, loss=loss, **OF_LOSS.get(loss, {}).get(form, {})) if loss is not None else setup
 
 
 def published_best(setup: Setup) -> dict[str, float]:

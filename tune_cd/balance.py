@@ -18,8 +18,10 @@ A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.
 """`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold
 constant."""
 
-RATE_RESOLUTION = 1 / 3
-"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together."""
+RATE_RESOLUTION = 2 / 3
+"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together.
+
+With a third it takes half as much again, and finds the same (`tune_cd/search/README.md`)."""
 
 RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
 

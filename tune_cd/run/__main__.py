@@ -184,7 +184,6 @@ def _said(study) -> bool:
 
 def _announce(study, resources) -> None:
     from tune_cd.results.schema import CONFIRM
-    from tune_cd.run.looks import lengths_of
 
     setup = study.setup
     chosen = [search for search in study.searches if search.name == CONFIRM]
@@ -199,19 +198,23 @@ def _announce(study, resources) -> None:
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
-        + "".join(
-            f"\n{search.name} pauses trainings at {_shares(lengths_of(search.setup))} of their length and goes on with "
-            f"what is worth it: the images of {search.num_samples} whole ones in all"
-            for search in searched
-            if search.pauses
-        )
+        + _pauses([search for search in searched if search.pauses])
         + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),
         flush=True,
     )
 
 
-def _shares(lengths: tuple[float, ...]) -> str:
-    return ", ".join(f"{share:.0%}" for share in lengths[:-1]) or "none"
+def _pauses(searches) -> str:
+    """How trainings of these searches pause; they are of one set-up."""
+    from tune_cd.run.looks import lengths_of
+
+    if not searches:
+        return ""
+    shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) or "none"
+    return (
+        f"\ntrainings pause at {shares} of their length and go on where that is worth most; trials are counted in "
+        "whole trainings' worth of images"
+    )
 
 
 def _seeds(resources) -> str:

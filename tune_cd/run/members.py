@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from tune_cd.run.looks import Looks, failed
 from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
@@ -28,6 +29,9 @@ class Member(Protocol):
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
         """What a setting that it wanted has reached. own: it was trained under this search's name."""
+
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """What a setting has reached that was trained further, for this search or another."""
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
         """Where a setting comes from, in the results table's columns."""
@@ -55,19 +59,22 @@ class Whole:
         value = looks[max(looks)]
         self.course.tell(h, None if isnan(value) else value)
 
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """It wants settings trained to their ends, and is told of them when it wants them."""
+
     def annotation(self, h: Configuration) -> dict[str, Any]:
         return self.course.annotation(h)
 
 
 @dataclass
 class Pausing:
-    """A search that decides how long to train.
+    """A search that decides how long to train; or of one line, which may train whole all the same.
 
     places: settings by key, in the order of asking. origins: of those that were asked for in an earlier run. waiting:
     what is to be run again; it comes before anything new.
     """
 
-    search: PausingDescent
+    search: PausingDescent | PausingLine
     places: dict[Key, int] = field(default_factory=dict)
     origins: dict[Key, Proposal] = field(default_factory=dict)
     waiting: list[Configuration] = field(default_factory=list)
@@ -90,6 +97,10 @@ class Pausing:
         for share, value in looks.items():
             self.search.tell(h, value, share, free=not own)
 
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        if self.search.space.key(h) in self.places:
+            self.tell(h, looks, own)
+
     def annotation(self, h: Configuration) -> dict[str, Any]:
         key = self.search.space.key(h)
         origin = self.origins.get(key) or self.search.origin(h)
@@ -99,10 +110,17 @@ class Pausing:
             "trial_index": self.places[key],
         }
 
-    def recall(self, begun: Mapping[Key, tuple[Proposal, int]], looks: Mapping[Key, Looks], again: set[Key]) -> None:
-        """Go on where an earlier run stopped: with what its own settings have reached, in asking order.
+    def recall(
+        self,
+        begun: Mapping[Key, tuple[Proposal, int]],
+        looks: Mapping[Key, Looks],
+        again: set[Key],
+        free: set[Key],
+    ) -> None:
+        """Go on where an earlier run stopped: with what its settings have reached, in asking order.
 
-        begun: of each setting on record, where it comes from and its place; again: those that are trained on first.
+        begun: of each setting on record, where it comes from and its place; again: those that are trained on first;
+        free: those that were trained for another search.
         """
         key = self.search.space.key
         ordered = sorted(begun.values(), key=lambda one: one[1])
@@ -114,6 +132,9 @@ class Pausing:
             if key(h) in again and not (reached and failed(reached))
         ]  # fmt: skip
         self.search.recall([(h, reached) for h, reached in history if reached], unfinished)
+        for h, reached in history:
+            if key(h) in free and reached:
+                self.tell(h, reached, own=False)
         self.waiting = [h for h, _ in unfinished]
 
     def _next_length(self, looks: Looks) -> float:

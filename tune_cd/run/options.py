@@ -157,8 +157,9 @@ def _search_options(top: argparse.ArgumentParser) -> None:
         "--baseline-trials",
         type=int,
         metavar="N",
-        help="stop each of these after so many trials; default: until its best learning rate is bracketed within a "
-        "third of an octave, 9 to 13 trials",
+        help="stop each of these after so many trials, or whole trainings' worth where cd pauses them; default: when "
+        f"its best learning rate has neighbours 2/3 of an octave apart, at the latest after {DEFAULT_WORTH} whole "
+        f"trainings' worth, or {DEFAULT_TRIALS} trials",
     )
     how.add_argument("--seed", type=int, help="of the search and of every training; default: 0")
     how.add_argument(

@@ -85,6 +85,7 @@ class Portfolio:
         for wanted in waiting:
             if not self._missing(wanted):
                 self._tell(wanted)
+        self._let_hear(asked.h)
         if further := [wanted for wanted in waiting if self._missing(wanted)]:
             self._waiting[key] = further
 
@@ -119,6 +120,15 @@ class Portfolio:
         looks = over_seeds([self._known[key, seed] for seed in self.seeds])
         own = self._origins.get(key, {}).get("search") == wanted.search
         self.members[wanted.search].tell(wanted.h, looks, own)
+
+    def _let_hear(self, h: Configuration) -> None:
+        """Tell the searches that have this setting how far it is, whoever it was trained for: as much as each would
+        know had it begun anew from the table."""
+        key = self._space.key(h)
+        several = [self._known.get((key, seed), {}) for seed in self.seeds]
+        if all(several):
+            for name, member in self.members.items():
+                member.hear(h, over_seeds(several), self._origins.get(key, {}).get("search") == name)
 
     def _missing(self, wanted: _Wanted) -> list[int]:
         """The seeds with which the setting is still to be trained."""

@@ -36,7 +36,7 @@ class _Training:
     @property
     def cost(self) -> float:
         """What was asked for, in full trainings."""
-        return 0.0 if self.free else max([*self.looks, self.until or 0.0])
+        return max([*self.looks, self.until or 0.0])
 
     def paused(self) -> Paused:
         return Paused(self.h, tuple(sorted(self.looks.items())), self.until)
@@ -81,7 +81,7 @@ class PausingDescent:
         """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
         if not is_free(self.workers, len(self.live)) or (step := self._now().step) is None:
             return None
-        h = step.proposal.h
+        h = self._exact(step.proposal.h)
         training = self._trainings.setdefault(self.space.key(h), _Training(h, step.proposal))
         training.until = step.until
         return dict(h)
@@ -136,8 +136,13 @@ class PausingDescent:
 
     @property
     def spent(self) -> float:
-        """What was asked for so far, in full trainings."""
-        return float(sum(one.cost for one in self._trainings.values()))
+        """What was asked for so far, in full trainings. One that failed counts as the shortest length at least."""
+        return float(sum(max(one.cost, self.lengths[0]) for one in self._trainings.values() if not one.free))
+
+    @property
+    def reached(self) -> list[tuple[Configuration, dict[float, float]]]:
+        """Every configuration told or under way, in asking order, and its values by share; -inf: it failed there."""
+        return [(dict(one.h), dict(one.looks)) for one in self._trainings.values()]
 
     @property
     def trained(self) -> list[float]:
@@ -183,6 +188,10 @@ class PausingDescent:
             training = _from_json(entry)
             search._trainings[search.space.key(training.h)] = training
         return search
+
+    def _exact(self, h: Configuration) -> Configuration:
+        """A proposal as it is trained."""
+        return h
 
     def _now(self) -> Thawing:
         trainings = tuple(training.paused() for training in self._trainings.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import Any, Protocol
 
 from tune_cd.run.looks import Looks, failed
@@ -14,7 +14,20 @@ from tune_cd.tune.course import Course
 
 
 class Member(Protocol):
-    """One of the searches of a study."""
+    """One of the searches of a study. weight: its share of a budget that all have together; 0: it is not limited."""
+
+    weight: float
+
+    @property
+    def open(self) -> bool:
+        """Whether it would ask for more if it were allowed to."""
+
+    @property
+    def spent(self) -> float:
+        """Whole trainings' worth that it asked for."""
+
+    def allow(self, worth: float) -> None:
+        """Let it ask for so much more at most, and for what its leader lacks of a whole training."""
 
     @property
     def finished(self) -> bool:
@@ -43,17 +56,27 @@ class Whole:
 
     course: Course
     budget: int
+    weight: float = 1.0
+    allowed: float = inf
+    spent: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        return self.budget > 0 and not self.course.finished
 
     @property
     def finished(self) -> bool:
-        return self.budget == 0 or self.course.finished
+        return not self.open or self.allowed < 1
+
+    def allow(self, worth: float) -> None:
+        self.allowed = worth
 
     def next(self) -> tuple[Configuration, float] | None:
-        h = self.course.next() if self.budget > 0 else None
+        h = self.course.next() if self.budget > 0 and self.allowed >= 1 else None
         return None if h is None else (h, 1.0)
 
     def begun(self, h: Configuration) -> None:
-        self.budget -= 1
+        self.budget, self.allowed, self.spent = self.budget - 1, self.allowed - 1, self.spent + 1
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
         value = looks[max(looks)]
@@ -70,18 +93,35 @@ class Whole:
 class Pausing:
     """A search that decides how long to train; or of one line, which may train whole all the same.
 
-    places: settings by key, in the order of asking. origins: of those that were asked for in an earlier run. waiting:
-    what is to be run again; it comes before anything new.
+    weight: see `Member`. places: settings by key, in the order of asking. origins: of those that were asked for in an
+    earlier run. waiting: what is to be run again; it comes before anything new.
     """
 
     search: PausingDescent | PausingLine
+    weight: float = 1.0
     places: dict[Key, int] = field(default_factory=dict)
     origins: dict[Key, Proposal] = field(default_factory=dict)
     waiting: list[Configuration] = field(default_factory=list)
 
+    def __post_init__(self):
+        self._most = self.search.budget
+
     @property
     def finished(self) -> bool:
         return not self.waiting and self.search.finished
+
+    @property
+    def open(self) -> bool:
+        if isinstance(self.search, PausingLine) and self.search.bracketed:
+            return False
+        return not self.finished or self.search.budget < self._most
+
+    @property
+    def spent(self) -> float:
+        return self.search.spent
+
+    def allow(self, worth: float) -> None:
+        self.search.budget = min(self._most, self.spent + max(0.0, worth))
 
     def next(self) -> tuple[Configuration, float] | None:
         h = self.waiting.pop(0) if self.waiting else self.search.ask()

@@ -230,6 +230,12 @@ def _call_options(top: argparse.ArgumentParser) -> None:
         "has a type with the resource `ondemand`; never: they are not; default: 60",
     )
     where.add_argument(
+        "--budget",
+        metavar="T",
+        help="ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of "
+        "this call; what leads is trained whole within it; default: --num-samples alone ends it",
+    )
+    where.add_argument(
         "--trial-timeout",
         type=_limit,
         metavar="S",

@@ -73,6 +73,14 @@ class Portfolio:
                 return self._begin(first)
         return next((asked for name in self.members if (asked := self._next(name))), [])
 
+    def allow(self, worth: float) -> None:
+        """Let the searches ask for so much more together, in whole trainings' worth: by their weights, what each has
+        spent included, so that what one leaves the others may have."""
+        limited = [member for member in self.members.values() if member.weight and member.open]
+        total = worth / len(self.seeds) + sum(member.spent for member in limited)
+        for member in limited:
+            member.allow(total * member.weight / sum(one.weight for one in limited) - member.spent)
+
     def tell(self, asked: Asked, looks: Looks) -> None:
         """How far a training is that has paused or ended. A setting counts with the mean over its seeds."""
         key = self._space.key(asked.h)

@@ -23,6 +23,9 @@ from tune_cd.search.registry import given
 from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
 
+LINE_WEIGHT = 0.5
+"""Of a line's share in a --budget: one parameter needs about half the trainings of two."""
+
 ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 
 
@@ -103,7 +106,9 @@ def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFram
     course = _course(study, search, table, ended, resources)
     if done >= search.num_samples:
         return f"all {done} trials are in the table already"
-    return _stopped(search, done) if course.finished else Whole(course, search.num_samples - done)
+    if course.finished:
+        return _stopped(search, done)
+    return Whole(course, search.num_samples - done, weight=0.0 if search.make is given else 1.0)
 
 
 def _pausing(
@@ -135,7 +140,7 @@ def _pausing(
         at: over_seeds([known[at, seed] for seed in seeds])
         for at in begun if all(known.get((at, seed)) for seed in seeds)
     }  # fmt: skip
-    member = Pausing(optimiser)
+    member = Pausing(optimiser, weight=LINE_WEIGHT if search.line else 1.0)
     member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()), set(shared))
     return _paused(search, member) if member.finished else member
 
@@ -233,6 +238,8 @@ def _paused(search: Search, member: Pausing) -> str:
         f"({'at most' if line else 'of'} {search.num_samples}): {whole} trained to the end, "
         f"{len(trained) - whole} paused or given up"
     )
+    if member.search.budget < search.num_samples:
+        said += f"; {member.search.budget:.3g} were within its share of --budget"
     return f"{said}; the best of its line is bracketed" if line and member.search.bracketed else said
 
 

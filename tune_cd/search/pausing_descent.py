@@ -48,7 +48,7 @@ class PausingDescent:
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
     budget: what may be asked for, in full trainings; what the leader still needs is kept until the end, and where the
-        last step brought another leader, that one is finished beyond it. None: no limit.
+        last step brought another leader, that one is finished beyond it. None: no limit. It may be set anew.
 
     Raises ValueError for anything that does not fit.
     """
@@ -195,8 +195,9 @@ class PausingDescent:
 
     def _now(self) -> Thawing:
         trainings = tuple(training.paused() for training in self._trainings.values())
-        if self._state is None or self._state.trainings != trainings:
-            self._state = replace(self._first, trainings=trainings, left=self.budget - self.spent)
+        left = self.budget - self.spent
+        if self._state is None or (self._state.trainings, self._state.left) != (trainings, left):
+            self._state = replace(self._first, trainings=trainings, left=left)
         return self._state
 
 

@@ -73,6 +73,15 @@ class PausingLine:
     def workers(self, workers: int | None) -> None:
         self._search.workers = workers
 
+    @property
+    def budget(self) -> float:
+        """As of `PausingDescent`."""
+        return self._search.budget
+
+    @budget.setter
+    def budget(self, budget: float) -> None:
+        self._search.budget = budget
+
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
         if self.bracketed or (at := self._search.ask()) is None:

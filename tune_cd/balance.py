@@ -11,8 +11,8 @@ everywhere else the weights are Lambda = α·λ, already multiplied by the learn
 import sys
 from math import isfinite, log2
 
-from tune_cd.search.baselines.line import RATE_RESOLUTION
 from tune_cd.search.directions import A_O
+from tune_cd.search.pausing_line import RATE_RESOLUTION
 from tune_cd.terms import Terms, terms
 
 __all__ = [

@@ -43,17 +43,19 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
     folder, said = uninterrupted
     table = results.read(folder)
     counts = table.groupby("search").size().to_dict()
-    assert counts["cd"] > 6 and all(8 <= counts[average] <= 13 for average in ("separate", "global"))
+    assert counts["cd"] > 6 and all(5 <= counts[average] <= 25 for average in ("separate", "global"))
     assert set(table["status"]) == {"completed", "stopped"} and set(table["dataset"]) == {"glyphs"}
     runs = runs_of(table)
-    assert 5 < runs[runs["search"] == "cd"]["share"].sum() <= 7 and set(runs[runs["paused"]]["search"]) == {"cd"}
+    worth = runs.groupby("search")["share"].sum()
+    assert 5 < worth["cd"] <= 7 and max(worth["separate"], worth["global"]) <= 11
+    assert set(runs[runs["paused"]]["search"]) == {"cd", "separate", "global"}
     plain = pd.read_parquet(folder / "trials")
     assert len(plain) == len(table) and set(plain.columns) == set(results.TRIALS.names)
     assert not table.duplicated(["Lambda_p", "Lambda_e", "batch_size", "seed"]).any(), "nothing is trained twice"
     lines = re.findall(r"^\[(cd|separate|global) +[\d.]+/\d+\]", said, re.MULTILINE)
     assert len(lines) == len(runs) > len(table), "one line a run"
     assert re.search(rf"\[cd\]  {counts['cd']} settings for [\d.]+ full trainings' worth of images \(of 6\)", said)
-    assert len(re.findall(r"^\[(separate|global)\]  exhausted after \d+ trials", said, re.MULTILINE)) == 2
+    assert len(re.findall(r"^\[(separate|global)\]  \d+ settings for .* \(at most 10\)", said, re.MULTILINE)) == 2
     best = table.loc[table[(table["search"] == "cd") & (table["status"] == "completed")]["val_score"].idxmax()]
     assert re.search(
         rf"best balance found +{best['Lambda_p']:.4g} +{best['Lambda_e']:.4g} +64 +{best['val_score']:.4f} "

@@ -261,7 +261,7 @@ def check_main_job(job: Job) -> None:
     assert counts.pop("cd") > 10 and set(counts) == {"separate", "global"}
     searched = runs_of(table[table["search"] == "cd"])
     assert 9 < searched["share"].sum() < 12 and searched["paused"].any(), "of ten whole trainings' worth"
-    assert all(7 <= count <= 12 for count in counts.values()), "each line is searched until it is exhausted"
+    assert all(5 <= count <= 25 for count in counts.values()), "each line is searched until its best is bracketed"
     found = re.findall(r"^(best .*?)  .*?([\d.]+)$", job.said, re.MULTILINE)
     said = {label: float(score) for label, score in found}
     assert said["best balance found"] > said["best with separate average"] + 0.03

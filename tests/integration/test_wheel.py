@@ -65,5 +65,5 @@ def test_the_main_job_begins_in_a_fresh_folder_with_the_wheels_files_alone(wheel
     assert [Path(place).parents[1] for place in places] == [tmp_path / "site"] * 2
     assert "--tune-batch-size" in said("-m", "tune_cd.run", "--help")
     dry = said("-m", "tune_cd.run", "--address", "local", "--results", "r", "--study", "dry", "--dry-run")
-    assert "10 whole cd + up to 12 separate + up to 11 global trials of 25,600 images" in dry
+    assert "10 whole cd + up to 10 whole separate + up to 10 whole global trials of 25,600 images" in dry
     assert not (tmp_path / "fresh/r/studies/dry").exists()

@@ -165,7 +165,7 @@ def test_a_training_goes_on_for_whoever_wants_it_longer_under_the_name_it_has():
     cd, one = asking.members["cd"], asking.members["one"]
     assert cd.search.spent == LENGTHS[0] and one.budget == 1, "a training of another's costs it no trial"
     asking.tell(longer, until(longer))
-    assert cd.search.spent == LENGTHS[0], "it is told when it comes by"
+    assert cd.search.spent == 1, "it is told at once, of a training that stands under its name"
     assert one.course.search.history == [(START, pytest.approx(bowl(START)))]
 
 

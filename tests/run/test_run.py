@@ -33,8 +33,8 @@ def test_the_default_is_the_documented_one(tmp_path):
     assert (made.dataset, made.setup.loss, made.space.names) == ("glyphs", "margin", ("Lambda_p", "Lambda_e"))
     assert [(search.name, search.num_samples) for search in made.searches] == [
         ("cd", 10),
-        ("separate", 12),
-        ("global", 11),
+        ("separate", 10),
+        ("global", 10),
     ]
     assert made.searches[0].start == {"Lambda_p": 0.1, "Lambda_e": 0.1}
     start = made.searches[2].start
@@ -167,7 +167,7 @@ def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
 
 
 def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
-    """From the authors' weights along the balance, to a third of an octave; other methods have the plane."""
+    """From the authors' weights along the balance, until it is bracketed; other methods have the plane."""
     made = study(tmp_path, "--experiment", "xbm")
     search = next(search for search in made.searches if search.name == "S3")
     opt, asked = search.make(made.space, start=search.start), []
@@ -177,7 +177,7 @@ def test_what_the_xbm_experiment_tunes_under_adam_is_the_balance(tmp_path):
     assert asked[0] == {"Lambda_p": 3.0, "Lambda_e": 60.0}
     assert [h["Lambda_p"] * h["Lambda_e"] for h in asked] == pytest.approx([180] * len(asked))
     away = abs(math.log2(opt.best[0]["Lambda_e"] / opt.best[0]["Lambda_p"]) - 7.7)
-    assert away < 2 / 3, "a third of an octave along the line"
+    assert away < 2 / 3, "a third of an octave of the line, along which both weights change"
     assert {opt.origin(h).direction for h in asked} == {"start", "balance"}
     plane = study(tmp_path, "--experiment", "xbm", "--search", "random").searches[1]
     products = {h["Lambda_p"] * h["Lambda_e"] for h in advance(plane.make(made.space, start=plane.start), 9)}
@@ -213,7 +213,7 @@ SOP = ("--dataset", "sop", "--setup", "paper", "--experiment", "xbm", "--weights
 def test_table_xbm_on_sop_is_the_papers(tmp_path):
     made = study(tmp_path, *SOP, "--data-root", str(photographs(tmp_path)))
     assert made.setup == replace(setups()["sop, xbm"], weights="none") and len(made.searches) == 12
-    assert [search.num_samples for search in made.searches] == [1, 11] * 3 + [1] * 6, "42 trainings at most"
+    assert [search.num_samples for search in made.searches] == [1, 20] * 3 + [1] * 6, "69 trainings at most"
 
 
 @pytest.mark.ray
@@ -225,7 +225,7 @@ def test_table_xbm_on_sop_can_be_run(tmp_path, capsys):
     said = capsys.readouterr().out
     assert (
         "resnet50_xbm at 256 px" in said
-        and "1 without + up to 11 without-tuned + 1 S1 + up to 11 S1-tuned + 1 S2 + up to 11 S3 + 1 without-decay"
+        and "1 without + up to 20 without-tuned + 1 S1 + up to 20 S1-tuned + 1 S2 + up to 20 S3 + 1 without-decay"
         in said
     )
     assert "trials of 4,480,000 images" in said and not list((tmp_path / "r").rglob("*.parquet"))
@@ -307,12 +307,13 @@ def test_a_baseline_outside_of_the_range_is_named(tmp_path):
     assert len(study(tmp_path, "--range", "0.5,17", "--start", "Lambda_p=1,Lambda_e=5", "--no-baseline").searches) == 1
 
 
-def test_a_baseline_ends_when_its_line_is_exhausted_or_sooner_if_one_says_so(tmp_path):
+def test_a_baseline_has_as_much_as_the_search_or_less_if_one_says_so(tmp_path):
     whole, cut = study(tmp_path), study(tmp_path, "--baseline-trials", "5")
+    assert [search.num_samples for search in study(tmp_path, "--full-length").searches] == [20, 20, 20]
     assert [(search.name, search.num_samples, search.line) for search in whole.searches] == [
         ("cd", 10, False),
-        ("separate", 12, True),
-        ("global", 11, True),
+        ("separate", 10, True),
+        ("global", 10, True),
     ]
     assert [search.num_samples for search in cut.searches] == [10, 5, 5]
 

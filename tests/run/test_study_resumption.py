@@ -108,7 +108,7 @@ def test_a_finished_study_has_nothing_left(tmp_path, capsys):
     capsys.readouterr()
     assert not runs.portfolio().members
     said = capsys.readouterr().out
-    assert "[cd]  all 8 trials are in the table already" in said and "[separate]  all 5" in said
+    assert "[cd]  all 8 trials are in the table already" in said and "[separate]  6 settings" in said
 
 
 def test_fresh_seeds_are_trained_of_what_each_search_chose(tmp_path):

@@ -22,8 +22,8 @@ AT_EDGE = 0.1
 class RateSearch:
     """The settings on one diagonal, at the batch size of the best of them.
 
-    settings: how many were trained. below, above: octaves from the best learning rate to the next lower and the next
-    higher one that was trained; inf where there is none. end: "lower" or "upper" where the best one is at the end of
+    settings: how many were trained, or begun. below, above: octaves from the best learning rate to the next lower and
+    the next higher one that was; inf where there is none. end: "lower" or "upper" where the best one is at the end of
     the range, else None.
     """
 
@@ -72,7 +72,7 @@ def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: fl
 def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> RateSearch:
     """trials: those of `on_diagonal`, one row a setting. best: the best of them. ranges: parameter -> (lowest, highest)
     value that was allowed; where it is unknown, no end is seen."""
-    known = trials[trials["status"].isin(["completed", "diverged"])]
+    known = trials[trials["status"].isin(["completed", "diverged", "stopped"])]
     same = known["batch_size"].isna() if pd.isna(best["batch_size"]) else known["batch_size"] == best["batch_size"]
     first = next(iter(weights_of(trials)), BALANCE[0])
     away = np.log2(parameter(known[same], first) / parameter_of(best, first)) if same.any() else np.empty(0)

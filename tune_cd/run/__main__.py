@@ -101,6 +101,7 @@ def _terminate(number, frame) -> None:
 def _on_cluster(study, lock) -> int:
     from tune_cd.cluster.capacity import alive_nodes
     from tune_cd.run import preflight
+    from tune_cd.run.budget import Meter, parse_budget
     from tune_cd.run.cluster import growth_of, look_at, nodes_of, watching
     from tune_cd.run.estimate import estimate
     from tune_cd.run.resources import check_resources
@@ -109,6 +110,8 @@ def _on_cluster(study, lock) -> int:
         alive, growth = alive_nodes(), growth_of(study.call.address)
         most = max(search.num_samples for search in study.searches)
         resources = check_resources(study.config, study.call, [node["Resources"] for node in alive], growth, most)
+        budget = study.call.budget
+        meter = None if budget is None else Meter(parse_budget(budget), resources.processes, resources.gpus)
         study = preflight.with_form(study, study.config.setup or ("paper" if resources.gpus else "small"))
         _announce(study, resources)
         if study.call.dry_run and (said := estimate(study, resources)) is not None:
@@ -123,7 +126,7 @@ def _on_cluster(study, lock) -> int:
         _refuse(line)
     if wrong or study.call.dry_run:
         return 2 if wrong else 0
-    return _run(study, resources, lock, partial(watching, study, resources, growth, nodes))
+    return _run(study, resources, lock, partial(watching, study, resources, growth, nodes), meter)
 
 
 def _refuse(error: Exception | str) -> int:
@@ -131,7 +134,7 @@ def _refuse(error: Exception | str) -> int:
     return 2
 
 
-def _run(study, resources, lock, watching) -> int:
+def _run(study, resources, lock, watching, meter) -> int:
     from ray.tune import TuneError
 
     from tune_cd.run.searches import groups_of
@@ -144,7 +147,7 @@ def _run(study, resources, lock, watching) -> int:
         tidy(study)
         with watching() as load:
             for searches in groups_of(study.searches):
-                run_searches(study, searches, resources, load)
+                run_searches(study, searches, resources, load, meter)
         tidy(study, ended=True)
     except KeyboardInterrupt:
         status = TERMINATED if TERMINATION.is_set() else INTERRUPTED
@@ -185,35 +188,39 @@ def _said(study) -> bool:
 def _announce(study, resources) -> None:
     from trainables.losses import find_loss
     from tune_cd.results.schema import CONFIRM
-    from tune_cd.run.looks import lengths_of
 
     setup = study.setup
-    pairwise = find_loss(setup.loss).pairwise
+    distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
     chosen = [search for search in study.searches if search.name == CONFIRM]
     searched = [search for search in study.searches if search not in chosen]
     trials = " + ".join(
         f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
     )
     print(
-        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{f' ({setup.loss_distance})' * pairwise}, "
+        f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{distance}, "
         f"{setup.network} at {setup.image_size} px "
         f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
-        + "".join(
-            f"\n{search.name} pauses trainings at {_shares(lengths_of(search.setup))} of their length and goes on with "
-            f"what is worth it: the images of {search.num_samples} whole ones in all"
-            for search in searched
-            if search.pauses
-        )
+        + _pauses([search for search in searched if search.pauses])
+        + (f"\nends after {study.call.budget}, with what leads trained whole" if study.call.budget else "")
         + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),
         flush=True,
     )
 
 
-def _shares(lengths: tuple[float, ...]) -> str:
-    return ", ".join(f"{share:.0%}" for share in lengths[:-1]) or "none"
+def _pauses(searches) -> str:
+    """How trainings of these searches pause; they are of one set-up."""
+    from tune_cd.run.looks import lengths_of
+
+    if not searches:
+        return ""
+    shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) or "none"
+    return (
+        f"\ntrainings pause at {shares} of their length and go on where that is worth most; trials are counted in "
+        "whole trainings' worth of images"
+    )
 
 
 def _seeds(resources) -> str:

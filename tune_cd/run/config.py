@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from trainables.losses import Loss, find_loss
 from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, Setup, find_setup, override
+from tune_cd.run.budget import parse_budget
 from tune_cd.run.starts import usual_weights
 from tune_cd.search.protocol import check_workers
 from tune_cd.search.space import Space
@@ -182,6 +183,7 @@ class Call:
     workers: int | None = None
     ondemand_after: float | None = 60.0
     trial_timeout: float | None = None
+    budget: str | None = None
     max_failures: int = 2
     checkpoint_seconds: float = 300.0
     tune_dir: str | None = None
@@ -193,6 +195,8 @@ class Call:
         if self.pack is not None and self.pack < 1:
             raise ValueError(f"--pack {self.pack}: at least 1")
         check_workers(self.workers)
+        if self.budget is not None:
+            parse_budget(self.budget)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import Any, Protocol
 
 from tune_cd.run.looks import Looks, failed
 from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
 
 
 class Member(Protocol):
-    """One of the searches of a study."""
+    """One of the searches of a study. weight: its share of a budget that all have together; 0: it is not limited."""
+
+    weight: float
+
+    @property
+    def open(self) -> bool:
+        """Whether it would ask for more if it were allowed to."""
+
+    @property
+    def spent(self) -> float:
+        """Whole trainings' worth that it asked for."""
+
+    def allow(self, worth: float) -> None:
+        """Let it ask for so much more at most, and for what its leader lacks of a whole training."""
 
     @property
     def finished(self) -> bool:
@@ -29,6 +43,9 @@ class Member(Protocol):
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
         """What a setting that it wanted has reached. own: it was trained under this search's name."""
 
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """What a setting has reached that was trained further, for this search or another."""
+
     def annotation(self, h: Configuration) -> dict[str, Any]:
         """Where a setting comes from, in the results table's columns."""
 
@@ -39,21 +56,34 @@ class Whole:
 
     course: Course
     budget: int
+    weight: float = 1.0
+    allowed: float = inf
+    spent: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        return self.budget > 0 and not self.course.finished
 
     @property
     def finished(self) -> bool:
-        return self.budget == 0 or self.course.finished
+        return not self.open or self.allowed < 1
+
+    def allow(self, worth: float) -> None:
+        self.allowed = worth
 
     def next(self) -> tuple[Configuration, float] | None:
-        h = self.course.next() if self.budget > 0 else None
+        h = self.course.next() if self.budget > 0 and self.allowed >= 1 else None
         return None if h is None else (h, 1.0)
 
     def begun(self, h: Configuration) -> None:
-        self.budget -= 1
+        self.budget, self.allowed, self.spent = self.budget - 1, self.allowed - 1, self.spent + 1
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
         value = looks[max(looks)]
         self.course.tell(h, None if isnan(value) else value)
+
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        """It wants settings trained to their ends, and is told of them when it wants them."""
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
         return self.course.annotation(h)
@@ -61,20 +91,37 @@ class Whole:
 
 @dataclass
 class Pausing:
-    """A search that decides how long to train.
+    """A search that decides how long to train; or of one line, which may train whole all the same.
 
-    places: settings by key, in the order of asking. origins: of those that were asked for in an earlier run. waiting:
-    what is to be run again; it comes before anything new.
+    weight: see `Member`. places: settings by key, in the order of asking. origins: of those that were asked for in an
+    earlier run. waiting: what is to be run again; it comes before anything new.
     """
 
-    search: PausingDescent
+    search: PausingDescent | PausingLine
+    weight: float = 1.0
     places: dict[Key, int] = field(default_factory=dict)
     origins: dict[Key, Proposal] = field(default_factory=dict)
     waiting: list[Configuration] = field(default_factory=list)
 
+    def __post_init__(self):
+        self._most = self.search.budget
+
     @property
     def finished(self) -> bool:
         return not self.waiting and self.search.finished
+
+    @property
+    def open(self) -> bool:
+        if isinstance(self.search, PausingLine) and self.search.bracketed:
+            return False
+        return not self.finished or self.search.budget < self._most
+
+    @property
+    def spent(self) -> float:
+        return self.search.spent
+
+    def allow(self, worth: float) -> None:
+        self.search.budget = min(self._most, self.spent + max(0.0, worth))
 
     def next(self) -> tuple[Configuration, float] | None:
         h = self.waiting.pop(0) if self.waiting else self.search.ask()
@@ -90,6 +137,10 @@ class Pausing:
         for share, value in looks.items():
             self.search.tell(h, value, share, free=not own)
 
+    def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
+        if self.search.space.key(h) in self.places:
+            self.tell(h, looks, own)
+
     def annotation(self, h: Configuration) -> dict[str, Any]:
         key = self.search.space.key(h)
         origin = self.origins.get(key) or self.search.origin(h)
@@ -99,10 +150,17 @@ class Pausing:
             "trial_index": self.places[key],
         }
 
-    def recall(self, begun: Mapping[Key, tuple[Proposal, int]], looks: Mapping[Key, Looks], again: set[Key]) -> None:
-        """Go on where an earlier run stopped: with what its own settings have reached, in asking order.
+    def recall(
+        self,
+        begun: Mapping[Key, tuple[Proposal, int]],
+        looks: Mapping[Key, Looks],
+        again: set[Key],
+        free: set[Key],
+    ) -> None:
+        """Go on where an earlier run stopped: with what its settings have reached, in asking order.
 
-        begun: of each setting on record, where it comes from and its place; again: those that are trained on first.
+        begun: of each setting on record, where it comes from and its place; again: those that are trained on first;
+        free: those that were trained for another search.
         """
         key = self.search.space.key
         ordered = sorted(begun.values(), key=lambda one: one[1])
@@ -114,6 +172,9 @@ class Pausing:
             if key(h) in again and not (reached and failed(reached))
         ]  # fmt: skip
         self.search.recall([(h, reached) for h, reached in history if reached], unfinished)
+        for h, reached in history:
+            if key(h) in free and reached:
+                self.tell(h, reached, own=False)
         self.waiting = [h for h, _ in unfinished]
 
     def _next_length(self, looks: Looks) -> float:

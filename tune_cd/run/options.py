@@ -164,8 +164,9 @@ def _search_options(top: argparse.ArgumentParser) -> None:
         "--baseline-trials",
         type=int,
         metavar="N",
-        help="stop each of these after so many trials; default: until its best learning rate is bracketed within a "
-        "third of an octave, 9 to 13 trials",
+        help="stop each of these after so many trials, or whole trainings' worth where cd pauses them; default: when "
+        f"its best learning rate has neighbours 2/3 of an octave apart, at the latest after {DEFAULT_WORTH} whole "
+        f"trainings' worth, or {DEFAULT_TRIALS} trials",
     )
     how.add_argument("--seed", type=int, help="of the search and of every training; default: 0")
     how.add_argument(
@@ -234,6 +235,12 @@ def _call_options(top: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds for which spot nodes may be short before on-demand nodes are asked for, where the cluster "
         "has a type with the resource `ondemand`; never: they are not; default: 60",
+    )
+    where.add_argument(
+        "--budget",
+        metavar="T",
+        help="ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of "
+        "this call; what leads is trained whole within it; default: --num-samples alone ends it",
     )
     where.add_argument(
         "--trial-timeout",

@@ -73,6 +73,14 @@ class Portfolio:
                 return self._begin(first)
         return next((asked for name in self.members if (asked := self._next(name))), [])
 
+    def allow(self, worth: float) -> None:
+        """Let the searches ask for so much more together, in whole trainings' worth: by their weights, what each has
+        spent included, so that what one leaves the others may have."""
+        limited = [member for member in self.members.values() if member.weight and member.open]
+        total = worth / len(self.seeds) + sum(member.spent for member in limited)
+        for member in limited:
+            member.allow(total * member.weight / sum(one.weight for one in limited) - member.spent)
+
     def tell(self, asked: Asked, looks: Looks) -> None:
         """How far a training is that has paused or ended. A setting counts with the mean over its seeds."""
         key = self._space.key(asked.h)
@@ -85,6 +93,7 @@ class Portfolio:
         for wanted in waiting:
             if not self._missing(wanted):
                 self._tell(wanted)
+        self._let_hear(asked.h)
         if further := [wanted for wanted in waiting if self._missing(wanted)]:
             self._waiting[key] = further
 
@@ -119,6 +128,15 @@ class Portfolio:
         looks = over_seeds([self._known[key, seed] for seed in self.seeds])
         own = self._origins.get(key, {}).get("search") == wanted.search
         self.members[wanted.search].tell(wanted.h, looks, own)
+
+    def _let_hear(self, h: Configuration) -> None:
+        """Tell the searches that have this setting how far it is, whoever it was trained for: as much as each would
+        know had it begun anew from the table."""
+        key = self._space.key(h)
+        several = [self._known.get((key, seed), {}) for seed in self.seeds]
+        if all(several):
+            for name, member in self.members.items():
+                member.hear(h, over_seeds(several), self._origins.get(key, {}).get("search") == name)
 
     def _missing(self, wanted: _Wanted) -> list[int]:
         """The seeds with which the setting is still to be trained."""

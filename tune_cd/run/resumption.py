@@ -17,10 +17,14 @@ from tune_cd.run.portfolio import Asked, Portfolio, Training
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
+from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.registry import given
 from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
+
+LINE_WEIGHT = 0.5
+"""Of a line's share in a --budget: one parameter needs about half the trainings of two."""
 
 ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 
@@ -48,7 +52,7 @@ def portfolio_of(
     known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
     members: dict[str, Member] = {}
     for search in searches:
-        if search.pauses:
+        if search.pauses or search.line:
             member = _pausing(study, search, table, known, set(table.index) - set(ended.index), resources)
         else:
             member = _whole(study, search, table, ended[ended["status"] != "stopped"], resources)
@@ -102,7 +106,9 @@ def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFram
     course = _course(study, search, table, ended, resources)
     if done >= search.num_samples:
         return f"all {done} trials are in the table already"
-    return _stopped(search, done) if course.finished else Whole(course, search.num_samples - done)
+    if course.finished:
+        return _stopped(search, done)
+    return Whole(course, search.num_samples - done, weight=0.0 if search.make is given else 1.0)
 
 
 def _pausing(
@@ -125,12 +131,17 @@ def _pausing(
         begun[key(h)] = Proposal(h, row.direction, row.line_position), int(row.trial_index)
         if row.Index in again:
             unfinished.add(key(h))
+    shared = {key(h): (Proposal(h, "start", 0.0), 0) for h in search.starts} if begun else {}
+    shared = {
+        at: start for at, start in shared.items() if at not in begun and all((at, seed) in known for seed in seeds)
+    }
+    begun = shared | begun
     looks = {
         at: over_seeds([known[at, seed] for seed in seeds])
         for at in begun if all(known.get((at, seed)) for seed in seeds)
     }  # fmt: skip
-    member = Pausing(optimiser)
-    member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()))
+    member = Pausing(optimiser, weight=LINE_WEIGHT if search.line else 1.0)
+    member.recall(begun, looks, unfinished | (begun.keys() - looks.keys()), set(shared))
     return _paused(search, member) if member.finished else member
 
 
@@ -219,19 +230,20 @@ def _done(table: pd.DataFrame, search: Search) -> int:
 
 
 def _paused(search: Search, member: Pausing) -> str:
-    """What a search that pauses has spent."""
-    trained = member.search.trained
+    """What a search that pauses, or of a line, has spent."""
+    trained, line = member.search.trained, isinstance(member.search, PausingLine)
     whole = sum(share == 1 for share in trained)
-    return (
+    said = (
         f"{len(trained)} settings for {member.search.spent:.3g} full trainings' worth of images "
-        f"(of {search.num_samples}): {whole} trained to the end, {len(trained) - whole} paused or given up"
+        f"({'at most' if line else 'of'} {search.num_samples}): {whole} trained to the end, "
+        f"{len(trained) - whole} paused or given up"
     )
+    if member.search.budget < search.num_samples:
+        said += f"; {member.search.budget:.3g} were within its share of --budget"
+    return f"{said}; the best of its line is bracketed" if line and member.search.bracketed else said
 
 
 def _stopped(search: Search, done: int) -> str:
     if search.make is given:
         return "its setting was trained by another search"
-    if search.line:
-        bracketed = "the best of its line is bracketed within a third of an octave"
-        return f"exhausted after {done} trials: {bracketed}"
     return f"ended by itself after {done} of {search.num_samples} trials: no line promises more"

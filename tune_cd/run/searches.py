@@ -13,11 +13,11 @@ from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.looks import lengths_of
 from tune_cd.run.starts import published_at, starts_for, usual_weights
-from tune_cd.search.baselines.line import most_trials
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Optimiser
-from tune_cd.search.registry import OPTIMISERS, given, line_search
+from tune_cd.search.registry import OPTIMISERS, given
 from tune_cd.search.space import Space
 
 DEFAULT_TRIALS = 20
@@ -32,16 +32,16 @@ class Search:
 
     name: str  # the results table's `search`
     num_samples: int  # settings at most, or full trainings' worth where they pause; a search may end before
-    make: Callable[..., Optimiser | PausingDescent]  # (space, start=...)
+    make: Callable[..., Optimiser | PausingDescent | PausingLine]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # what its trials train
     knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
     workers: int | None = None  # settings it may have trained at a time; None: as many as the study
-    line: bool = False  # it searches one line, and ends when that is exhausted
+    line: bool = False  # it searches one line, and ends when the best of it is bracketed: `make` gives a PausingLine
     repeats: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
     each: bool = False  # the best setting of each of `repeats`, not of all together
     seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
-    pauses: bool = False  # it decides how long to train: `make` gives a PausingDescent
+    pauses: bool = False  # it decides how long to train: `make` gives a PausingDescent, or a PausingLine
 
     @property
     def starts(self) -> list[dict]:
@@ -149,8 +149,8 @@ def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> 
 
 
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone, on the recipe's diagonal, until that line is exhausted or --baseline-trials are
-    run."""
+    """Tune the learning rate alone, on the recipe's diagonal, until the best is bracketed or --baseline-trials are
+    spent."""
     try:
         start = space.check(_recipe(average, config, setup))
     except ValueError as error:
@@ -159,9 +159,10 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
             "--no-baseline"
         ) from None
     joint = [float(name != "batch_size") for name in space.names]
-    make = partial(line_search, direction=joint, name="joint", seed=config.seed)
-    samples = config.baseline_trials or most_trials(space, start, joint)
-    return Search(name, samples, make, start, setup, workers=1, line=True)
+    lengths, samples = (lengths_of(setup), DEFAULT_WORTH) if config.pauses else ((1.0,), DEFAULT_TRIALS)
+    samples = config.baseline_trials or samples
+    make = partial(PausingLine, direction=joint, name="joint", seed=config.seed, lengths=lengths, budget=samples)
+    return Search(name, samples, make, start, setup, workers=1, line=True, pauses=config.pauses)
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
@@ -200,8 +201,10 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
         return asked
     direction = list(balance.A_O["balance"][:2])
     start = asked.start or space.sample(np.random.default_rng(config.seed))
-    samples = config.num_samples or most_trials(space, start, direction)
-    make = partial(line_search, direction=direction, name="balance", seed=config.seed)
+    samples = config.num_samples or DEFAULT_TRIALS
+    make = partial(
+        PausingLine, direction=direction, name="balance", seed=config.seed, lengths=(1.0,), budget=samples
+    )  # fmt: skip
     return replace(asked, num_samples=samples, make=make, start=start, line=True)
 
 

@@ -5,11 +5,13 @@ long as the shortest: what was to be trained further goes on in the next pack, b
 """
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from ray.tune.search import Searcher
 
 from trainables.trial import UNTIL
+from tune_cd.run.budget import Meter
 from tune_cd.run.looks import Looks, reaches
 from tune_cd.run.options import ORIGIN
 from tune_cd.run.portfolio import Asked, Portfolio
@@ -25,8 +27,8 @@ Reported = Callable[[Asked, Mapping[str, Any]], Looks]
 class StudySearch(Packing):
     """Hands out what a portfolio asks for, `size` trainings a trial, of one setting at least, `packs` trials at a time.
 
-    attempts: runs so far of trials on record that may run again. It keeps no state: `--resume` goes on from the results
-    table, which knows more than any snapshot.
+    attempts: runs so far of trials on record that may run again. meter: of a budget that ends it. It keeps no state:
+    `--resume` goes on from the results table, which knows more than any snapshot.
     """
 
     def __init__(
@@ -36,9 +38,10 @@ class StudySearch(Packing):
         packs: int,
         reported: Reported,
         attempts: Mapping[Trial, int] | None = None,
+        meter: Meter | None = None,
     ):
         super().__init__("val_score", "max", packs)
-        self._portfolio, self._size, self._reported = portfolio, size, reported
+        self._portfolio, self._size, self._reported, self._meter = portfolio, size, reported, meter
         self._attempts = dict(attempts or {})
         self._cut: dict[Trial, tuple[Asked, float]] = {}  # what goes on in the next pack, and the share it has reached
         self._until: dict[Trial, float] = {}  # of what was handed out
@@ -51,6 +54,8 @@ class StudySearch(Packing):
         return {}
 
     def _fill(self, trial_id: str) -> list[tuple[Asked, dict]] | str | None:
+        if self._meter is not None and isfinite(self._meter.left):
+            self._portfolio.allow(self._meter.left)
         pack = [self._cut.pop(trial) for trial in list(self._cut)[: self._size]]
         while not pack or len(pack) + len(self._portfolio.seeds) <= self._size:
             asked = self._portfolio.ask()
@@ -60,7 +65,14 @@ class StudySearch(Packing):
         if not pack:
             return Searcher.FINISHED if self._portfolio.finished else None
         part = min(asked.until - reached for asked, reached in pack)
+        if self._meter is not None:
+            self._meter.begin(trial_id, part * len(pack))
         return [(asked, self._config(asked, reached + part)) for asked, reached in pack]
+
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        if self._meter is not None:
+            self._meter.end(trial_id)
+        super().on_trial_complete(trial_id, result, error)
 
     def _config(self, asked: Asked, until: float) -> dict:
         trial = trial_of(asked)

@@ -12,6 +12,7 @@ from tune_cd import results
 from tune_cd.cluster.watch import Load
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
+from tune_cd.run.budget import Meter
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
 from tune_cd.run.options import ORIGIN
@@ -31,16 +32,18 @@ STATUS_SECONDS = 60  # between two tables of Ray's reporter
 PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
 
 
-def run_searches(study: Study, searches: list[Search], resources: Resources, load: Load) -> None:
+def run_searches(
+    study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter | None = None
+) -> None:
     """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to
-    date."""
+    date. meter: of the budget that the run has."""
     table = results.read(study.results, study.name)
     again = table[to_retry(table, failed=study.call.retry_failed)]
     ended = table.drop(again.index)
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
     portfolio = portfolio_of(study, searches, table, ended, resources, curves)
     if portfolio.members:
-        _tune(study, searches, portfolio, table, ended, resources, load)
+        _tune(study, searches, portfolio, table, ended, resources, load, meter)
         say_stopped(portfolio, searches, results.read(study.results, study.name))
 
 
@@ -52,6 +55,7 @@ def _tune(
     ended: pd.DataFrame,
     resources: Resources,
     load: Load,
+    meter: Meter | None,
 ) -> None:
     """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
     recorder = Recorder(study, searches[0], resources)
@@ -60,7 +64,7 @@ def _tune(
         identify=recorder.identity, annotate=ORIGIN, record="failures",
     )  # fmt: skip
     searcher = StudySearch(
-        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table)
+        portfolio, resources.pack, resources.processes, reported_by(study, searches[0]), attempts_of(table), meter
     )
     totals = {search.name: search.num_samples for search in searches}
     pausing = {search.name: search.setup.images_seen for search in searches if search.pauses}

@@ -37,7 +37,7 @@ class _Training:
     @property
     def cost(self) -> float:
         """What was asked for, in full trainings."""
-        return 0.0 if self.free else max([*self.looks, self.until or 0.0])
+        return max([*self.looks, self.until or 0.0])
 
     def paused(self) -> Paused:
         return Paused(self.h, tuple(sorted(self.looks.items())), self.until)
@@ -49,7 +49,7 @@ class PausingDescent:
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
     budget: what may be asked for, in full trainings; what the leader still needs is kept until the end, and where the
-        last step brought another leader, that one is finished beyond it. None: no limit.
+        last step brought another leader, that one is finished beyond it. None: no limit. It may be set anew.
 
     Raises ValueError for anything that does not fit.
     """
@@ -82,7 +82,7 @@ class PausingDescent:
         """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
         if not is_free(self.workers, len(self.live)) or (step := self._now().step) is None:
             return None
-        h = step.proposal.h
+        h = self._exact(step.proposal.h)
         training = self._trainings.setdefault(self.space.key(h), _Training(h, step.proposal))
         training.until = step.until
         return dict(h)
@@ -137,8 +137,13 @@ class PausingDescent:
 
     @property
     def spent(self) -> float:
-        """What was asked for so far, in full trainings."""
-        return float(sum(one.cost for one in self._trainings.values()))
+        """What was asked for so far, in full trainings. One that failed counts as the shortest length at least."""
+        return float(sum(max(one.cost, self.lengths[0]) for one in self._trainings.values() if not one.free))
+
+    @property
+    def reached(self) -> list[tuple[Configuration, dict[float, float]]]:
+        """Every configuration told or under way, in asking order, and its values by share; -inf: it failed there."""
+        return [(dict(one.h), dict(one.looks)) for one in self._trainings.values()]
 
     @property
     def trained(self) -> list[float]:
@@ -185,10 +190,15 @@ class PausingDescent:
             search._trainings[search.space.key(training.h)] = training
         return search
 
+    def _exact(self, h: Configuration) -> Configuration:
+        """A proposal as it is trained."""
+        return h
+
     def _now(self) -> Thawing:
         trainings = tuple(training.paused() for training in self._trainings.values())
-        if self._state is None or self._state.trainings != trainings:
-            self._state = replace(self._first, trainings=trainings, left=self.budget - self.spent)
+        left = self.budget - self.spent
+        if self._state is None or (self._state.trainings, self._state.left) != (trainings, left):
+            self._state = replace(self._first, trainings=trainings, left=left)
         return self._state
 
 

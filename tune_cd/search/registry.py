@@ -7,7 +7,7 @@ box: methods with equal seeds start alike and can be compared in pairs. Optuna a
 methods is made, never before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
 from tune_cd.search.baselines.cfo_rule import CfoRule
-from tune_cd.search.baselines.line import LineRule, LineSearch
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import OptunaRule
 from tune_cd.search.coordinate_descent import CoordinateDescent, Start
@@ -89,28 +88,6 @@ def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int
     return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
 
 
-def line_search(
-    space: Space,
-    *,
-    seed: int = 0,
-    start: Start,
-    workers: int | None = None,
-    direction: Sequence[float],
-    name: str = "line",
-) -> Baseline:
-    """One line through `start`, searched until it is exhausted, see `LineRule`. Nothing is drawn at random.
-
-    direction: [n_axes], in the axes' coordinates; name: the results table's `direction`. Raises ValueError without a
-    start, or for a direction that does not move.
-    """
-    if start is None:
-        raise ValueError("start None: a line search needs a configuration that its line runs through")
-    starts = _starts(space, start, seed)[:1]
-    rule = LineRule(space, starts[0], np.asarray(direction, float))
-    options = {"direction": [float(step) for step in direction], "name": name}
-    return LineSearch(space, rule, starts, name, seed=seed, workers=workers, options=options)
-
-
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
     "cd-paper": partial(coordinate_descent, settings="paper"),
@@ -134,8 +111,8 @@ NOTES = {
 """What a table that prints one of these methods must say below it."""
 
 
-_UNNAMED: dict[str, Callable[..., Optimiser]] = {"line": line_search, "given": given}
-"""Methods that no user asks for by name: a study makes them, and tells them where."""
+_UNNAMED: dict[str, Callable[..., Optimiser]] = {"given": given}
+"""Methods that no user asks for by name: a study makes them, and tells them what."""
 
 
 def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:

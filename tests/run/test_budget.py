@@ -1,0 +1,132 @@
+"""A limit in time or GPU-hours: what it holds in whole trainings, how the searches of a study share it."""
+
+import math
+
+import pytest
+from test_portfolio import START, bowl, line, pausing, portfolio, until
+
+from tune_cd.run.budget import Meter, parse_budget
+from tune_cd.run.config import Call
+from tune_cd.run.study_search import StudySearch
+from tune_cd.search.pausing import LENGTHS
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def meter(text, processes=1, gpus=0.0):
+    clock = Clock()
+    return Meter(parse_budget(text), processes, gpus, clock), clock
+
+
+@pytest.mark.parametrize(
+    "text, seconds, of_gpus",
+    [("90s", 90, False), ("30min", 1800, False), (" 0.5 h", 1800, False), ("20gpu-hours", 72000, True)],
+)
+def test_it_is_a_number_and_a_unit(text, seconds, of_gpus):
+    assert (parse_budget(text).seconds, parse_budget(text).of_gpus) == (seconds, of_gpus)
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "-1h", "0h", "2 days", "1e999h", "nanh", "1.2.3h", "2h30min"])
+def test_anything_else_is_refused_with_what_is_allowed(text):
+    with pytest.raises(ValueError, match="such as 90min, 2h or 20gpu-hours"):
+        Call(budget=text)
+
+
+def test_gpu_hours_are_refused_where_no_trial_has_a_gpu():
+    with pytest.raises(ValueError, match="'2gpu-hours': trials have no GPU here"):
+        meter("2gpu-hours")
+
+
+def test_before_a_training_has_ended_nothing_is_known():
+    ours, clock = meter("100s")
+    assert ours.left == math.inf
+    ours.begin("a", 0.5)
+    clock.now += 5
+    assert ours.left == math.inf
+    ours.end("a")
+    assert ours.left == pytest.approx(9.5), "of 10 s each"
+
+
+def test_what_is_under_way_is_taken_off():
+    ours, clock = meter("100s", processes=2)
+    ours.begin("a", 1.0)
+    clock.now += 10
+    ours.end("a")
+    ours.begin("b", 2.0)
+    clock.now += 5
+    assert ours.left == pytest.approx((2 * 85 - 15) / 10)
+    clock.now += 200
+    assert ours.left == 0
+
+
+def test_gpu_hours_count_the_processes_and_not_the_clock():
+    ours, clock = meter("1gpu-hours", processes=4, gpus=0.5)
+    ours.begin("a", 1.0)
+    ours.begin("b", 1.0)
+    clock.now += 600
+    ours.end("a")
+    assert ours.left == pytest.approx((7200 - 1200) / 600)
+    clock.now += 600
+    ours.end("b")
+    clock.now += 9999
+    assert ours.left == pytest.approx((7200 - 1800) / 900), "the median of both; idle time costs nothing"
+
+
+def test_packs_share_their_time():
+    ours, clock = meter("100s")
+    ours.begin("a", 0.125 * 4)
+    clock.now += 10
+    ours.end("a")
+    assert ours.left == pytest.approx(90 / 20)
+
+
+def test_searches_share_it_by_their_weights_and_what_one_leaves_the_other_has():
+    one, other = pausing(budget=9), pausing(budget=9)
+    one.weight, other.weight = 1.0, 0.5
+    asking = portfolio(1, cd=one, more=other)
+    asking.allow(3)
+    assert (one.search.budget, other.search.budget) == pytest.approx((2, 1))
+    asking.allow(100)
+    assert (one.search.budget, other.search.budget) == (9, 9), "never more than they have themselves"
+
+
+def test_a_search_of_whole_trainings_ends_where_less_than_one_is_left():
+    asking = portfolio(1, one=line([1, 1], budget=5))
+    asking.allow(1.5)
+    (asked,) = asking.ask()
+    asking.tell(asked, until(asked))
+    assert asking.ask() == [] and asking.finished
+    asking.allow(1.0)
+    assert len(asking.ask()) == 1, "time turned out to be left"
+
+
+def test_given_settings_are_not_limited():
+    member = line([1, 1], budget=5)
+    member.weight = 0.0
+    asking = portfolio(1, one=member)
+    asking.allow(0)
+    assert len(asking.ask()) == 1
+
+
+@pytest.mark.parametrize("budget", [1.5, 3.0])
+def test_a_study_ends_within_it_and_its_leader_is_whole(budget):
+    """A whole training takes ten seconds, and the last one may begin when less is left, to finish what leads."""
+    ours, clock = meter(f"{10 * budget}s")
+    member = pausing(budget=50)
+    search = StudySearch(portfolio(1, cd=member), 1, 1, lambda asked, told: told["looks"], meter=ours)
+    while isinstance(search.suggest(str(clock.now)), dict):
+        (asked,) = search._members[str(clock.now)]
+        before = str(clock.now)
+        reached = search._portfolio.reached(asked)
+        clock.now += 10 * (asked.until - reached)
+        search.on_trial_complete(before, {"pack": {"0": {"done": True, "looks": until(asked)}}})
+    assert member.finished
+    assert 10 * (budget - LENGTHS[0]) <= clock.now - 100 <= 10 * budget + 10
+    whole = [looks[1.0] for _, looks in member.search.reached if 1.0 in looks]
+    assert whole and max(whole) >= bowl(START) - 1

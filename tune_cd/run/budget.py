@@ -1,0 +1,80 @@
+"""`--budget`: a limit in time or GPU-hours, as whole trainings' worth that a run may still ask for."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from statistics import median
+
+UNITS = {"s": 1, "min": 60, "h": 3600, "gpu-hours": 3600}
+FORMS = "a number and s, min, h or gpu-hours, such as 90min, 2h or 20gpu-hours"
+RECENT = 15  # processes by whose times a training's time is judged: nodes come and go
+
+
+@dataclass(frozen=True)
+class Budget:
+    """seconds: on the clock from the start of the run, or of all GPUs of its trials together."""
+
+    text: str
+    seconds: float
+    of_gpus: bool
+
+
+def parse_budget(text: str) -> Budget:
+    """`2h`, `90min`, `20gpu-hours`, ... Raises ValueError naming the forms."""
+    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([a-z-]+)\s*", text)
+    try:
+        amount, unit = (float(match[1]), match[2]) if match else (0.0, "")
+    except ValueError:
+        amount, unit = 0.0, ""
+    if unit not in UNITS or not (isfinite(amount) and amount > 0):
+        raise ValueError(f"--budget {text!r}: {FORMS}")
+    return Budget(text.strip(), amount * UNITS[unit], unit == "gpu-hours")
+
+
+@dataclass
+class Meter:
+    """What a run's processes have taken, and what its budget still holds.
+
+    processes: at a time; gpus: of each. Raises ValueError for a budget of GPU-hours where processes have no GPU.
+    """
+
+    budget: Budget
+    processes: int
+    gpus: float
+    clock: Callable[[], float] = time.monotonic
+    _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it began, whole trainings
+    _taken: float = 0.0  # seconds of processes that have ended
+    _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds of a whole training
+
+    def __post_init__(self):
+        if self.budget.of_gpus and not self.gpus:
+            raise ValueError(f"--budget {self.budget.text!r}: trials have no GPU here; give a time, such as 2h")
+        self._started = self.clock()
+
+    def begin(self, trial: str, worth: float) -> None:
+        """A process begins to train so many whole trainings' worth, one after the other or together."""
+        self._running[trial] = self.clock(), worth
+
+    def end(self, trial: str) -> None:
+        """It has ended, however."""
+        began, worth = self._running.pop(trial)
+        seconds = self.clock() - began
+        self._taken += seconds
+        self._rates.append(seconds / worth)
+
+    @property
+    def left(self) -> float:
+        """Whole trainings' worth that may still be asked for; inf before the first process has ended."""
+        if not self._rates:
+            return inf
+        rate, now = median(self._rates), self.clock()
+        under_way = sum(max(0.0, worth * rate - (now - began)) for began, worth in self._running.values())
+        if self.budget.of_gpus:
+            taken = self._taken + sum(now - began for began, _ in self._running.values())
+            seconds = self.budget.seconds / self.gpus - taken
+        else:
+            seconds = (self._started + self.budget.seconds - now) * self.processes
+        return max(0.0, (seconds - under_way) / rate)

@@ -1,0 +1,202 @@
+"""One line of a space, searched until its best is bracketed: the learning rate alone, at the balance of a recipe.
+
+It is `PausingDescent` over the position on the line. Golden section, which was here before, takes one of several peaks:
+on the diagonal of the global average of `omniglot-242-margin` it ends with .34 to .52, this with .52, where .52 is the
+best (12 searches with the noise between seeds; the table is in the room's README).
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf, log2
+from typing import Any
+
+import numpy as np
+
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.pausing_descent import PausingDescent
+from tune_cd.search.protocol import Proposal
+from tune_cd.search.space import Array, Configuration, Key, Space
+
+RATE_RESOLUTION = 2 / 3
+"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together.
+
+With a third it takes half as much again, and finds the same (the room's README)."""
+
+AT_END = 0.1
+"""Octaves. A position this near to an end of the line is at the end."""
+
+
+class PausingLine:
+    """The configurations log h + γ·direction, asked for and told as those of a `PausingDescent`.
+
+    It ends when configurations on both sides of the best one at full length were tried that are RATE_RESOLUTION apart
+    at most, or the budget is spent. Beyond the end of the line nothing is missing.
+
+    start: where γ is 0, and what is asked for first. direction: [n_axes], in the axes' coordinates. name: of the line,
+    in the results table. lengths, budget, workers: as for `PausingDescent`; lengths (1.0,): nothing pauses.
+
+    Raises ValueError for a direction that does not move, or moves an axis of allowed values or steps.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+        direction: Sequence[float] | Array,
+        name: str = "line",
+        workers: int | None = None,
+        seed: int = 0,
+        lengths: Sequence[float] = LENGTHS,
+        budget: float | None = None,
+    ):
+        self.space, self._name = space, name
+        self._start, self._direction = _through(space, start), np.asarray(direction, float)
+        listed = [axis.name for axis, step in zip(space.axes, self._direction) if step and (axis.values or axis.step)]
+        if listed:
+            raise ValueError(f"direction {self._direction.tolist()} moves {listed}: a line runs along real axes only")
+        low, high = space.chord(space.to_coordinates(self._start), self._direction)
+        if high - low < RATE_RESOLUTION:
+            raise ValueError(f"the line through {self._start} along {self._direction.tolist()} leaves {space} at once")
+        self._search = _Positions(
+            Space(factor=(2.0**low, 2.0**high)), start={"factor": 1.0}, workers=workers, seed=seed, lengths=lengths,
+            budget=budget,
+        )  # fmt: skip
+        self._asked: dict[Key, Configuration] = {}  # the positions of what was asked for or told, by key of `space`
+        self._given: dict[Key, Configuration] = {}  # and the configurations themselves
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        return self._search.lengths
+
+    @property
+    def workers(self) -> int | None:
+        return self._search.workers
+
+    @workers.setter
+    def workers(self, workers: int | None) -> None:
+        self._search.workers = workers
+
+    @property
+    def budget(self) -> float:
+        """As of `PausingDescent`."""
+        return self._search.budget
+
+    @budget.setter
+    def budget(self, budget: float) -> None:
+        self._search.budget = budget
+
+    def ask(self) -> Configuration | None:
+        """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
+        if self.bracketed or (at := self._search.ask()) is None:
+            return None
+        h = self._at(at)
+        self._asked.setdefault(self.space.key(h), at)
+        return self._given.setdefault(self.space.key(h), h)
+
+    def until(self, h: Mapping[str, Any]) -> float:
+        """As `PausingDescent.until`."""
+        return self._search.until(self._asked[self.space.key(h)])
+
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
+        """As `PausingDescent.tell`, of a configuration on the line."""
+        self._search.tell(self._position(h), value, share, free)
+
+    def recall(
+        self,
+        history: Sequence[tuple[Mapping[str, Any], Mapping[float, float | None]]],
+        under_way: Sequence[tuple[Mapping[str, Any], float]] = (),
+    ) -> None:
+        """As `PausingDescent.recall`."""
+        self._search.recall(
+            [(self._position(h), looks) for h, looks in history],
+            [(self._position(h), until) for h, until in under_way],
+        )
+
+    @property
+    def bracketed(self) -> bool:
+        """Whether nothing is under way, and the best at full length has neighbours on both sides."""
+        return not self._search.live and self.gap <= RATE_RESOLUTION
+
+    @property
+    def gap(self) -> float:
+        """Octaves between the neighbours of the best at full length; inf without a best."""
+        tried = [(log2(h["factor"]), looks) for h, looks in self._search.reached]
+        whole = [(looks[1.0], at) for at, looks in tried if looks.get(1.0, FAILED) != FAILED]
+        if not whole:
+            return inf
+        best = max(whole)[1]
+        (low,), (high,) = self._search.space.low, self._search.space.high
+        below = min((best - at for at, _ in tried if at < best), default=inf)
+        above = min((at - best for at, _ in tried if at > best), default=inf)
+        return float((0.0 if best - low < AT_END else below) + (0.0 if high - best < AT_END else above))
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to train and nothing under way can change that."""
+        return self.bracketed or self._search.finished
+
+    @property
+    def spent(self) -> float:
+        """What was asked for so far, in full trainings."""
+        return self._search.spent
+
+    @property
+    def trained(self) -> list[float]:
+        """Of every configuration told, in asking order, the share that it was trained."""
+        return self._search.trained
+
+    @property
+    def best(self) -> tuple[Configuration, float] | None:
+        """The configuration with the best value told, at whatever length; None before the first number."""
+        best = self._search.best
+        return None if best is None else (self._at(best[0]), best[1])
+
+    def origin(self, h: Mapping[str, Any]) -> Proposal:
+        """Where on the line a configuration lies, the start as such. Raises KeyError for one never asked."""
+        at = self._asked[self.space.key(h)]
+        name = "start" if at["factor"] == 1.0 else self._name
+        return Proposal(self._at(at), name, log2(at["factor"]))
+
+    def _at(self, at: Configuration) -> Configuration:
+        if at["factor"] == 1.0:
+            return dict(self._start)
+        return self.space.along(self._start, self._direction, log2(at["factor"]))
+
+    def _position(self, h: Mapping[str, Any]) -> Configuration:
+        """Of a configuration on the line. Raises ValueError for one off it."""
+        key = self.space.key(h)
+        if key not in self._asked:
+            away = self.space.to_coordinates(h) - self.space.to_coordinates(self._start)
+            position = float(away @ self._direction / (self._direction @ self._direction))
+            if np.abs(away - position * self._direction).max() >= ON_LINE:
+                raise ValueError(f"{dict(h)} is not on the line through {self._start}")
+            self._asked[key], self._given[key] = self._search.at(position), self.space.check(h)
+        return self._asked[key]
+
+
+class _Positions(PausingDescent):
+    """Over the one axis `factor`, 2 to the position, which is a multiple of GRAIN: so that it is the same bit for bit
+    where it is found from a configuration."""
+
+    def at(self, position: float) -> Configuration:
+        [axis] = self.space.axes
+        return {"factor": axis.snap(round(position / GRAIN) * GRAIN)}
+
+    def _exact(self, h: Configuration) -> Configuration:
+        return self.at(log2(h["factor"]))
+
+
+GRAIN = 2.0**-30
+"""Octaves."""
+
+ON_LINE = 1e-6
+"""Octaves. A configuration this near to the line, on every axis, is on it."""
+
+
+def _through(space: Space, start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> Configuration:
+    """The configuration that the line runs through."""
+    starts = [start] if isinstance(start, Mapping) else start or []
+    if len(starts) != 1:
+        raise ValueError(f"start {start!r}: a line search needs one configuration that its line runs through")
+    return space.check(starts[0])

@@ -381,7 +381,7 @@ BAD_INPUT = [
     (["--resume", "--study", "never-started"], "never-started"),
     (["--tune-batch-size", "--batch-sizes", "32,4096"], "4096"),
     (["--tune-batch-size", "--batch-sizes", "16,32"], "64"),
-    (["--task", "ssl"], "dml"),
+    (["--dataset", "sop", "--task", "ssl"], "dml"),
     (["--images-seen", "0"], "images_seen"),
 ]
 

@@ -33,7 +33,7 @@ def search_figure(
     box: the range of all Lambdas, which weights names. Of more than three weights the first is shown with each other.
     """
     pairs = list(combinations(weights, 2)) if len(weights) <= 3 else [(weights[0], other) for other in weights[1:]]
-    rows = 1 if len(pairs) == 1 else 2
+    rows = 1 if len(pairs) < 2 else 2
     columns = -(-(len(pairs) + 1) // rows)
     figure = Figure(figsize=(5.5 * columns, 5.3 if rows == 1 else 9.6), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04, h_pad=0.1)
@@ -43,11 +43,12 @@ def search_figure(
     known = trials if "paused" in trials else trials.assign(paused=False)
     for axes, pair in zip(planes, pairs, strict=True):
         draw_plane(axes, known, averages, batch_size, k, box, pair)
-    scored = next((one for one in planes[0].collections if one.get_array() is not None), None)
+    shown = planes[0] if planes else curves
+    scored = next((one for one in shown.collections if one.get_array() is not None), None)
     if scored is not None:
         figure.colorbar(scored, ax=planes, label=f"validation {trials['metric_name'].iloc[0]}")
     look = {"fontsize": 8, "loc": "outside lower left", "ncols": 3, "frameon": False, "markerscale": 0.6}
-    figure.legend(*planes[0].get_legend_handles_labels(), **look)
+    figure.legend(*shown.get_legend_handles_labels(), **look)
     draw_curves(curves, trials if runs is None else runs)
     first = trials.iloc[0]
     sizes = sorted(trials["batch_size"].dropna().unique()) or [batch_size]

@@ -126,7 +126,7 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
     batches of whole classes. A loss of other terms has its published weights.
     """
     if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
-        return (balance.PUBLISHED,) if published_of(trials) else ()
+        return (balance.PUBLISHED,) if len(published_of(trials)) > 1 else ()
     sizes, k = trials["batch_size"], per_class(trials)
     if (
         sizes.isna().any()

@@ -22,7 +22,7 @@ MODES = "Best of each mode by validation; R@1 on the test split."
 def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]:
     """A study's tables, without empty ones. whole: its trials that make up a grid, where some do."""
     trials, tables = found.trials, []
-    if whole is not None and averages_of(whole) and whole["batch_size"].notna().all():
+    if whole is not None and "separate" in averages_of(whole) and whole["batch_size"].notna().all():
         tables.append(_gain(whole))
     best = best_values(trials)
     if len(best):

@@ -100,9 +100,10 @@ def _awaited(search: Search) -> set[str]:
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
     """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`), and a loss of other terms
-    its authors' coefficients."""
-    if not find_loss(setup.loss).pairwise:
-        return (balance.PUBLISHED,)
+    its authors' coefficients. A single term has no balance."""
+    loss = find_loss(setup.loss)
+    if not loss.pairwise:
+        return (balance.PUBLISHED,) if len(loss.terms) > 1 else ()
     return balance.AVERAGES if setup.loss == "margin" else ("separate",)
 
 
@@ -112,9 +113,8 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
     if config.start == "blind":
         return None
     if config.start == "conventional":
-        return space.check(
-            _authors(config, setup) if config.experiment == "xbm" else _recipe(averages_of(setup)[0], config, setup)
-        )
+        usual = "separate" if find_loss(setup.loss).pairwise else balance.PUBLISHED
+        return space.check(_authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup))
     if config.start == "paper":
         return space.check(published_best(setup) | {"batch_size": config.batch_size})
     loss = find_loss(setup.loss)

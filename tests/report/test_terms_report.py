@@ -1,0 +1,118 @@
+"""Studies of losses with terms of other names: words, page, figures and tables know the published weights."""
+
+import json
+
+import matplotlib
+import numpy as np
+import pytest
+from term_studies import BOX, TWINS, VICREG, gridded, searched
+
+from tune_cd.analysis import best_trial, on_diagonal
+from tune_cd.analysis.confirmation import gains
+from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
+from tune_cd.plots import path_figure, search_figure
+from tune_cd.report.figures import write_figures
+from tune_cd.report.findings import averages_of, findings
+from tune_cd.report.page import render
+from tune_cd.report.payload import payload
+from tune_cd.report.words import summarise
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+STUDIES = {"three searched": searched(VICREG), "two searched": searched(TWINS), "three on a grid": gridded(VICREG),
+           "two on a grid": gridded(TWINS)}  # fmt: skip
+each_study = pytest.mark.parametrize("trials", STUDIES.values(), ids=STUDIES)
+
+
+def published(trials):
+    return TWINS if "Lambda_on" in dict(trials["params"].iloc[0]) else VICREG
+
+
+@each_study
+def test_the_weights_are_known_in_the_terms_order(trials):
+    assert weights_of(trials) == list(published(trials)) == parameter_names(trials)
+    assert published_of(trials) == published(trials) and averages_of(trials) == ("published",)
+
+
+@each_study
+def test_on_the_published_line_are_the_ratios_at_any_rate(trials):
+    on = on_diagonal(trials, "published", 2)
+    names, shares = zip(*published(trials).items())
+    rates = np.array([parameter(on, name) / share for name, share in zip(names, shares)])
+    assert len(on) >= 3 and np.allclose(rates, rates[0])
+    assert set(on.index) >= set(trials.index[trials["search"] == "published"])
+    assert on_diagonal(trials, "separate", 2).empty or len(names) == 2
+
+
+@each_study
+def test_the_gain_over_them_and_their_rate_are_found(trials):
+    found = findings(trials, dict.fromkeys(published(trials), BOX))
+    [recipe] = found.recipes
+    assert recipe.average == "published" and found.missing == ()
+    assert (
+        recipe.gain == pytest.approx(best_trial(trials)["test_score"] - recipe.best["test_score"]) and recipe.gain > 0
+    )
+    name, share = next(iter(published(trials).items()))
+    assert recipe.learning_rate == pytest.approx(dict(recipe.best["params"])[name] / share)
+
+
+@each_study
+def test_sentences_name_the_terms_and_no_others(trials):
+    text = " ".join(f"{one.head}: {one.text}" for one in summarise(findings(trials), "python -m tune_cd.run --study s"))
+    assert "Over the published weights: +" in text and "reached" in text
+    assert f"Λ{list(published(trials))[0].removeprefix('Lambda_')} = " in text
+    for wrong in ("entropy", "positive term", "average", "Λp", "Λe", "Lambda_"):
+        assert wrong not in text, text
+
+
+@each_study
+def test_the_page_draws_the_published_line_over_two_weights(trials):
+    content = payload(trials, "terms")
+    [study] = content["studies"]
+    names, shares = zip(*published(trials).items())
+    assert [axis["name"] for axis in study["axes"]][:2] == list(names[:2])
+    [line] = study["averages"]
+    assert line["label"] == "published weights" and line["ratio"][0] == pytest.approx(shares[1] / shares[0])
+    terms = [score for score in study["scores"] if score["name"].startswith("term_")]
+    assert len(terms) == len(names) and not any(score["marked"] for score in terms)
+    assert terms[0]["label"].startswith("term ")
+    html = render(content)
+    text = json.dumps(study)
+    assert "published weights" in html and "entropy" not in text and "positive term" not in text
+
+
+def test_lines_along_contrasts_are_whole_lines_in_a_plane():
+    trials = STUDIES["three searched"]
+    figure = path_figure(trials[trials["search"] == "cd"], plane=("Lambda_sim", "Lambda_cov"))
+    assert "Lambda" in figure.axes[0].get_xlabel() and figure.axes[0].lines
+
+
+@pytest.mark.parametrize("kind", ["three searched", "two searched"])
+def test_the_picture_has_a_plane_a_pair_of_weights(kind):
+    trials = STUDIES[kind]
+    names = tuple(published(trials))
+    figure = search_figure(trials, ("published",), 64, 2, BOX, weights=names)
+    planes = [axes for axes in figure.axes if axes.get_xlabel().startswith("$\\Lambda")]
+    assert len(planes) == {2: 1, 3: 3}[len(names)]
+    for axes in planes:
+        assert "weight of the term" in axes.get_xlabel() and axes.lines[0].get_label() == "published weights"
+    assert matplotlib.colors.same_color(planes[0].lines[0].get_color(), "#E69F00")
+    figure.draw_without_rendering()
+
+
+def test_four_weights_are_shown_with_the_first():
+    weights = {f"Lambda_t{n}": 1.0 for n in range(4)}
+    figure = search_figure(searched(weights, 6), ("published",), 64, 2, BOX, weights=tuple(weights))
+    assert sum(axes.get_xlabel().startswith("$\\Lambda") for axes in figure.axes) == 3
+
+
+@each_study
+def test_all_figures_and_tables_are_written(trials, tmp_path):
+    written = write_figures(trials, tmp_path)
+    assert not written.failed, written.failed
+    assert any(path.suffix == ".png" for path in tmp_path.rglob("*"))
+
+
+def test_the_table_of_gains_has_the_published_weights():
+    [row] = gains(STUDIES["three searched"]).to_dict("records")
+    assert row["gain_published"] > 0 and row["tuned"] == pytest.approx(row["published"] + row["gain_published"])

@@ -1,0 +1,141 @@
+"""`python -m tune_cd.run` with losses of any terms, up to the first trial: axes, starts, range, baseline, refusals."""
+
+import json
+
+import pytest
+from made_studies import study
+
+from tune_cd.run.__main__ import main
+from tune_cd.run.checkpoints import Checkpoints
+from tune_cd.run.config import ABOVE, BELOW, StudyConfig
+from tune_cd.run.options import parse, study_name
+
+SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
+VICREG = (*SSL, "--loss", "vicreg")
+OWN = ("--loss", "own_losses:three_parts")
+
+
+def start(made):
+    return made.searches[0].start
+
+
+@pytest.mark.parametrize(
+    "loss, ratios",
+    [
+        ("vicreg", {"Lambda_sim": 1.0, "Lambda_std": 1.0, "Lambda_cov": 1 / 25}),
+        ("barlow_twins", {"Lambda_on": 1.0, "Lambda_off": 0.0051}),
+        ("alignment_uniformity", {"Lambda_align": 1.0, "Lambda_uniform": 1.0}),
+        ("siglip", {"Lambda_pos": 1.0, "Lambda_neg": 1.0}),
+    ],
+)
+def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, loss, ratios):
+    made = study(tmp_path, *SSL, "--loss", loss)
+    assert made.space.names == tuple(ratios)
+    assert start(made) == pytest.approx({name: 0.1 * ratio for name, ratio in ratios.items()})
+    assert [search.name for search in made.searches] == ["cd", "published"]
+    assert made.searches[1].line and made.searches[1].start == start(made)
+    low, high = made.config.range
+    assert low == pytest.approx(0.1 * min(ratios.values()) / BELOW) and high == pytest.approx(0.1 * ABOVE)
+    assert made.searches[0].make(made.space, start=start(made)).ask() == start(made)
+
+
+def test_the_published_baseline_moves_along_the_joint_direction(tmp_path):
+    made = study(tmp_path, *VICREG, "--tune-batch-size")
+    line = made.searches[1].make(made.space, start=made.searches[1].start)
+    first = line.ask()
+    line.tell(first, 0.5, 1.0)
+    second = line.ask()
+    ratios = {second[name] / first[name] for name in first if name != "batch_size"}
+    assert len({round(ratio, 9) for ratio in ratios}) == 1 and second["batch_size"] == first["batch_size"] == 64
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("lr=0.01", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
+        ("lr=0.01,b=32", {"Lambda_sim": 0.25, "Lambda_std": 0.25, "Lambda_cov": 0.01}),
+        ("Lambda_sim=0.5,Lambda_std=0.2,Lambda_cov=0.1", {"Lambda_sim": 0.5, "Lambda_std": 0.2, "Lambda_cov": 0.1}),
+        ("blind", None),
+    ],
+)  # fmt: skip
+def test_starts(tmp_path, text, expected):
+    made = study(tmp_path, *VICREG, "--start", text)
+    assert start(made) is None if expected is None else start(made) == pytest.approx(expected)
+    assert made.config.batch_size == (32 if "b=32" in text else 64)
+
+
+@pytest.mark.parametrize("text", ["lr=0", "lr=x", "lr=0.1,average=global", "Lambda_p=1,Lambda_e=1", "Lambda_sim=1"])
+def test_other_starts_are_refused_with_what_is_allowed(tmp_path, text):
+    with pytest.raises(ValueError, match="Lambda_cov"):
+        study(tmp_path, *VICREG, "--start", text)
+
+
+def test_the_papers_best_is_of_its_own_losses(tmp_path):
+    with pytest.raises(ValueError, match="no best balance"):
+        study(tmp_path, *VICREG, "--start", "paper")
+
+
+def test_a_range_is_every_weights(tmp_path):
+    made = study(tmp_path, *VICREG, "--range", "0.001,1")
+    assert {(axis.low, axis.high) for axis in made.space.axes} == {(0.001, 1.0)}
+    with pytest.raises(ValueError, match="outside"):
+        study(tmp_path, *VICREG, "--range", "0.01,1")
+
+
+def test_a_loss_of_ones_own(tmp_path):
+    made = study(tmp_path, *OWN)
+    assert made.space.names == ("Lambda_pull", "Lambda_push", "Lambda_all")
+    assert start(made) == pytest.approx({"Lambda_pull": 0.2 / 3, "Lambda_push": 0.1, "Lambda_all": 0.05 / 3})
+    assert made.name.startswith("glyphs-three_parts-")
+    assert [search.name for search in study(tmp_path, "--loss", "own_losses:pairwise").searches] == ["cd", "separate"]
+
+
+def test_a_single_term_has_the_learning_rate_alone(tmp_path):
+    """There is no balance, and no recipe to compare with."""
+    made = study(tmp_path, "--loss", "own_losses:drawing")
+    assert made.space.names == ("Lambda_noisy",) and [search.name for search in made.searches] == ["cd"]
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ((*SSL, "--loss", "no_such_module:f"), "no_such_module"),
+        (("--loss", "own_losses:returns_a_tuple"), "returned tuple"),
+        (("--dataset", "glyphs", "--task", "dml", "--loss", "vicreg"), "it trains ssl"),
+        ((*VICREG, "--experiment", "xbm"), "xbm|memory|ssl"),
+    ],
+)
+def test_losses_that_cannot_be_are_refused_before_anything_runs(tmp_path, capsys, argv, said):
+    assert main([*argv, "--results", str(tmp_path), "--address", "local", "--dry-run"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ") and any(word in message for word in said.split("|")), message
+
+
+def test_a_name_that_is_no_loss_is_refused_by_the_parser(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--loss", "triplet"])
+    assert "vicreg" in capsys.readouterr().err
+
+
+def test_a_stored_study_is_the_same_again(tmp_path):
+    config = study(tmp_path, *VICREG).config
+    again = StudyConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config and again.space == config.space
+    with pytest.raises(ValueError, match="loss = 'vicreg'"):
+        again.continued({"loss": "siglip"}, "mine")
+
+
+def test_set_names_a_loss_as_well(tmp_path):
+    assert study(tmp_path, *SSL, "--set", "loss=siglip").space.names == ("Lambda_pos", "Lambda_neg")
+
+
+def test_saved_states_are_told_apart_by_every_weight():
+    states = Checkpoints("results", "checkpoints", {})
+    h = {"Lambda_sim": 1.0, "Lambda_std": 1.0, "Lambda_cov": 1.0, "batch_size": 64, "seed": 0, "origin": {"x": 1}}
+    keys = {states.key(h | change) for change in ({}, {"Lambda_cov": 2.0}, {"Lambda_std": 2.0}, {"seed": 1})}
+    assert len(keys) == 4 and states.key(h | {"origin": {"x": 2}}) == states.key(h)
+
+
+def test_the_default_name_says_the_loss(tmp_path):
+    made = study(tmp_path, *VICREG)
+    assert study_name(made.call, made.setup).startswith("glyphs-vicreg-")

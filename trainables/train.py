@@ -29,20 +29,19 @@ USUAL_RATE = 0.1
 
 def main(argv: list[str] | None = None) -> int:
     """Train one configuration and print its evaluations and its outcome; returns the exit status."""
-    options, rest = _parser().parse_known_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and the decoding take their time
     open_queues()
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
+        options = _parser().parse_args(argv)
+        device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
-        weights = _weights(find_loss(setup.loss), rest)
         data_root = pin_source(setup.dataset, options.data_root, options.download)  # a server is asked once
         check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
-        varied = weights | {"batch_size": options.batch_size, "seed": options.seed}
+        varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
         configurations = [dict(zip(varied, values)) for values in product(*varied.values())]
         if options.checkpoint and len(configurations) > 1:
             raise ValueError(f"--checkpoint holds one training; {len(configurations)} are asked for")
@@ -81,16 +80,28 @@ def _train(pack: Pack, file: Path | None) -> None:
             )
 
 
-def _weights(loss: Loss, arguments: list[str]) -> dict[str, list[float]]:
-    """name -> values of the loss's weights, --Lambda_<term> VALUE ... each. Raises ValueError for another argument."""
-    parser = argparse.ArgumentParser(prog="python -m trainables.train", add_help=False, allow_abbrev=False)
-    for name, coefficient in zip(loss.weights, loss.published):
-        parser.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
-    weights, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        options = ", ".join(f"--{name}" for name in loss.weights)
-        raise ValueError(f"{' '.join(unknown)}: not an option; the weights of loss {loss.name!r} are {options}")
-    return vars(weights)
+class _Parser(argparse.ArgumentParser):
+    """Also takes the weights of the loss that the other options name; `Lambdas` has the values of each."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        options, rest = super().parse_known_args(args, namespace)
+        loss = _loss_of(options)
+        weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
+        for name, coefficient in zip(loss.weights, loss.published):
+            weights.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
+        found, unknown = weights.parse_known_args(rest)
+        if unknown:
+            known = ", ".join(f"--{name}" for name in loss.weights)
+            self.error(f"not an option: {' '.join(unknown)}; the weights of loss {loss.name!r} are {known}")
+        options.Lambdas = vars(found)
+        return options, []
+
+
+def _loss_of(options: argparse.Namespace) -> Loss:
+    """Raises ValueError where the options name none."""
+    given = [text.partition("=")[2] for text in options.assignments if text.startswith("loss=")]
+    usual = find_setup(options.dataset, "small", options.task, options.loss).loss
+    return find_loss(given[-1] if given else usual)
 
 
 def _of_terms() -> str:
@@ -103,7 +114,7 @@ def _of_terms() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m trainables.train",
         description="Train and test one configuration, or all combinations of several values.",
         epilog="--Lambda_TERM VALUE [VALUE ...]: weight of a term of the loss times the learning rate; default: "

@@ -2,14 +2,15 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import own_losses
 import pytest
 import torch
+from recorders import InMemory
 from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, advance_one, blobs, finished, outcome_of, told, trained
 
-from trainables import train
+from trainables import train, trial
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, find_loss, vicreg_terms
 from trainables.training import checkpoint
@@ -129,6 +130,23 @@ def test_resumed_equals_never_stopped():
         checkpoint.loads(changed, checkpoint.dumps(run), "here")
 
 
+def test_a_trial_trains_them_and_goes_on_from_what_is_saved(monkeypatch):
+    """A damaged state is passed over: the training then begins anew with the weights that it was given."""
+
+    class Bound(trial.TrainTrial):
+        def setup(self, config):
+            super().setup(config, asdict(VICREG), None, 1, recorder)
+
+    monkeypatch.setattr(trial.DeviceData, "load", classmethod(lambda cls, *args: SSL_DATA))
+    recorder, config = InMemory(), H | {"seed": 0}
+    monkeypatch.setattr(InMemory, "saved", lambda *_: [("damaged", b"no state")])
+    one = Bound(config)
+    reports = [one.train(), one.train()]
+    assert [report["done"] for report in reports] == [False, True] and "train_term_cov" in reports[0]
+    [(_, outcome, _)] = recorder.ended
+    assert told(outcome) == told(outcome_of(finished(VICREG, SSL_DATA, H)))
+
+
 @pytest.mark.parametrize("term", range(3))
 def test_a_weight_that_is_not_finite_ends_the_training(term):
     h = H | {list(LAMBDAS)[term]: math.inf}
@@ -208,13 +226,21 @@ def test_the_command_trains_a_users_own_loss_in_all_combinations(capsys):
 
 def test_the_command_names_what_it_does_not_know(capsys):
     for wrong, message in (
-        (["--loss", "vicreg", "--Lambda_p", "1"], "--Lambda_p 1: not an option; the weights of loss 'vicreg' are "
-         "--Lambda_sim, --Lambda_std, --Lambda_cov"),
-        (["--Lambda_x", "1"], "the weights of loss 'margin' are --Lambda_p, --Lambda_e"),
+        (
+            ["--loss", "vicreg", "--Lambda_p", "1"],
+            "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lambda_cov",
+        ),
+        (["--set", "loss=infonce", "--Lambda_x", "1"], "the weights of loss 'infonce' are --Lambda_p, --Lambda_e"),
+        (["--Lambda_p", "much"], "argument --Lambda_p: invalid float value: 'much'"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            train.main([*SHORT, *wrong])
+        assert message in capsys.readouterr().err
+    for wrong, message in (
         (["--loss", "triplet"], "loss = 'triplet': one of margin, infonce"),
         (["--loss", "own_losses:raises"], "no such batch"),
         (["--dataset", "sop", "--loss", "siglip"], "it trains ssl"),
-    ):  # fmt: skip
+    ):
         assert train.main([*wrong, *SHORT]) == 2
         assert message in capsys.readouterr().err
     assert set(EVERY) > set(LOSSES), "each is trained here"

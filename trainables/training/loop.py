@@ -257,10 +257,12 @@ class Training:
     @property
     def recordable(self) -> bool:
         """Whether the step runs as a recorded graph: on a GPU that holds the images, unless it cannot be recorded; a
-        user's network only if asked."""
+        user's network or loss only if asked."""
         if self.stream is None or not self.data.train[0].is_cuda or any(one.plain for one in self._replayed.values()):
             return False
-        return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
+        return self.setup.step == "graph" or (
+            self.setup.step is None and ":" not in self.setup.network + self.setup.loss
+        )
 
     def _recorded(self, with_memory: bool) -> Replayed:
         if with_memory not in self._replayed:

@@ -84,7 +84,9 @@ class Setup:
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
     precision: str = "float32"  # of the forward pass in training
-    step: str | None = None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network
+    step: str | None = (
+        None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network or loss
+    )
     memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used

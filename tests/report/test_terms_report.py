@@ -60,7 +60,7 @@ def test_the_gain_over_them_and_their_rate_are_found(trials):
 def test_sentences_name_the_terms_and_no_others(trials):
     text = " ".join(f"{one.head}: {one.text}" for one in summarise(findings(trials), "python -m tune_cd.run --study s"))
     assert "Over the published weights: +" in text and "reached" in text
-    assert f"Λ{list(published(trials))[0].removeprefix('Lambda_')} = " in text
+    assert f"Λ{next(iter(published(trials))).removeprefix('Lambda_')} = " in text
     for wrong in ("entropy", "positive term", "average", "Λp", "Λe", "Lambda_"):
         assert wrong not in text, text
 

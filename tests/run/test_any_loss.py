@@ -102,13 +102,13 @@ def test_a_single_term_has_the_learning_rate_alone(tmp_path):
         ((*SSL, "--loss", "no_such_module:f"), "no_such_module"),
         (("--loss", "own_losses:returns_a_tuple"), "returned tuple"),
         (("--dataset", "glyphs", "--task", "dml", "--loss", "vicreg"), "it trains ssl"),
-        ((*VICREG, "--experiment", "xbm"), "xbm|memory|ssl"),
+        ((*VICREG, "--experiment", "xbm"), "takes 2 views"),
     ],
 )
 def test_losses_that_cannot_be_are_refused_before_anything_runs(tmp_path, capsys, argv, said):
     assert main([*argv, "--results", str(tmp_path), "--address", "local", "--dry-run"]) == 2
     message = capsys.readouterr().err
-    assert message.startswith("error: ") and any(word in message for word in said.split("|")), message
+    assert message.startswith("error: ") and said in message
 
 
 def test_a_name_that_is_no_loss_is_refused_by_the_parser(capsys):

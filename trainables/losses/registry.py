@@ -118,6 +118,10 @@ LOSSES: dict[str, Loss] = {
 """The sources of the coefficients are with the terms, in `trainables.losses.two_views`."""
 
 
+REMEMBERED = ("margin", "infonce")
+"""The losses that the cross-batch memory has terms of."""
+
+
 def find_loss(name: str) -> Loss:
     """The loss of that name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).
 

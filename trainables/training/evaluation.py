@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainables.data.augmentation import centre, normalise
 from trainables.data.resident import DeviceData
+from trainables.losses import find_loss
 from trainables.metrics.linear_probe import linear_probes
 from trainables.metrics.nearest_neighbours import knn_accuracies
 from trainables.metrics.retrieval import Retrieval
@@ -71,7 +72,16 @@ def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) ->
         return evaluate(models, setup, data.train, data.test, whole=True)
     for model in models:
         model.eval()
-    return [evaluate_benchmark(model, data.benchmark, device=_device_of(models)) for model in models]
+    normalised = find_loss(setup.loss).normalised
+    embeds = [model if normalised else nn.Sequential(model, UnitLength()) for model in models]
+    return [evaluate_benchmark(embed, data.benchmark, device=_device_of(models)) for embed in embeds]
+
+
+class UnitLength(nn.Module):
+    """Divides embeddings [n, d] by their lengths."""
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings, dim=1)
 
 
 def _retrieved(

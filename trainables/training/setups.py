@@ -15,6 +15,7 @@ from typing import get_args
 
 from trainables.losses import LOSSES as LOSSES  # a name of this module too: command lines offer what is in it
 from trainables.losses import find_loss
+from trainables.losses.registry import REMEMBERED
 
 TASKS = ("dml", "ssl")
 DISTANCES = ("euclidean", "cosine")
@@ -23,7 +24,6 @@ OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine", "step", "plateau")
 PRECISIONS = ("float32", "bfloat16")
 MEMORIES = ("none", "variable", "fixed")
-REMEMBERED = ("margin", "infonce")  # losses that a cross-batch memory has terms of
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")

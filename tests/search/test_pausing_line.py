@@ -76,8 +76,18 @@ def test_trained_short_first_it_takes_fewer_images_and_ends_with_a_whole_trainin
 
 
 def test_the_budget_ends_it():
-    ended = search(budget=4)
-    assert len(advance(ended, lambda h: float(np.sin(9 * rate(h))))) == 4 and ended.finished and not ended.bracketed
+    ended = search(budget=3)
+    assert len(advance(ended, peak_at(3.3))) == 3 and ended.finished and not ended.bracketed
+
+
+def test_late_the_neighbours_of_the_best_are_tried_at_the_shortest_length():
+    """Here nothing else promises anything: of two values the lower is only had at the start."""
+    ended = search(lengths=(0.125, 1.0), budget=6)
+    asked = advance(ended, lambda h: float(rate(h) != 0))
+    around = [
+        (rate(h) - rate(ended.best[0]), share) for h, share in asked if 0 < abs(rate(h) - rate(ended.best[0])) < 0.4
+    ]
+    assert ended.bracketed and ended.spent < 5 and {share for _, share in around} == {0.125}
 
 
 def test_failures_are_left_behind():

@@ -133,6 +133,42 @@ function curveTrace(curve, view, place, seconds, drawn, theme) {
   };
 }
 
+// ---------------------------------------------------------------- learning curves
+
+/** Validation over images seen, a line a training, coloured by search; its end says whether it paused. */
+function learningFigure(study, theme, width) {
+  const { trials } = study;
+  const searches = [...new Set(study.curves.map((curve) => curve.search))];
+  const best = bestRow(study);
+  const drawn = new Set();
+  const data = [...study.learning].sort((a, b) => (a.row === best) - (b.row === best)).map(({ row, images, scores }) => {
+    const search = trials.search[row];
+    const { colour } = searchStyle(Math.max(0, searches.indexOf(search)), theme);
+    const first = !drawn.has(search);
+    drawn.add(search);
+    const end = images.map((_, n) => n === images.length - 1);
+    const open = trials.status[row] === "stopped";
+    return {
+      type: "scatter", mode: "lines+markers", x: images, y: scores, name: plain(search), legendgroup: search, showlegend: first,
+      opacity: row === best ? 1 : 0.55, line: { color: colour, width: row === best ? 3.2 : 1.3 },
+      marker: { symbol: open ? "circle-open" : "circle", color: colour, size: end.map((is) => (is ? 8 : 0)), line: { width: open ? 1.8 : 0 } },
+      customdata: images.map((seen, n) => [[...trialText(study, row), `${show(seen)} images: ${show(scores[n])}`], row]), hoverinfo: "none",
+    };
+  });
+  const layout = baseLayout(theme, width, 400, { l: 64, r: 24, t: 44, b: 56 });
+  layout.xaxis = { ...baseAxis(theme, "images seen"), rangemode: "tozero", tickformat: "~s", nticks: width < 520 ? 5 : 10 };
+  layout.yaxis = { ...baseAxis(theme, scoreLabel(study, study.scores[0]?.name ?? "score")), nticks: 7 };
+  layout.showlegend = true;
+  layout.legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 13 }, bgcolor: "rgba(0,0,0,0)" };
+  return { data, layout };
+}
+
+/** Row of the completed trial with the best score on validation, -1 without one. */
+function bestRow(study) {
+  const scores = study.trials.scores.val_score ?? [];
+  return scores.reduce((best, score, row) => (score !== null && study.trials.status[row] === "completed" && (best < 0 || score > scores[best]) ? row : best), -1);
+}
+
 // ---------------------------------------------------------------- timeline
 
 /** Lane of each run, the fewest in which no two overlap: each takes the first that is free when it starts. */

@@ -274,6 +274,14 @@ function drawCurves(one) {
   draw("curves", curvesFigure(one, { split: $("split").value, clock: $("clock").value }, theme(), $("curves").clientWidth));
 }
 
+function drawLearning(one) {
+  if (!either("learning", one.learning.length ? null : "No training of these trials has stored its learning curve.")) return;
+  const paused = one.learning.filter(({ row }) => one.trials.status[row] === "stopped").length;
+  const why = " Going on with them was expected to gain less, by the image, than what was trained instead; none is given up for good.";
+  $("learning-text").textContent = `${one.learning.length} trainings; the best is drawn bold.${paused ? ` Open circles: ${paused} that have paused.${why}` : ""}`;
+  draw("learning", learningFigure(one, theme(), $("learning").clientWidth));
+}
+
 function drawTimeline(one) {
   const timed = timedRuns(one);
   if (!either("timeline", timed.length ? null : "No trial says when it began and ended.")) return;
@@ -332,8 +340,8 @@ function change(changes, ...drawings) {
   remember();
 }
 
-const CHARTS = [drawLandscape, drawCurves, drawTimeline];
-const CHART_IDS = ["landscape", "curves", "timeline"];
+const CHARTS = [drawLandscape, drawCurves, drawLearning, drawTimeline];
+const CHART_IDS = ["landscape", "curves", "learning", "timeline"];
 
 function drawWords() {
   drawHeader();

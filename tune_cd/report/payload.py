@@ -38,6 +38,7 @@ TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
 SCORES = 40  # choices of a score, at most
 TERM = "term_"  # how the names of terms begin, other than the positive and the entropy one
+LEARNING = 300  # learning curves in one chart, at most
 COLUMNS = (
     "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
     "images_seen", "train_seconds", "hostname", "device", "gpus",
@@ -59,15 +60,17 @@ def payload(
     ranges: Mapping[str, Ranges] | None = None,
     commands: Mapping[str, str] | None = None,
     refresh: float | None = None,
+    curves: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """The page's content: a study after the other, by name.
 
     trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges,
     commands: by study, the range of each parameter and the command that runs the study again, where they are known.
+    curves: rows of `results.read_curves`, where the trials have any.
     refresh: seconds after which the page looks for a newer one of itself; None: never.
     """
     studies = [
-        _study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name))
+        _study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name), curves)
         for name, label, rows in _parts(trials)
     ]
     for study in studies if refresh is not None else ():  # what to try next is said when it has ended
@@ -89,7 +92,9 @@ def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
             yield str(name), f"{name}: {words}" if words else str(name), part
 
 
-def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str | None) -> dict[str, Any]:
+def _study(
+    name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str | None, curves: pd.DataFrame | None
+) -> dict[str, Any]:
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
     wide = with_scores(trials)
     found = findings(trials, ranges)
@@ -113,6 +118,7 @@ def _study(name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str 
         "averages": _averages(trials, axes, content),
         "top": TOP,
         "curves": _curves(trials),
+        "learning": _learning(trials, curves),
         "lines": _lines(trials, axes),
         "tables": of_study(found, whole if full else None),
         "provenance": _provenance(trials),
@@ -244,6 +250,18 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
             }
         )
     return curves
+
+
+def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """The learning curve of each row that has one; none where they are more than can be told apart."""
+    if curves is None or len(trials) > LEARNING:
+        return []
+    at = {name: row for row, name in enumerate(trials["trial_id"])}
+    mine = curves[(curves["study"] == trials["study"].iloc[0]) & curves["trial_id"].isin(list(at))]
+    return [
+        {"row": at[name], "images": _numbers(looks["images_seen"]), "scores": _numbers(looks["val_score"])}
+        for name, looks in mine.groupby("trial_id", sort=False)
+    ]
 
 
 def _held(curve: Curve) -> list:

@@ -18,6 +18,8 @@ from tune_cd.results.location import is_uri
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
 
+STUDIES = 20  # at most, whose learning curves are read
+
 SILENCE = 60.0
 """Seconds after which a driver that has given no sign of life counts as gone; it gives one every five."""
 
@@ -64,6 +66,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
+        curves = None if is_file(place) else _curves_of(place, sorted(set(trials["study"])))
     notes = [str(warning.message) for warning in caught]
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -78,7 +81,15 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         ranges={name: _ranges(options[name], trials[trials["study"] == name]) for name in names},
         commands=commands,
         refresh=refresh,
+        curves=curves,
     )
+
+
+def _curves_of(place: Path | str, studies: Sequence[str]) -> pd.DataFrame | None:
+    """The learning curves of a few studies; of many there would be too much to read, and to show."""
+    if not 0 < len(studies) <= STUDIES:
+        return None
+    return pd.concat([results.read_curves(place, study) for study in studies], ignore_index=True)
 
 
 def write_report(place: Path | str, study: str) -> Path | str:

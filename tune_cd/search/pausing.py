@@ -155,7 +155,7 @@ class Thawing:
 
     def _finish(self) -> Step | None:
         """The best believed to its end, where it is not there yet. That was kept of the budget."""
-        at = self._leader
+        at = self.leader
         if self.trainings[at].share == 1 or self.trainings[at].until is not None:
             return None
         return Step(self._again(at), 1.0)
@@ -168,7 +168,7 @@ class Thawing:
     @cached_property
     def _promise(self) -> float:
         """The largest gain of any step, whatever its weight and cost, as a share of the range of the values."""
-        x = candidates(lines_through(self.plan, self.trainings[self._leader].h, self.belief.pairs))
+        x = candidates(lines_through(self.plan, self.trainings[self.leader].h, self.belief.pairs))
         known = self._points[self._waiting]
         gains = [
             np.where(self._is_new(x), self._process.gain(x, 1.0, self._best_end), 0.0),
@@ -178,8 +178,8 @@ class Thawing:
 
     def _reserve(self, at: int | None) -> float:
         """What is kept to finish the leader, unless this training is it."""
-        leader = self.trainings[self._leader]
-        if at == self._leader:
+        leader = self.trainings[self.leader]
+        if at == self.leader:
             return 0.0
         return 1 - max(leader.share, leader.until or 0.0)
 
@@ -192,7 +192,7 @@ class Thawing:
         return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1]
 
     @cached_property
-    def _leader(self) -> int:
+    def leader(self) -> int:
         """The training that is believed to end best; a failed one only where all did."""
         means = self._process.mean(self._points)
         return int(np.argmax(np.where([one.failed for one in self.trainings], -inf, means)))
@@ -203,7 +203,7 @@ class Thawing:
         means = self._process.mean(self._points)
         live = [at for at, one in enumerate(self.trainings) if not one.looks]
         likeliest = sorted(live, key=lambda at: -means[at])[:LIVE_LINES]
-        return list(dict.fromkeys([self._leader, *likeliest]))
+        return list(dict.fromkeys([self.leader, *likeliest]))
 
     @cached_property
     def _best_end(self) -> Array:

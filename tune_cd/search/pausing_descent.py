@@ -82,9 +82,12 @@ class PausingDescent:
         """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
         if not is_free(self.workers, len(self.live)) or (step := self._now().step) is None:
             return None
-        h = self._exact(step.proposal.h)
-        training = self._trainings.setdefault(self.space.key(h), _Training(h, step.proposal))
-        training.until = step.until
+        return self.begin(step.proposal, step.until)
+
+    def begin(self, proposal: Proposal, until: float) -> Configuration:
+        """Count a configuration as asked for, and return it."""
+        h = self._exact(proposal.h)
+        self._trainings.setdefault(self.space.key(h), _Training(h, proposal)).until = until
         return dict(h)
 
     def until(self, h: Mapping[str, Any]) -> float:
@@ -157,6 +160,14 @@ class PausingDescent:
             (one.h, value) for one in self._trainings.values() for value in one.looks.values() if value != FAILED
         ]
         return max(numbers, key=lambda pair: pair[1], default=None)
+
+    @property
+    def leader(self) -> tuple[Configuration, float] | None:
+        """The training that is believed to end best, and how much of it is done; None before the first number."""
+        if self.best is None:
+            return None
+        training = self._now().trainings[self._now().leader]
+        return dict(training.h), training.share
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """Which line a configuration was first proposed on. Raises KeyError for one never asked."""

@@ -10,7 +10,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const state = {
-  study: null, score: null, slice: null, path: false, pathSearch: null, split: "best", clock: "trials",
+  study: null, plane: null, score: null, slice: null, path: false, pathSearch: null, split: "best", clock: "trials",
   sort: null, filter: "", status: "", page: 0, chosen: null, live: true, scroll: 0, focus: null, ...remembered(),
 };
 
@@ -72,8 +72,11 @@ function theme() {
   return { ...Object.fromEntries(entries), font: style.fontFamily, dark };
 }
 
+/** The chosen study, seen over the chosen pair of weights where it has several. */
 function study() {
-  return payload.studies.find((one) => one.name === state.study) ?? payload.studies[0];
+  const one = payload.studies.find((other) => other.name === state.study) ?? payload.studies[0];
+  const plane = one?.planes?.find(({ name }) => name === state.plane);
+  return plane ? { ...one, ...plane, name: one.name, plane: plane.name } : one;
 }
 
 /** The state with what this study lacks replaced by its own first choice. slice: an index. */
@@ -179,6 +182,9 @@ function noLandscape(one) {
 function drawLandscape(one) {
   if (!either("landscape", noLandscape(one))) return;
   const now = view(one);
+  const planes = (one.planes ?? []).map(({ name }) => [name, name]);
+  $("plane-box").hidden = planes.length < 2;
+  options($("plane"), planes, one.plane ?? planes[0]?.[0]);
   const scores = one.scores.map(({ name, label }) => [name, label]);
   options($("score"), scores, now.score);
   drawSlider(one, now);
@@ -361,7 +367,8 @@ function slide(index) {
 
 function listen() {
   const on = (id, event, act) => $(id).addEventListener(event, (happened) => act(happened.target));
-  on("study", "change", ({ value }) => change({ study: value, slice: null, chosen: null, page: 0, filter: "", status: "" }, drawWords, drawCharts));
+  on("study", "change", ({ value }) => change({ study: value, plane: null, slice: null, chosen: null, page: 0, filter: "", status: "" }, drawWords, drawCharts));
+  on("plane", "change", ({ value }) => change({ plane: value, slice: null, chosen: null, page: 0 }, drawLandscape, drawTrials));
   on("score", "change", ({ value }) => change({ score: value }, drawLandscape));
   on("slice", "input", ({ value }) => slide(Number(value)));
   on("slice-down", "click", () => slide(Number($("slice").value) - 1));

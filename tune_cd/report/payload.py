@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -98,30 +99,44 @@ def _study(
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
     wide = with_scores(trials)
     found = findings(trials, ranges)
-    axes = axes_of(trials, found.names)
-    whole = grid_rows(trials)
-    full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
-    scores = _scores(trials)
+    scores, whole = _scores(trials), grid_rows(trials)
     shown = wide.assign(status=counted(runs_of(trials))["status"])  # a short training's score has its place
-    content = _grid(shown.loc[(whole if full else trials).index], axes, scores, full) if axes else None
+    planes = [_plane(trials, shown, axes, scores) for axes in planes_of(trials, found.names)]
+    full = planes[0]["grid"] is not None and planes[0]["grid"]["full"]
     return {
         "name": name,
         "study": found.study,
         "facts": _facts(trials),
         "words": [asdict(sentence) for sentence in summarise(found, command)],
         "status": found.status,
-        "axes": [{"name": axis, "label": letters(axis), "log": True} for axis in axes],
         "scores": [{"name": score, "label": _label(score, trials), "marked": not _is_term(score)} for score in scores],
         "trials": _trials(wide, scores),
         "earlier": _earlier(trials),
-        "grid": content,
-        "averages": _averages(trials, axes, content),
         "top": TOP,
         "curves": _curves(trials),
         "learning": _learning(trials, curves),
-        "lines": _lines(trials, axes),
         "tables": of_study(found, whole if full else None),
         "provenance": _provenance(trials),
+        **planes[0],
+        "planes": [_named(plane) for plane in planes] if len(planes) > 1 else [],
+    }
+
+
+def _named(plane: dict[str, Any]) -> dict[str, Any]:
+    """With the name by which it is chosen."""
+    return {"name": ", ".join(axis["label"] for axis in plane["axes"][:2]), **plane}
+
+
+def _plane(trials: pd.DataFrame, shown: pd.DataFrame, axes: list[str], scores: list[str]) -> dict[str, Any]:
+    """What is drawn over two parameters, with a slider where there is a third."""
+    whole = grid_rows(trials)
+    full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
+    content = _grid(shown.loc[(whole if full else trials).index], axes, scores, full) if axes else None
+    return {
+        "axes": [{"name": axis, "label": letters(axis), "log": True} for axis in axes],
+        "grid": content,
+        "averages": _averages(trials, axes, content),
+        "lines": _lines(trials, axes),
     }
 
 
@@ -139,9 +154,19 @@ def _scores(trials: pd.DataFrame) -> list[str]:
     return (first + [name for name in names if name not in first])[:SCORES]
 
 
-def axes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Up to three parameters to look along: the balance's two, or those of most values; the third has few values."""
-    balanced = list(BALANCE[:2]) if trials[list(BALANCE[:2])].notna().all(axis=1).any() else weights_of(trials)[:2]
+def planes_of(trials: pd.DataFrame, names: Sequence[str]) -> list[list[str]]:
+    """What to look along: `axes_of`, and of three weights or more every pair of them."""
+    pairs = list(combinations(weights_of(trials), 2))
+    if len(pairs) < 2:
+        return [axes_of(trials, names)]
+    return [axes_of(trials, names, pair) for pair in pairs]
+
+
+def axes_of(trials: pd.DataFrame, names: Sequence[str], plane: Sequence[str] = ()) -> list[str]:
+    """Up to three parameters to look along: those of the plane, or the balance's two, or those of most values; the
+    third has few values."""
+    of_balance = trials[list(BALANCE[:2])].notna().all(axis=1).any()
+    balanced = list(plane or (BALANCE[:2] if of_balance else weights_of(trials)[:2]))
     columns = {name: parameter(trials, name) for name in names}
     positive = {name: column for name, column in columns.items() if not (column <= 0).any()}  # axes are logarithmic
     values = {name: len(np.unique(column[~np.isnan(column)])) for name, column in positive.items()}

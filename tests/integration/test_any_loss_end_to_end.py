@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WEIGHTS = ["Lambda_sim", "Lambda_std", "Lambda_cov"]
 VICREG = (
     "--task", "ssl", "--loss", "vicreg", "--set", "images_seen=640", "evaluations=4", "probe_epochs=2",
-    "--batch-size", "32", "--baseline-trials", "2",
+    "--start", "lr=0.001,b=32", "--baseline-trials", "2",
 )  # fmt: skip
 
 
 def test_a_study_of_three_terms(run, tmp_path):
-    said = run(tmp_path, *VICREG, "--study", "three", "--num-samples", "2", "--start", "lr=0.001,b=32")
+    said = run(tmp_path, *VICREG, "--study", "three", "--num-samples", "2")
     table = results.read(tmp_path)
     assert set(table["search"]) == {"cd", "published"} and (table["loss"] == "vicreg").all()
     assert table[["Lambda_p", "Lambda_e", "positive_term"]].isna().all(axis=None)
@@ -38,7 +38,7 @@ def test_a_study_of_three_terms(run, tmp_path):
     assert Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1]).read_bytes().startswith(b"\x89PNG")
 
     before = len(table)
-    run(tmp_path, "--study", "three", "--resume", "--num-samples", "3")
+    run(tmp_path, *VICREG, "--study", "three", "--resume", "--num-samples", "3")
     more = results.read(tmp_path)
     assert len(more) > before and set(more["trial_id"]) >= set(table["trial_id"])
     assert not more.assign(at=more["params"].map(lambda params: tuple(params.values()))).duplicated(["at"]).any()

@@ -1,6 +1,7 @@
 """Studies of losses with terms of other names: words, page, figures and tables know the published weights."""
 
 import json
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -76,6 +77,8 @@ def test_the_page_draws_the_published_line_over_two_weights(trials):
     terms = [score for score in study["scores"] if score["name"].startswith("term_")]
     assert len(terms) == len(names) and not any(score["marked"] for score in terms)
     assert terms[0]["label"].startswith("term ")
+    pairs = [[axis["name"] for axis in plane["axes"][:2]] for plane in study["planes"]]
+    assert pairs == ([list(pair) for pair in combinations(names, 2)] if len(names) > 2 else [])
     html = render(content)
     text = json.dumps(study)
     assert "published weights" in html and "entropy" not in text and "positive term" not in text

@@ -16,7 +16,7 @@ from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
 from tune_cd.analysis.scores import BALANCE, per_class, score_words, varied
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
-from tune_cd.report.payload import axes_of
+from tune_cd.report.planes import axes_of
 from tune_cd.report.printed import searched, tables_of
 from tune_cd.report.words import BASELINES
 from tune_cd.results import check_name, publish

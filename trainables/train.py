@@ -2,6 +2,7 @@
 
 python -m trainables.train --dataset glyphs --Lambda_p 0.7 --Lambda_e 8 --batch-size 64
 python -m trainables.train --dataset glyphs --Lambda_p 0.07 0.7 --Lambda_e 2 8 --seed 0 1 2
+python -m trainables.train --dataset glyphs --task ssl --loss vicreg --Lambda_sim 2.5 --Lambda_std 2.5 --Lambda_cov 0.1
 """
 
 import argparse
@@ -15,20 +16,24 @@ import torch
 
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
+from trainables.losses import LOSSES, Loss, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.parallel import Pack
-from trainables.training.setups import LOSSES, SETUPS, TASKS, find_setup, override
+from trainables.training.setups import SETUPS, TASKS, find_setup, override
+
+USUAL_RATE = 0.1
+"""The learning rate in the weights' default values."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Train one configuration and print its evaluations and its outcome; returns the exit status."""
-    options = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and the decoding take their time
     open_queues()
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
+        options = _parser().parse_args(argv)
+        device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
@@ -36,8 +41,8 @@ def main(argv: list[str] | None = None) -> int:
         check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
-        names = ("Lambda_p", "Lambda_e", "batch_size", "seed")
-        configurations = [dict(zip(names, values)) for values in product(*(getattr(options, name) for name in names))]
+        varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
+        configurations = [dict(zip(varied, values)) for values in product(*varied.values())]
         if options.checkpoint and len(configurations) > 1:
             raise ValueError(f"--checkpoint holds one training; {len(configurations)} are asked for")
         data = DeviceData.load(setup, data_root, device)
@@ -75,10 +80,46 @@ def _train(pack: Pack, file: Path | None) -> None:
             )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Also takes the weights of the loss that the other options name; `Lambdas` has the values of each."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        options, rest = super().parse_known_args(args, namespace)
+        loss = _loss_of(options)
+        weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
+        for name, coefficient in zip(loss.weights, loss.published):
+            weights.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
+        found, unknown = weights.parse_known_args(rest)
+        if unknown:
+            known = ", ".join(f"--{name}" for name in loss.weights)
+            self.error(f"not an option: {' '.join(unknown)}; the weights of loss {loss.name!r} are {known}")
+        options.Lambdas = vars(found)
+        return options, []
+
+
+def _loss_of(options: argparse.Namespace) -> Loss:
+    """Raises ValueError where the options name none."""
+    given = [text.partition("=")[2] for text in options.assignments if text.startswith("loss=")]
+    usual = find_setup(options.dataset, "small", options.task, options.loss).loss
+    return find_loss(given[-1] if given else usual)
+
+
+def _of_terms() -> str:
+    """The weights of the other losses, in words."""
+    return "; ".join(
+        f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}"
+        for loss in LOSSES.values()
+        if not loss.pairwise
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m trainables.train",
         description="Train and test one configuration, or all combinations of several values.",
+        epilog="--Lambda_TERM VALUE [VALUE ...]: weight of a term of the loss times the learning rate; default: "
+        f"{USUAL_RATE} times the published coefficient; of several values all combinations are trained. --Lambda_p and "
+        f"--Lambda_e are those of margin's and infonce's positive and entropy term. {_of_terms()}.",
     )
     parser.add_argument("--dataset", choices=sorted(SETUPS), default="glyphs", help="default: %(default)s")
     parser.add_argument("--task", choices=TASKS, help="default: the dataset's")
@@ -99,7 +140,11 @@ def _parser() -> argparse.ArgumentParser:
         help="default: paper on a GPU, else small; python -m trainables.training.paper says where its numbers come "
         "from",
     )
-    parser.add_argument("--loss", choices=LOSSES, help="default: the dataset's usual one")
+    parser.add_argument(
+        "--loss",
+        metavar="LOSS",
+        help=f"{', '.join(LOSSES)}, or module:function for your own; default: the dataset's usual one",
+    )
     parser.add_argument(
         "--set",
         dest="assignments",
@@ -108,21 +153,6 @@ def _parser() -> argparse.ArgumentParser:
         action="extend",
         default=[],
         help="override fields of the set-up",
-    )
-    parser.add_argument(
-        "--Lambda_p",
-        type=float,
-        nargs="+",
-        default=[0.1],
-        help="weight of the positive term times the learning rate; default: 0.1; of several values here and below, "
-        "all combinations are trained",
-    )
-    parser.add_argument(
-        "--Lambda_e",
-        type=float,
-        nargs="+",
-        default=[0.1],
-        help="weight of the entropy term times the learning rate; default: 0.1",
     )
     parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="default: 0")

@@ -84,10 +84,10 @@ def device_for(gpus: float | None) -> torch.device:
 class TrainTrial(tune.Trainable):
     """One evaluation interval a step; reports the best validation score so far as `val_score`.
 
-    config: Lambda_p, Lambda_e, batch_size, seed, and whatever the searcher adds; or `pack`, a list of such, in which
-    case the report has a `pack` too, one report each by its place, and `val_score` is the best of all. With `until`, a
-    share of the full length, a training pauses at the first look from there on: its state is kept, and the trial that
-    asks for more of it goes on from there. Parameters
+    config: the weights of the loss's terms, batch_size, seed, and whatever the searcher adds; or `pack`, a list of
+    such, in which case the report has a `pack` too, one report each by its place, and `val_score` is the best of all.
+    With `until`, a share of the full length, a training pauses at the first look from there on: its state is kept, and
+    the trial that asks for more of it goes on from there. Parameters
     (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads the training
     may use; recorder; gpus, see `device_for`; download, whether a node fetches data it lacks; at_once, see `Pack`;
     limit, seconds a training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time
@@ -182,7 +182,7 @@ class TrainTrial(tune.Trainable):
             except ValueError as error:
                 log.warning("%s; the one before it is tried", error)
                 member = self._members[index]
-                training.begin({h: member[h] for h in ("Lambda_p", "Lambda_e", "batch_size")}, seed=member["seed"])
+                training.begin({name: member[name] for name in training.h}, seed=member["seed"])
 
     def _advance(self) -> None:
         try:

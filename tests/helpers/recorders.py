@@ -1,7 +1,5 @@
 """A recorder in memory, for trials without a results folder."""
 
-KEYS = ("Lambda_p", "Lambda_e", "batch_size", "seed")
-
 
 class InMemory:
     """What `trainables.trial.Recorder` asks for. `ended`: (config, outcome, where) in order; `states`: by training,
@@ -11,7 +9,8 @@ class InMemory:
         self.ended, self.states, self.unstored, self.known = list(ended), {}, unstored, {}
 
     def key(self, config):
-        return tuple(config[name] for name in KEYS)
+        weights = [value for name, value in config.items() if name.startswith("Lambda_")]
+        return (*weights, config["batch_size"], config["seed"])
 
     def recorded(self, config):
         return self.known.get(self.key(config))

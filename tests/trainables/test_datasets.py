@@ -244,7 +244,6 @@ def test_missing_data_says_what_was_tried_and_where_to_get_it(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("name", "task"),
     [
-        ("glyphs", "ssl"),
         ("omniglot", "ssl"),
         ("sop", "ssl"),
         ("landmarks", "ssl"),
@@ -411,6 +410,21 @@ def test_glyph_split_does_not_change(glyph_plan):
     """Pinned, as results depend on it."""
     digest = blake2b("\n".join(glyph_plan.splits["train"].class_names).encode(), digest_size=8).hexdigest()
     assert digest == "fd4241ade3c0ffe3"
+
+
+def test_glyphs_of_ssl_have_their_classes_in_every_split_and_no_image_twice(monkeypatch):
+    plan = glyphs.recipe([], "ssl").plan()
+    assert plan.name == "glyphs-200"
+    for split, faces in {"train": 8, "validation": 2, "test": 2}.items():
+        assert np.bincount(plan.splits[split].labels).tolist() == [faces] * 200
+        assert plan.splits[split].class_names == plan.splits["train"].class_names
+        assert {face for _, face in plan.splits[split].items} == set(glyphs.FACES)
+    items = [item for split in plan.splits.values() for item in split.items]
+    assert len(set(items)) == 12 * 200
+    digest = blake2b(repr(sorted(plan.splits["train"].items)).encode(), digest_size=8).hexdigest()
+    assert digest == "31c50f6ca309f045", "pinned, as results depend on it"
+    assert glyphs.recipe([], "ssl").identity != glyphs.recipe([]).identity
+    assert load_dataset("glyphs", image_size=28, task="ssl").train.images.shape == (1600, 1, 28, 28)
 
 
 @pytest.mark.parametrize("face", ["DejaVuSans.ttf", "DejaVuSerif-BoldItalic.ttf"])

@@ -242,12 +242,35 @@ def test_a_users_function_gives_the_trunk():
     assert sum(p.numel() for p in build(f"{__name__}:lazy", 3, 8).parameters()) == 5 * (3 * 8 * 8 + 1)
 
 
+def test_a_projector_is_the_authors():
+    """barlowtwins' main.py: Linear without bias, BatchNorm, ReLU; the last layer linear alone. Raw on demand."""
+    model = build("small_conv", 1, 28, True, projector=(32, 16, 8))
+    kinds = [type(layer).__name__ for layer in model.head]
+    assert kinds == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"]
+    linear = [layer for layer in model.head if isinstance(layer, nn.Linear)]
+    assert [(layer.in_features, layer.out_features, layer.bias) for layer in linear] == [
+        (512, 32, None),
+        (32, 16, None),
+        (16, 8, None),
+    ]
+    images = torch.randn(4, 1, 28, 28, generator=seeded())
+    raw = build("small_conv", 1, 28, True, projector=(32, 16, 8), normalised=False)
+    assert torch.equal(nn.functional.normalize(raw(images), dim=1), model(images))
+    assert [type(layer).__name__ for layer in build("small_conv", 1, 28, True, projector=(8,)).head] == ["Linear"]
+    for wrong in ({"projection": False}, {"projection": True, "embedding": 8}):
+        with pytest.raises(ValueError, match=r"projector = \(8,\): with a projection alone, and embedding = 0"):
+            build("small_conv", 1, 28, wrong.pop("projection"), projector=(8,), **wrong)
+
+
 def test_a_users_embedder_is_used_as_it_is():
     for projection in (False, True):
         model = build(f"{__name__}:whole", 1, 12, projection)
         assert type(model.head) is nn.Linear and model(torch.zeros(4, 1, 12, 12)).shape == (4, 2)
     with pytest.raises(ValueError, match="embedding = 8: .*whole' has a head of its own"):
         build(f"{__name__}:whole", 1, 12, embedding=8)
+    with pytest.raises(ValueError, match=r"projector = \(8, 4\): .*whole' has a head of its own"):
+        build(f"{__name__}:whole", 1, 12, True, projector=(8, 4))
+    assert not build(f"{__name__}:whole", 1, 12, normalised=False).normalised
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_what_is_not_in_the_table():
     for arguments, said in (
         (("cub", "small"), "cub"),
         (("glyphs", "large"), "large"),
-        (("glyphs", "small", "ssl"), "dml"),
+        (("sop", "small", "ssl"), "dml"),
     ):
         with pytest.raises(ValueError, match=said):
             find_setup(*arguments)

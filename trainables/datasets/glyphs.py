@@ -1,7 +1,10 @@
 """Glyphs: letters and digits in the 12 DejaVu text faces inside matplotlib; one class a character, one image a face.
 
 Made offline, in Omniglot's shape (many classes, few images each). These are rendered fonts, not photographs. Greyscale,
-ink = 255 on 0. The classes of the three splits are disjoint.
+ink = 255 on 0.
+
+dml: the classes of the three splits are disjoint.
+ssl: SSL_CLASSES classes in every split, each with SSL_FACES of its faces for validation and as many for the test.
 """
 
 import importlib.util
@@ -19,6 +22,8 @@ from PIL import Image, ImageDraw, ImageFont, features
 from trainables.datasets.structure import Plan, Recipe, Render, SplitPlan, allowed_task, fixed_order, published_name
 
 PUBLISHED_CLASSES = 1226  # with DejaVu 2.37, the last release (2016), which matplotlib has shipped ever since
+SSL_CLASSES = 200  # as many as Tiny-ImageNet has; a linear probe of all takes longer than a small training
+SSL_FACES = 2  # of 12
 SPLIT_FRACTIONS = {"train": 0.60, "validation": 0.15, "test": 0.25}
 FACES = tuple(
     f"DejaVu{family}{style}.ttf"
@@ -34,8 +39,8 @@ FONT_SIZE = 20 / 28
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     """The recipe for glyphs; `roots` is not looked at. Raises FileNotFoundError without matplotlib or its fonts,
-    ValueError for another task than dml."""
-    allowed_task("glyphs", task, ("dml",))
+    ValueError for an unknown task."""
+    task = allowed_task("glyphs", task, ("dml", "ssl"))
     folder = _font_folder()
 
     @contextmanager
@@ -51,6 +56,8 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
         yield render
 
+    if task == "ssl":
+        return Recipe("glyphs", str(folder), f"{_identity(folder)}-ssl", lambda: _ssl_plan(folder), renderer)
     return Recipe("glyphs", str(folder), _identity(folder), lambda: _plan(folder), renderer)
 
 
@@ -99,8 +106,25 @@ def characters(folder: Path) -> tuple[str, ...]:
     return tuple(chr(code) for code in codes if root(code) == code)
 
 
+def _named(folder: Path) -> dict[str, str]:
+    """Class name -> character."""
+    return {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in characters(folder)}
+
+
+def _ssl_plan(folder: Path) -> Plan:
+    names = _named(folder)
+    splits: dict[str, dict[str, list[tuple[str, str]]]] = {"train": {}, "validation": {}, "test": {}}
+    for name in sorted(fixed_order(names, "glyphs ssl")[:SSL_CLASSES]):
+        faces = fixed_order(FACES, f"glyphs ssl {name}")
+        parts = (faces[2 * SSL_FACES :], faces[:SSL_FACES], faces[SSL_FACES : 2 * SSL_FACES])
+        for split, chosen in zip(splits.values(), parts):
+            split[name] = [(names[name], face) for face in sorted(chosen)]
+    plans = {split: SplitPlan.of(classes, images_per_class=1) for split, classes in splits.items()}
+    return Plan(f"glyphs-{len(splits['train'])}", 1, plans)
+
+
 def _plan(folder: Path) -> Plan:
-    names = {f"U+{ord(character):04X} {unicodedata.name(character)}": character for character in characters(folder)}
+    names = _named(folder)
     shuffled = fixed_order(names, "glyphs split")
     splits, start, upto = {}, 0, 0.0
     for split, fraction in SPLIT_FRACTIONS.items():

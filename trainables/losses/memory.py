@@ -15,10 +15,10 @@ of b = 64, d = 128 and 55,000 remembered embeddings, the published size, take on
 import torch
 from torch import Tensor, nn
 
+from trainables.losses.registry import REMEMBERED
 from trainables.losses.terms import check_batch, cosines, infonce_of, margin_of
 
 MODES = ("variable", "fixed")
-LOSSES = ("margin", "infonce")
 
 
 class CrossBatchMemory(nn.Module):
@@ -137,8 +137,8 @@ def memory_terms(
             f"slots are {slots.dtype} of shape {tuple(slots.shape)}; int64 of shape [{len(labels)}] is expected, from "
             "`enqueue`"
         )
-    if loss not in LOSSES:
-        raise ValueError(f"loss is {loss!r}; one of {', '.join(LOSSES)} is expected")
+    if loss not in REMEMBERED:
+        raise ValueError(f"loss is {loss!r}; one of {', '.join(REMEMBERED)} is expected")
     similarities = cosines(z, memory.embeddings)  # [b, size]
     positives, negatives = memory.pairs(labels, slots)  # [b, size] each
     if loss == "margin":

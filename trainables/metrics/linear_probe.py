@@ -50,7 +50,7 @@ def linear_probe(
         ValueError: other shapes, features that are not finite, labels out of range, settings that are not positive.
     """
     for name, features in {"train": train_features, "test": test_features}.items():
-        _check_features(name, features)
+        check_features(name, features)
         if not features.isfinite().all():
             raise ValueError(
                 f"{name}_features are not finite: {int((~features.isfinite()).sum())} of {features.numel()}"
@@ -96,8 +96,8 @@ def linear_probes(
             "must agree"
         )
     device = train_features.device
-    y = _checked_labels("train", train_labels, train_features.shape[1], device)
-    y_test = _checked_labels("test", test_labels, test_features.shape[1], device)
+    y = checked_labels("train", train_labels, train_features.shape[1], device)
+    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
     classes = int(y.max()) + 1
     if int(y_test.max()) >= classes:
         raise ValueError(f"test_labels reach {int(y_test.max())}; the training labels reach {classes - 1} only")
@@ -154,7 +154,8 @@ def _check_settings(epochs: int, batch_size: int, learning_rate: float) -> None:
         raise ValueError(f"learning_rate is {learning_rate}; a finite number above 0 is expected")
 
 
-def _check_features(name: str, features: Tensor) -> None:
+def check_features(name: str, features: Tensor) -> None:
+    """Refuse features that are not floating point [n, d], n and d from 1 on: ValueError naming them by `name`."""
     if features.ndim != 2 or not features.is_floating_point() or 0 in features.shape:
         raise ValueError(
             f"{name}_features are {features.dtype} of shape {tuple(features.shape)}; "
@@ -162,8 +163,8 @@ def _check_features(name: str, features: Tensor) -> None:
         )
 
 
-def _checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> Tensor:
-    """Labels int64 [n] on the device."""
+def checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> Tensor:
+    """Labels int64 [n] on the device. Raises ValueError for labels that are not [n] integers from 0 on."""
     labels = torch.as_tensor(labels, device=device)
     if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(

@@ -1,39 +1,46 @@
-"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, L2-normalised embeddings [b, d] out.
+"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, embeddings [b, d] out, unit vectors mostly.
 
 Every network is an `Embedder`: a trunk that makes features and a head that makes the embedding the loss sees. In deep
 metric learning the head is the identity, or linear; in self-supervision it is a projection that the linear probe leaves
 out. Networks are built on the CPU and fed `views.normalise`d images.
 """
 
-import importlib
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trainables.models.heads import head_of
 from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
+from trainables.own import imported
 
 
 class Embedder(nn.Module):
-    """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation."""
+    """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation.
 
-    def __init__(self, trunk: nn.Module, head: nn.Module | None = None):
+    normalised: whether embeddings are divided by their length; `build_network` sets it as the loss wants it.
+    """
+
+    def __init__(self, trunk: nn.Module, head: nn.Module | None = None, normalised: bool = True):
         super().__init__()
         self.trunk = trunk
         self.head = head if head is not None else nn.Identity()
+        self.normalised = normalised
 
     def features(self, images: Tensor) -> Tensor:
         """The input of the linear probe, [b, feature_dim]."""
         return self.trunk(images)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The input of the loss and of retrieval: unit vectors [b, d]."""
+        """The input of the loss and of retrieval, [b, d] in float32 at least: unit vectors where `normalised`."""
         embedding = self.head(self.trunk(images))
         # a vector in bfloat16 does not have length 1
-        return F.normalize(embedding.to(torch.promote_types(embedding.dtype, torch.float32)), dim=1)
+        embedding = embedding.to(torch.promote_types(embedding.dtype, torch.float32))
+        return F.normalize(embedding, dim=1) if self.normalised else embedding
 
 
 class GeM(nn.Module):
@@ -54,20 +61,6 @@ class GeM(nn.Module):
             x = x.clamp(min=self.eps)
             largest = x.detach().amax((2, 3), keepdim=True)  # detached: the pooled value does not depend on it
             return largest[:, :, 0, 0] * (x / largest).pow(self.p).mean((2, 3)).pow(1 / self.p)
-
-
-def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
-    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
-
-    activation: one of ACTIVATIONS.
-    """
-    return nn.Sequential(
-        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
-    )
-
-
-ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
-"""Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
 
 
 def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
@@ -174,6 +167,8 @@ def build_network(
     embedding: int = 0,
     weights: str = "none",
     activation: str = "relu",
+    projector: Sequence[int] = (),
+    normalised: bool = True,
 ) -> Embedder:
     """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
 
@@ -183,7 +178,10 @@ def build_network(
         where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's `runtime_env`.
     projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
     embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
-    activation: of the projection, one of ACTIVATIONS.
+    activation: of the projection, one of `heads.ACTIVATIONS`.
+    projector: widths of a `heads.perceptron` in the usual projection's place, the embedding's dimension last; ():
+        the usual one.
+    normalised: whether its embeddings are unit vectors.
     weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded
         one unless the file has the same; networks of torchvision's layers standardise their inputs as their weights'
         did, and take one channel as grey or three as RGB.
@@ -193,20 +191,27 @@ def build_network(
         raise ValueError(f"network {name!r}: one of {sorted(NETWORKS)}, or module:function for your own")
     if embedding < 0:
         raise ValueError(f"embedding = {embedding}: 0 for the features as they are, or a number of dimensions")
+    if projector and (embedding or not projection):
+        raise ValueError(f"projector = {projector}: with a projection alone, and embedding = 0, its last width")
+    head = partial(
+        head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
+    )
     state = read_weights(name, weights)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
-        model, may_miss = _untrained(name, channels, image_size, activation if projection else None, embedding)
+        model, may_miss = _untrained(name, channels, image_size, head)
         if state is not None:
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
             load_weights(model, state, weights, may_miss)
+    model.normalised = normalised
     return model
 
 
 def check_network(
-    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False
-) -> None:
+    name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
+    projector: Sequence[int] = (),
+) -> None:  # fmt: skip
     """Raise what `build_network` would raise, before anything expensive begins: it builds the network and drops it.
 
     "imagenet" is downloaded by this where it is not yet in torch.hub's folder.
@@ -219,33 +224,29 @@ def check_network(
         seed=0,
         embedding=embedding,
         weights=weights,
+        projector=projector,
     )
 
 
 def _untrained(
-    name: str, channels: int, image_size: int, projection: str | None, embedding: int
+    name: str, channels: int, image_size: int, head: "partial[nn.Module | None]"
 ) -> tuple[Embedder, tuple[str, ...]]:
     """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
 
-    projection: the activation of its projection head, None where it has none.
+    head: `head_of` of the features' number alone.
     """
     trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
     if not isinstance(trunk, Embedder):
         gem = ("trunk.pool.p",) if name == "resnet18_gem" else ()
-        head = _head(features, projection, embedding)
-        if name == "resnet50_xbm" and isinstance(head, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
-            nn.init.kaiming_normal_(head.weight, mode="fan_out")
-            nn.init.zeros_(head.bias)
-        return Embedder(trunk, head), ("head.", *gem)
-    if embedding:
-        raise ValueError(f"embedding = {embedding}: network {name!r} has a head of its own, allowed is 0")
+        on_top = head(features)
+        if name == "resnet50_xbm" and isinstance(on_top, nn.Linear):  # research-xbm, modeling/heads/linear_norm.py
+            nn.init.kaiming_normal_(on_top.weight, mode="fan_out")
+            nn.init.zeros_(on_top.bias)
+        return Embedder(trunk, on_top), ("head.", *gem)
+    for field, asked in {"embedding": head.keywords["embedding"], "projector": head.keywords["projector"]}.items():
+        if asked:
+            raise ValueError(f"{field} = {asked}: network {name!r} has a head of its own, allowed is none besides")
     return trunk, ()
-
-
-def _head(features: int, projection: str | None, embedding: int) -> nn.Module | None:
-    if projection:
-        return projection_head(features, out=embedding or 64, activation=projection)
-    return nn.Linear(features, embedding) if embedding else None
 
 
 def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
@@ -260,7 +261,7 @@ def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
     """The user's module, and how many features it makes of two black images in evaluation mode."""
-    function, network = _imported(name), f"network {name!r}"
+    function, network = imported(name, "network"), f"network {name!r}"
     try:
         module = function(channels, image_size)
     except Exception as error:
@@ -287,21 +288,3 @@ def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
         if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
             raise ValueError(f"{network}: it maps images {list(images.shape)} to {shape}, allowed is [2, features]")
     return module, outputs[0].shape[1]
-
-
-def _imported(name: str) -> Callable:
-    """The function named by "module:function"."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's file raises
-        raise ValueError(
-            f"network {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
-        raise ValueError(f"network {name!r}: {module_name!r} has no {attribute!r}")
-    if not callable(getattr(module, attribute)):
-        raise ValueError(
-            f"network {name!r}: {attribute!r} is {type(getattr(module, attribute)).__name__}, not a function"
-        )
-    return getattr(module, attribute)

@@ -9,8 +9,8 @@ from torch import Tensor
 from trainables.data.augmentation import centre, normalise
 from trainables.data.resident import DeviceData, take
 from trainables.data.sampling import KPerClass, Views
+from trainables.losses import find_loss
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
-from trainables.losses.terms import infonce_terms, margin_terms
 from trainables.models.networks import Embedder, build_network
 from trainables.training.setups import Setup
 
@@ -18,11 +18,16 @@ REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; r
 LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in configs/sample_config.yaml
 
 
-def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
-    """(positive, entropy) of the set-up's loss, unweighted."""
-    if setup.loss == "margin":
-        return margin_terms(z, labels, margin=setup.margin, distance=setup.loss_distance, q=setup.q)
-    return infonce_terms(z, labels, temperature=setup.temperature, distance=setup.loss_distance)
+def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, ...]:
+    """The terms of the set-up's loss in their order, unweighted scalars.
+
+    Raises ValueError where the user's own loss has other terms for this batch than it had at first.
+    """
+    loss = find_loss(setup.loss)
+    terms = loss.compute(z, labels, setup)
+    if tuple(terms) != loss.terms:
+        raise ValueError(f"loss {loss.name!r} returned the terms {list(terms)}, and {list(loss.terms)} at first")
+    return tuple(terms.values())
 
 
 def decay(schedule: str, done: float) -> float:
@@ -70,6 +75,7 @@ def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
     return build_network(
         setup.network, channels=data.train[0].shape[1], image_size=setup.input_size, projection=setup.task == "ssl",
         seed=seed, embedding=setup.embedding, weights=setup.weights, activation=setup.projection,
+        projector=setup.projector_widths, normalised=find_loss(setup.loss).normalised,
     )  # fmt: skip
 
 

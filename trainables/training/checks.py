@@ -42,6 +42,6 @@ def check_training(
         )
     check_network(
         setup.network, setup.weights, channels=source.channels, image_size=setup.input_size, embedding=setup.embedding,
-        projection=setup.task == "ssl",
+        projection=setup.task == "ssl", projector=setup.projector_widths,
     )  # fmt: skip
     return source

@@ -1,15 +1,17 @@
-"""Scores of a network on a split: retrieval for deep metric learning, a linear probe for self-supervision."""
+"""Scores of a network on a split: retrieval for metric learning, linear probe and nearest neighbours for ssl."""
 
 import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainables.data.augmentation import centre, normalise
 from trainables.data.resident import DeviceData
+from trainables.losses import find_loss
 from trainables.metrics.linear_probe import linear_probes
+from trainables.metrics.nearest_neighbours import knn_accuracies
 from trainables.metrics.retrieval import Retrieval
 from trainables.metrics.revisited import evaluate_benchmark
 from trainables.models.networks import Embedder
@@ -70,7 +72,16 @@ def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) ->
         return evaluate(models, setup, data.train, data.test, whole=True)
     for model in models:
         model.eval()
-    return [evaluate_benchmark(model, data.benchmark, device=_device_of(models)) for model in models]
+    normalised = find_loss(setup.loss).normalised
+    embeds = [model if normalised else nn.Sequential(model, UnitLength()) for model in models]
+    return [evaluate_benchmark(embed, data.benchmark, device=_device_of(models)) for embed in embeds]
+
+
+class UnitLength(nn.Module):
+    """Divides embeddings [n, d] by their lengths."""
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings, dim=1)
 
 
 def _retrieved(
@@ -101,8 +112,10 @@ def _probed(
             for images in (train[0], split[0])
         )
         accuracies = linear_probes(learned, train[1], scored, split[1], epochs=setup.probe_epochs)
-        rows.append(torch.stack([torch.stack([spread(features) for features in scored]), accuracies], dim=1))
-    return ["spread", "probe_accuracy"], torch.cat(rows)
+        neighbours = knn_accuracies(learned, train[1], scored, split[1])
+        spreads = torch.stack([spread(features) for features in scored])
+        rows.append(torch.stack([spreads, accuracies, neighbours], dim=1))
+    return ["spread", "probe_accuracy", "knn_accuracy"], torch.cat(rows)
 
 
 def _device_of(models: Sequence[Embedder]) -> torch.device:

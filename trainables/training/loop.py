@@ -1,8 +1,9 @@
-"""One training in steps: SGD with learning rate 1 on Lambda_p * positive + Lambda_e * entropy.
+"""One training in steps: SGD with learning rate 1 on the sum of Lambda_i * term_i over the loss's terms.
 
-(`eq:contrastive_decomposition_update`.) `trainables.training.side_by_side` has it go on, alone or beside others:
-`advance` up to the next validation evaluation, `outcomes` tests the weights that were best there. In between the caller
-may report, stop, or keep `state()`, from which another process resumes to the same end. No Ray, no search.
+(`eq:contrastive_decomposition_update`, of any number of terms.) `trainables.training.side_by_side` has it go on, alone
+or beside others: `advance` up to the next validation evaluation, `outcomes` tests the weights that were best there. In
+between the caller may report, stop, or keep `state()`, from which another process resumes to the same end. No Ray, no
+search.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
 first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
@@ -18,9 +19,11 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from trainables.data.augmentation import crop_views, normalise, simclr_views
 from trainables.data.resident import DeviceData, take
+from trainables.losses import find_loss
 from trainables.losses.terms import pair_statistics
 from trainables.training.assembly import (
     build_memory,
@@ -47,8 +50,10 @@ class Training:
     """One configuration being trained, until `done`; `begin` makes it another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
-        """h: {"Lambda_p", "Lambda_e", "batch_size"}. Raises ValueError where the data have too few classes for it."""
+        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError where the
+        data have too few classes for it."""
         self.setup, self.data, self.device = setup, data, device
+        self.loss = find_loss(setup.loss)
         self.batch_size = int(h["batch_size"])
         self.iterations = max(1, setup.images_seen // self.batch_size)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -57,9 +62,10 @@ class Training:
         self.model = build_model(setup, data, seed).to(device, memory_format=torch.channels_last)
         self.optimiser = build_optimiser(self.model, setup, device)
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
-        self.weights = torch.zeros(2, device=device)  # Lambda_p and Lambda_e, where a recorded step reads them
-        self._sums = torch.zeros(2, device=device)  # of both terms since the last evaluation
-        self.checked = torch.zeros(2, device=device)  # both terms, CHECK_LEAD iterations before a check
+        # each [terms], in their order
+        self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, where a recorded step reads them
+        self._sums = torch.zeros_like(self.weights)  # of the terms since the last evaluation
+        self.checked = torch.zeros_like(self.weights)  # the terms CHECK_LEAD iterations before a check
         self.check_made = torch.cuda.Event() if self.stream else None
         self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
         self._start(h, seed)
@@ -81,19 +87,16 @@ class Training:
         self._start(h, seed)
 
     def _start(self, h: dict, seed: int) -> None:
-        self.seed, self.Lambda_p, self.Lambda_e = seed, h["Lambda_p"], h["Lambda_e"]
+        self.seed = seed
+        self.h = {name: h[name] for name in self.loss.weights} | {"batch_size": self.batch_size}
         self.generator.manual_seed(seed)
         with self._aside():
-            self.weights.copy_(torch.tensor([self.Lambda_p, self.Lambda_e]))
+            self.weights.copy_(torch.tensor([h[name] for name in self.loss.weights]))
         self.iteration = self.target = 0
         self.diverged = False
         self.train_seconds = 0.0
         self.curve: list[Evaluation] = []
         self.best: dict[str, Tensor] | None = None
-
-    @property
-    def h(self) -> dict:
-        return {"Lambda_p": self.Lambda_p, "Lambda_e": self.Lambda_e, "batch_size": self.batch_size}
 
     @property
     def done(self) -> bool:
@@ -166,10 +169,11 @@ class Training:
     def logged(self) -> dict[str, Tensor]:
         """Scalars of the iterations since the last evaluation, and of the last batch."""
         means = (self._sums / (self.iteration - self.departed_at)).unbind()
-        statistics = pair_statistics(self.z, self.labels)
-        return dict(zip(("train_positive_term", "train_entropy_term"), means)) | {
-            f"train_{name}": value for name, value in statistics.items()
-        }
+        measured = dict(zip(self.loss.scores, means)) | self._pair_statistics(self.z, self.labels)
+        return {f"train_{name}": value for name, value in measured.items()}
+
+    def _pair_statistics(self, z: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return pair_statistics(z if self.loss.normalised else F.normalize(z, dim=1), labels)
 
     def judge(self, scores: dict[str, float], logged: dict[str, float]) -> Evaluation:
         """The evaluation of these scores, {} of an output that is not finite. A better one than before keeps the
@@ -192,7 +196,8 @@ class Training:
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
         return Outcome(
             "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms,
-            terms["positive_term"], terms["entropy_term"], seen, best.images_seen, self.train_seconds, self.curve,
+            terms.get("positive_term"), terms.get("entropy_term"), seen, best.images_seen, self.train_seconds,
+            self.curve,
         )  # fmt: skip
 
     def so_far(self) -> Outcome:
@@ -252,10 +257,12 @@ class Training:
     @property
     def recordable(self) -> bool:
         """Whether the step runs as a recorded graph: on a GPU that holds the images, unless it cannot be recorded; a
-        user's network only if asked."""
+        user's network or loss only if asked."""
         if self.stream is None or not self.data.train[0].is_cuda or any(one.plain for one in self._replayed.values()):
             return False
-        return self.setup.step == "graph" or (self.setup.step is None and ":" not in self.setup.network)
+        return self.setup.step == "graph" or (
+            self.setup.step is None and ":" not in self.setup.network + self.setup.loss
+        )
 
     def _recorded(self, with_memory: bool) -> Replayed:
         if with_memory not in self._replayed:
@@ -267,22 +274,19 @@ class Training:
         return aside([self])
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """One iteration without waiting: the two terms [2], embeddings [b, d] and labels [b]."""
+        """One iteration without waiting: the terms [terms], embeddings [b, d] and labels [b]."""
         images, labels = self._batch()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
-        positive, entropy = loss_terms(z, labels, self.setup)
-        Lambda_p, Lambda_e = self.weights.unbind()
-        loss = Lambda_p * positive + Lambda_e * entropy
+        terms = all_terms = torch.stack(loss_terms(z, labels, self.setup))  # [terms]
         if with_memory:
-            of_memory = remember_and_compare(self.memory, z, labels, self.setup)
-            loss = loss + Lambda_p * of_memory[0] + Lambda_e * of_memory[1]
+            all_terms = terms + torch.stack(remember_and_compare(self.memory, z, labels, self.setup))
+        loss = (self.weights * all_terms).sum()  # sum of Lambda_i * term_i
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
-        terms = torch.stack((positive, entropy)).detach()
-        self._sums += terms
-        return terms, z.detach(), labels
+        self._sums += terms.detach()
+        return terms.detach(), z.detach(), labels
 
     def _batch(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Images [b, c, h, w] ready for the network and their labels [b]; generator: None, the training's own."""
@@ -297,15 +301,15 @@ class Training:
 
     @torch.no_grad()
     def terms_after_training(self) -> dict[str, Tensor]:
-        """Both terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
+        """The terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
         self.model.eval()
         generator, rows = torch.Generator(self.device), []
         generator.set_state(self.generator.get_state())  # which stays: tested again, it has the same terms
         for _ in range(TERM_BATCHES):
             images, labels = self._batch(generator)
             z = self.model(images)
-            positive, entropy = loss_terms(z, labels, self.setup)
-            rows.append({"positive_term": positive, "entropy_term": entropy} | pair_statistics(z, labels))
+            terms = dict(zip(self.loss.scores, loss_terms(z, labels, self.setup)))
+            rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
 
 

@@ -22,7 +22,7 @@ class Outcome:
     val_score: float | None
     test_score: float | None
     scores: dict[str, float]
-    positive_term: float | None
+    positive_term: float | None  # of losses of a positive and an entropy term; others' terms are among the scores
     entropy_term: float | None
     images_seen: int
     best_at: int | None

@@ -66,6 +66,8 @@ EVERYWHERE = {
     "memory_start": Number(1000, UNUSED),
     "probe_epochs": Number(100, UNUSED),
     "projection": Number("relu", UNUSED),
+    "projector": Number("", UNUSED),
+    "bias": Number(-10.0, UNUSED),
     "crop_scale": Number(0.25, UNUSED),
     "crop_size": Number(0, OURS, "the whole of the stored square is used"),
     "augmentation": Number(None, OURS, f"none: {SILENT} on augmentation in metric learning"),
@@ -211,10 +213,14 @@ NUMBERS: dict[str, dict[str, Number]] = {
 }  # fmt: skip
 """set-up -> field -> Number: those of the paper. What is not here is EVERYWHERE's."""
 
-COPIES = {"glyphs": "omniglot", "folder": "sop", "folder, ssl": "tinyimagenet"}
+COPIES = {"glyphs": "omniglot", "glyphs, ssl": "tinyimagenet", "folder": "sop", "folder, ssl": "tinyimagenet"}
 """Set-ups of data that are not in the paper -> the one they follow."""
 NOT_IN_THE_PAPER: dict[str, dict[str, Number]] = {
     "glyphs": {"weights": Number("none", OURS, "fonts are quickly learned from scratch, without a download")},
+    "glyphs, ssl": {
+        "images_seen": Number(3_000_000, OURS, "as in metric learning on them"),
+        "evaluations": Number(30, OURS, "every 100,000 images"),
+    },
     "folder": {"images_seen": Number(1_000_000, OURS, "half of SOP's")},
     "folder, ssl": {},
 }

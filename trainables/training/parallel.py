@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from trainables.data.resident import DeviceData
+from trainables.losses import find_loss
 from trainables.training.cuda_graphs import STREAMS
 from trainables.training.errors import is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Pack:
-    """Trains lists of configurations, {"Lambda_p", "Lambda_e", "batch_size", "seed", ...} each.
+    """Trains lists of configurations, each the weights of the loss's terms, "batch_size", "seed" and more.
 
     `begin(configurations)`, then `advance()` and `finish(index)` until `done`; then the next list.
     at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where they
@@ -134,7 +135,8 @@ class Pack:
     def start(self, index: int) -> Training:
         """The training of a waiting configuration, ready to go: a spare one that fits it, or a new one."""
         self._starting, configuration = index, self.configurations[index]
-        h, seed = {name: configuration[name] for name in ("Lambda_p", "Lambda_e", "batch_size")}, configuration["seed"]
+        names = (*find_loss(self.setup.loss).weights, "batch_size")
+        h, seed = {name: configuration[name] for name in names}, configuration["seed"]
         if ":" in self.setup.network:
             self._spare = []  # a user's network may keep more state than its weights
         fitting = next((training for training in self._spare if training.batch_size == h["batch_size"]), None)

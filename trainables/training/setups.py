@@ -7,13 +7,17 @@
 our choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
 """
 
+import re
 from dataclasses import MISSING, dataclass, fields, replace
 from math import isfinite
 from types import UnionType
 from typing import get_args
 
+from trainables.losses import LOSSES as LOSSES  # a name of this module too: command lines offer what is in it
+from trainables.losses import find_loss
+from trainables.losses.registry import REMEMBERED
+
 TASKS = ("dml", "ssl")
-LOSSES = ("margin", "infonce")
 DISTANCES = ("euclidean", "cosine")
 AUGMENTATIONS = ("none", "crop", "simclr")
 OPTIMIZERS = ("sgd", "adam")
@@ -23,14 +27,15 @@ MEMORIES = ("none", "variable", "fixed")
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
-SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy",)}
+SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
 ALLOWED = {
-    "task": TASKS, "loss": LOSSES, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
+    "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
+PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
 POSITIVE = (
@@ -47,14 +52,14 @@ POSITIVE = (
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that defines a training, except h = (Lambda_p, Lambda_e, batch_size) and the seed.
+    """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
 
     Raises ValueError for values that are not allowed.
     """
 
     dataset: str
     task: str  # dml: labelled classes, disjoint between splits; ssl: two augmented views, evaluated by a linear probe
-    loss: str
+    loss: str  # one of `losses.LOSSES`, or the user's own as module:function
     network: str  # one of `models.NETWORKS`, or the user's own as module:function
     image_size: int  # pixels
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
@@ -63,8 +68,9 @@ class Setup:
     learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
     k: int = 2  # items per class (views per image) in a batch
     margin: float = 0.5  # m of eq:contrastive
-    temperature: float = 0.1  # tau of eq:infoNCE_onepair
-    distance: str | None = None  # None: the loss's usual one, see `loss_distance`
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
+    bias: float = -10.0  # of siglip's logits
+    distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100
     weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
@@ -72,12 +78,15 @@ class Setup:
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
     crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
-    projection: str = "relu"  # between the two layers of the projection head (ssl)
+    projection: str = "relu"  # between the two layers of the usual projection head (ssl)
+    projector: str = ""  # widths of a projector in its place, "256-256-256", as barlow_twins and vicreg have it
     optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
     precision: str = "float32"  # of the forward pass in training
-    step: str | None = None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network
+    step: str | None = (
+        None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network or loss
+    )
     memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
     memory_size: int = 55_000  # embeddings kept, first in, first out
     memory_start: int = 1000  # iterations before the memory is used
@@ -91,6 +100,7 @@ class Setup:
         for name in POSITIVE:
             if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+        self._check_loss()
         for field in fields(self):
             if field.type is int and type(getattr(self, field.name)) is not int:
                 raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
@@ -133,10 +143,35 @@ class Setup:
                 "'none', 'split' and an augmentation"
             )
 
+    def _check_loss(self) -> None:
+        loss = find_loss(self.loss)
+        if self.task not in loss.tasks:
+            raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
+        if loss.k not in (None, self.k):
+            raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector and not PROJECTOR.fullmatch(self.projector):
+            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
+        if self.projector and (self.task != "ssl" or self.embedding):
+            raise ValueError(
+                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
+                "last width"
+            )
+        if self.memory != "none" and self.loss not in REMEMBERED:
+            raise ValueError(
+                f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            )
+        if not isfinite(self.bias):
+            raise ValueError(f"bias = {self.bias!r}: must be finite")
+
     @property
     def loss_distance(self) -> str:
         """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
-        return self.distance or {"margin": "euclidean", "infonce": "cosine"}[self.loss]
+        return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
+
+    @property
+    def projector_widths(self) -> tuple[int, ...]:
+        """Of its layers; () for the usual projection head."""
+        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
 
     @property
     def views(self) -> str:
@@ -176,7 +211,11 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
                 "glyphs", **DML, network="resnet18_gem", image_size=64, images_seen=3_000_000, evaluations=30
             ),
             "small": Setup("glyphs", **DML, **SMALL, images_seen=25_600, evaluations=8),
-        }
+        },
+        "ssl": {
+            "paper": Setup("glyphs", **SSL, **PATACCHIOLA, image_size=64, images_seen=3_000_000, evaluations=30),
+            "small": Setup("glyphs", **SSL, **SMALL, images_seen=32_000, evaluations=4, probe_epochs=30),
+        },
     },
     "omniglot": {
         "dml": {
@@ -242,6 +281,12 @@ SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
     },
 }
 
+OF_LOSS: dict[str, dict[str, dict[str, str]]] = {  # the authors' projectors are 8192-8192-8192, on ResNet-50
+    loss: {"paper": {"projector": "2048-2048-2048"}, "small": {"projector": "256-256-256"}}
+    for loss in ("barlow_twins", "vicreg")
+}
+"""loss -> form -> the fields of a set-up that are usual with it."""
+
 XBM_ALIKE = {
     "embedding": 128, "k": 4, "distance": "cosine", "optimizer": "adam", "weight_decay": 5e-4,
     "selected_by": "recall_at_1", "memory": "fixed",
@@ -282,20 +327,22 @@ BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """The table's entry, with another loss where given (`ssec:switching`); task None: the dataset's first.
+    """The table's entry, with another loss where given (`ssec:switching`) and what is usual with it (`OF_LOSS`).
 
-    Raises ValueError naming what exists.
+    task None: the dataset's first that the loss can train. Raises ValueError naming what exists.
     """
     if dataset not in SETUPS:
         raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
     tasks = SETUPS[dataset]
-    task = next(iter(tasks)) if task is None else task
+    if task is None:
+        able = tasks if loss is None else find_loss(loss).tasks
+        task = next((one for one in tasks if one in able), next(iter(tasks)))
     if task not in tasks:
         raise ValueError(f"task {task!r}: {dataset} is split for {list(tasks)}")
     if form not in tasks[task]:
         raise ValueError(f"setup {form!r}: one of {sorted(tasks[task])}")
     setup = tasks[task][form]
-    return replace(setup, loss=loss) if loss is not None else setup
+    return replace(setup, loss=loss, **OF_LOSS.get(loss, {}).get(form, {})) if loss is not None else setup
 
 
 def published_best(setup: Setup) -> dict[str, float]:

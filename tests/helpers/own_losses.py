@@ -1,0 +1,104 @@
+"""Losses of a user's own, named `own_losses:<function>`, right and wrong ones."""
+
+import torch
+
+SEEN = []
+"""The embeddings' lengths that `raw` was called with."""
+
+
+def three_parts(z, labels):
+    """Three terms of the cosines: those of equal labels, of different ones, and of all, squared."""
+    same = labels[:, None] == labels[None, :]
+    cosines = z @ z.T  # [b, b]
+    pull = ((1 - cosines) * same).sum() / same.sum()
+    push = (cosines * ~same).square().sum() / (~same).sum()
+    return {"pull": pull, "push": push, "all": cosines.square().mean()}
+
+
+three_parts.published = {"all": 0.5, "pull": 2, "push": 3.0}
+
+
+def pairwise(z, labels):
+    """A positive and an entropy term under their short names."""
+    from trainables.losses import margin_terms
+
+    positive, entropy = margin_terms(z, labels)
+    return {"p": positive, "e": entropy}
+
+
+def raw(z, labels):
+    """Embeddings as they are: their mean square, and their distance from length 3."""
+    SEEN.append(z.detach().norm(dim=1))
+    return {"square": z.square().mean(), "length": (z.norm(dim=1) - 3).abs().mean()}
+
+
+raw.normalised = False
+
+
+def changing(z, labels):
+    """Other terms for large batches."""
+    return {"a" if len(z) < 20 else "b": z.square().mean()}
+
+
+def drawing(z, labels):
+    """Draws from torch's global generator."""
+    return {"noisy": (z + torch.randn_like(z)).square().mean()}
+
+
+def returns_a_tuple(z, labels):
+    return z.mean(), z.std()
+
+
+def returns_nothing(z, labels):
+    return {}
+
+
+def names_with_a_dash(z, labels):
+    return {"pull-in": z.mean()}
+
+
+def names_that_are_numbers(z, labels):
+    return {1: z.mean()}
+
+
+def one_number(z, labels):
+    return {"pull": 1.0}
+
+
+def per_row(z, labels):
+    return {"pull": z.mean(1)}
+
+
+def whole_numbers(z, labels):
+    return {"pull": labels.sum()}
+
+
+def detached(z, labels):
+    return {"pull": z.detach().mean()}
+
+
+def raises(z, labels):
+    raise RuntimeError("no such batch")
+
+
+def published_otherwise(z, labels):
+    return {"pull": z.mean()}
+
+
+published_otherwise.published = {"push": 1.0}
+
+
+def published_zero(z, labels):
+    return {"pull": z.mean()}
+
+
+published_zero.published = {"pull": 0.0}
+
+
+def normalised_somehow(z, labels):
+    return {"pull": z.mean()}
+
+
+normalised_somehow.normalised = "no"
+
+not_a_function = 3

@@ -1,0 +1,82 @@
+"""The vote of the nearest neighbours: equal to a loop, right on data whose accuracy is known."""
+
+import oracles
+import pytest
+import torch
+
+from trainables.metrics import nearest_neighbours
+from trainables.metrics.nearest_neighbours import knn_accuracies, knn_accuracy
+
+
+def noisy(n, classes, seed, spread=1.0, dimensions=6):
+    """Features [n, dimensions] around centres on the axes, the same for every seed, and labels [n]."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(classes, (n,), generator=generator)
+    centres = 2 * torch.nn.functional.one_hot(labels, dimensions).float()
+    return centres + spread * torch.randn(n, dimensions, generator=generator), labels
+
+
+@pytest.mark.parametrize("k, temperature", [(1, 0.07), (5, 0.07), (20, 0.07), (20, 1.0), (500, 0.3)])
+def test_it_is_the_weighted_vote(k, temperature, monkeypatch):
+    train, test = noisy(60, 4, seed=0), noisy(40, 4, seed=1)
+    expected = oracles.knn_accuracy(*(part.tolist() for part in (*train, *test)), k, temperature)
+    assert knn_accuracy(*train, *test, k=k, temperature=temperature) == pytest.approx(expected, abs=1e-12)
+    assert 0.3 < expected < 1, "neither guessing nor trivial"
+    monkeypatch.setattr(nearest_neighbours, "AT_ONCE", 130)  # similarities: two rows at once
+    assert knn_accuracy(*train, *test, k=k, temperature=temperature) == pytest.approx(expected, abs=1e-12)
+
+
+def test_separable_features_are_classified_and_random_labels_are_guessed():
+    assert knn_accuracy(*noisy(300, 5, 0, spread=0.05), *noisy(200, 5, 1, spread=0.05)) == 1.0
+    (x, _), (x_test, _) = noisy(1000, 4, 0), noisy(2000, 4, 1)
+    generator = torch.Generator().manual_seed(3)
+    y, y_test = (torch.randint(4, (n,), generator=generator) for n in (1000, 2000))
+    assert abs(knn_accuracy(x, y, x_test, y_test) - 0.25) < 0.05
+
+
+def test_lengths_order_and_names_of_classes_play_no_part():
+    (x, y), test = noisy(80, 4, 0), noisy(50, 4, 1)
+    expected = knn_accuracy(x, y, *test)
+    lengths = torch.rand(80, 1, generator=torch.Generator().manual_seed(0)) + 0.1
+    order = torch.randperm(80, generator=torch.Generator().manual_seed(1))
+    assert knn_accuracy(x * lengths, y, *test) == expected
+    assert knn_accuracy(x[order], y[order], *test) == expected
+    assert knn_accuracy(x, y + 3, test[0], test[1] + 3) == expected
+
+
+def test_a_class_that_training_does_not_have_is_never_right():
+    train, (x, y) = noisy(80, 4, 0, spread=0.05), noisy(50, 4, 1, spread=0.05)
+    assert knn_accuracy(*train, x, torch.where(y == 0, 9, y)) == pytest.approx((y != 0).double().mean().item())
+
+
+def test_several_networks_at_once_are_each_alone():
+    made = [(noisy(80, 4, 0, spread)[0], noisy(50, 4, 1, spread)[0]) for spread in (0.5, 1.0, 2.0)]
+    x, x_test = (torch.stack(parts) for parts in zip(*made, strict=True))
+    y, y_test = noisy(80, 4, 0)[1], noisy(50, 4, 1)[1]
+    alone = [knn_accuracy(a, y, b, y_test) for a, b in made]
+    assert knn_accuracies(x, y, x_test, y_test).tolist() == alone and len(set(alone)) == 3
+    x_test[1, 3, 2] = float("nan")
+    found = knn_accuracies(x, y, x_test, y_test)
+    assert found[1].isnan() and found[[0, 2]].tolist() == [alone[0], alone[2]]
+
+
+GOOD = torch.ones(4, 2), torch.tensor([0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "settings", "message"),
+    [
+        ((torch.ones(4), GOOD[1]), GOOD, {}, r"train_features .* shape \(4,\)"),
+        ((GOOD[0], GOOD[1].float()), GOOD, {}, "train_labels are torch.float32"),
+        (GOOD, (GOOD[0], GOOD[1] - 1), {}, "test_labels reach down to -1"),
+        (GOOD, (torch.ones(4, 3), GOOD[1]), {}, "train_features have 2 dimensions, test_features 3"),
+        (GOOD, (GOOD[0] * float("nan"), GOOD[1]), {}, "test_features are not finite: 8 of 8"),
+        (GOOD, GOOD, {"k": 0}, "k is 0"),
+        (GOOD, GOOD, {"k": 1.5}, "k is 1.5"),
+        (GOOD, GOOD, {"temperature": 0.0}, "temperature is 0.0"),
+        (GOOD, GOOD, {"temperature": float("nan")}, "temperature is nan"),
+    ],
+)
+def test_bad_arguments_are_named(train, test, settings, message):
+    with pytest.raises(ValueError, match=message):
+        knn_accuracy(*train, *test, **settings)

@@ -1,0 +1,158 @@
+"""Losses by name: the built-in ones, a user's own, and what is wrong with one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import own_losses
+import pytest
+import torch
+
+from trainables.losses import LOSSES, Loss, find_loss
+from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.training.setups import find_setup, override
+
+SETUP = find_setup("glyphs", "small")
+
+
+def test_the_built_in_losses():
+    """Terms and published coefficients; the names of weights and scores that follow from the terms."""
+    published = {
+        "margin": {"p": 1, "e": 1},
+        "infonce": {"p": 1, "e": 1},
+        "alignment_uniformity": {"align": 1, "uniform": 1},
+        "barlow_twins": {"on": 1, "off": 0.0051},
+        "vicreg": {"sim": 25, "std": 25, "cov": 1},
+        "siglip": {"pos": 1, "neg": 1},
+    }
+    assert {name: dict(zip(loss.terms, loss.published, strict=True)) for name, loss in LOSSES.items()} == published
+    for name, loss in LOSSES.items():
+        assert find_loss(name) is loss and loss.name == name
+        assert loss.tasks == (("dml", "ssl") if loss.pairwise else ("ssl",)) and loss.k == (
+            None if loss.pairwise else 2
+        )
+        assert loss.normalised == (name not in ("barlow_twins", "vicreg"))
+    assert LOSSES["margin"].weights == ("Lambda_p", "Lambda_e")
+    assert LOSSES["infonce"].scores == ("positive_term", "entropy_term")
+    assert LOSSES["vicreg"].weights == ("Lambda_sim", "Lambda_std", "Lambda_cov")
+    assert LOSSES["vicreg"].scores == ("term_sim", "term_std", "term_cov")
+
+
+def test_margin_and_infonce_are_their_functions():
+    z = torch.nn.functional.normalize(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    labels = torch.arange(4).repeat_interleave(2)
+    margin = override(SETUP, ["margin=0.3", "distance=cosine", "q=2"])
+    expected = margin_terms(z, labels, margin=0.3, distance="cosine", q=2)
+    assert LOSSES["margin"].compute(z, labels, margin) == dict(zip("pe", expected))
+    infonce = override(SETUP, ["loss=infonce", "temperature=0.2"])
+    assert LOSSES["infonce"].compute(z, labels, infonce) == dict(zip("pe", infonce_terms(z, labels, temperature=0.2)))
+
+
+def test_siglips_scale_and_bias_are_fields():
+    z = torch.nn.functional.normalize(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    labels = torch.arange(4).repeat_interleave(2)
+    setup = find_setup("glyphs", "small", loss="siglip")
+    usual, other = (LOSSES["siglip"].compute(z, labels, one) for one in (setup, override(setup, ["bias=-3"])))
+    from trainables.losses import siglip_terms
+
+    assert usual == siglip_terms(z[::2], z[1::2], 10.0, -10.0) and other == siglip_terms(z[::2], z[1::2], 10.0, -3.0)
+    hot = LOSSES["siglip"].compute(z, labels, override(setup, ["temperature=0.5"]))
+    assert hot == siglip_terms(z[::2], z[1::2], 2.0, -10.0)
+
+
+def test_a_users_own():
+    loss = find_loss("own_losses:three_parts")
+    assert isinstance(loss, Loss) and loss.name == "own_losses:three_parts"
+    assert loss.terms == ("pull", "push", "all") and loss.published == (2.0, 3.0, 0.5)
+    assert loss.weights == ("Lambda_pull", "Lambda_push", "Lambda_all")
+    assert loss.tasks == ("dml", "ssl") and loss.k is None and loss.normalised
+    z, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    ours, theirs = loss.compute(z, labels, SETUP), own_losses.three_parts(z, labels)
+    assert ours == theirs
+    assert find_loss("own_losses:three_parts") is loss, "tried once"
+    assert find_loss("own_losses:raw").published == (1.0, 1.0) and not find_loss("own_losses:raw").normalised
+
+
+def test_a_positive_and_an_entropy_term_of_a_users_own():
+    assert find_loss("own_losses:pairwise").scores == ("positive_term", "entropy_term")
+
+
+def test_trying_a_users_own_leaves_the_global_generator_alone():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        assert find_loss("own_losses:drawing").terms == ("noisy",)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("triplet", "loss = 'triplet': one of margin, infonce, .*vicreg, siglip, or module:function"),
+        ("", "loss = ''"),
+        (None, "loss = None"),
+        ("no_such_module:f", "loss 'no_such_module:f': importing 'no_such_module' raised ModuleNotFoundError"),
+        ("own_losses:nothing", "'own_losses' has no 'nothing'"),
+        ("own_losses:not_a_function", "'not_a_function' is int, not a function"),
+        ("own_losses:returns_a_tuple", "it returned tuple, allowed is a dict"),
+        ("own_losses:returns_nothing", "it returned no terms"),
+        ("own_losses:names_with_a_dash", "a term is named 'pull-in', allowed are identifiers"),
+        ("own_losses:names_that_are_numbers", "a term is named 1, allowed are identifiers"),
+        ("own_losses:one_number", r"term 'pull' is float, .* tensor of shape \(\)"),
+        ("own_losses:per_row", r"term 'pull' is torch.float32 of shape \(16,\)"),
+        ("own_losses:whole_numbers", "term 'pull' is torch.int64"),
+        ("own_losses:detached", r"none of the terms \['pull'\] has a gradient"),
+        ("own_losses:raises", r"called with z \[16, 8\] and labels \[16\] it raised RuntimeError: no such batch"),
+        ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
+        ("own_losses:published_zero", "a published coefficient is 0.0, allowed are finite numbers above 0"),
+        ("own_losses:normalised_somehow", "its attribute normalised is 'no', allowed is True or False"),
+    ],
+)
+def test_what_is_wrong_is_said(name, message):
+    with pytest.raises(ValueError, match=message):
+        find_loss(name)
+    if isinstance(name, str) and name:
+        with pytest.raises(ValueError, match=message):
+            override(SETUP, [f"loss={name}"])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "loss", "fields", "message"),
+    [
+        ("sop", "vicreg", [], "loss = 'vicreg' with task = 'dml': it trains ssl"),
+        ("tinyimagenet", "vicreg", ["k=4"], "k = 4: loss = 'vicreg' takes 2 views"),
+        (
+            "glyphs",
+            "own_losses:three_parts",
+            ["memory=fixed"],
+            "memory = 'fixed': with the losses margin, infonce alone",
+        ),
+        ("tinyimagenet", "siglip", ["bias=inf"], "bias = inf: must be finite"),
+    ],
+)
+def test_set_ups_that_a_loss_does_not_take(dataset, loss, fields, message):
+    with pytest.raises(ValueError, match=message):
+        override(find_setup(dataset, "small", loss=loss), fields)
+
+
+def test_a_loss_brings_what_is_usual_with_it():
+    """The task that it can train, and for Barlow Twins and VICReg a projector, smaller in the small form."""
+    assert find_setup("glyphs", "small").task == "dml" and find_setup("glyphs", "small", loss="infonce").task == "dml"
+    for loss in ("vicreg", "barlow_twins"):
+        setup = find_setup("glyphs", "small", loss=loss)
+        assert (setup.task, setup.projector) == ("ssl", "256-256-256")
+        assert find_setup("folder", "paper", "ssl", loss).projector == "2048-2048-2048"
+    assert find_setup("folder", "small", loss="siglip").projector == ""
+    assert find_setup("folder", "small", "dml", "own_losses:raw").task == "dml"
+
+
+def test_the_registry_needs_no_torch():
+    """The command lines know the losses where torch is not installed."""
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from trainables.losses import LOSSES, find_loss\n"
+        "from trainables.training.setups import find_setup\n"
+        "assert find_setup('glyphs', 'small', loss='vicreg').task == 'ssl' and len(LOSSES) == 6"
+    )
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=120).returncode == 0

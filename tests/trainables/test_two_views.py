@@ -1,0 +1,263 @@
+"""Losses of two views: equal to loops over the papers' formulas and to others' code, in float64, and their laws."""
+
+import oracles
+import pytest
+import torch
+from pytorch_metric_learning import losses
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import grad, vmap
+from torch.nn import functional as F
+
+from trainables.losses import (
+    LOSSES,
+    alignment_uniformity_terms,
+    barlow_twins_terms,
+    find_loss,
+    siglip_terms,
+    vicreg_terms,
+)
+from trainables.losses.two_views import two_views
+from trainables.training.setups import find_setup
+
+TERMS = {
+    "alignment_uniformity": (alignment_uniformity_terms, oracles.alignment_uniformity),
+    "barlow_twins": (barlow_twins_terms, oracles.barlow_twins),
+    "vicreg": (vicreg_terms, oracles.vicreg),
+    "siglip": (siglip_terms, oracles.siglip),
+}
+names = pytest.mark.parametrize("name", TERMS)
+UNIT = {"alignment_uniformity", "siglip"}
+DIAGONAL = {"alignment_uniformity": "align", "barlow_twins": "on", "vicreg": "sim", "siglip": "pos"}
+
+
+def views(name, n=6, d=4, seed=0, dtype=torch.float64):
+    """Two views [n, d] of n images: 0.3 apart, of deviations around 1, so that hinges are open and closed."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(n, d, generator=generator, dtype=torch.float64) * torch.linspace(0.5, 1.5, d) + 0.4
+    other = z + 0.3 * torch.randn(n, d, generator=generator, dtype=torch.float64)
+    return tuple((F.normalize(view, dim=1) if name in UNIT else view).to(dtype) for view in (z, other))
+
+
+def weighed(name, z, other):
+    """The loss with the published coefficients: a scalar."""
+    loss = find_loss(name)
+    terms = TERMS[name][0](z, other)
+    return sum(weight * terms[term] for term, weight in zip(loss.terms, loss.published, strict=True))
+
+
+def assert_same(ours, theirs, tolerance=1e-10):
+    assert ours.keys() == theirs.keys()
+    for term, value in theirs.items():
+        assert float(ours[term]) == pytest.approx(float(value), rel=tolerance, abs=tolerance), term
+
+
+@names
+@pytest.mark.parametrize("shape", [(2, 3), (6, 4), (5, 1), (7, 12)], ids=str)
+def test_terms_are_the_papers_formulas(name, shape):
+    terms, oracle = TERMS[name]
+    for seed in range(3):
+        z, other = views(name, *shape, seed=seed)
+        assert_same(terms(z, other), oracle(z.tolist(), other.tolist()))
+
+
+@pytest.mark.parametrize("alpha, t", [(1.0, 2.0), (2.0, 0.5), (3.0, 5.0)])
+def test_exponents_of_alignment_and_uniformity(alpha, t):
+    z, other = views("alignment_uniformity")
+    ours = alignment_uniformity_terms(z, other, alpha, t)
+    assert_same(ours, oracles.alignment_uniformity(z.tolist(), other.tolist(), alpha, t))
+
+
+@pytest.mark.parametrize("t, beta", [(1.0, 0.0), (10.0, -3.0), (300.0, -10.0)])
+def test_scale_and_bias_of_siglip(t, beta):
+    """At t = 300 logits reach 290, where a sigmoid is 0 in floating point and its logarithm is not."""
+    z, other = views("siglip")
+    assert_same(siglip_terms(z, other, t, beta), oracles.siglip(z.tolist(), other.tolist(), t, beta))
+    assert all(term.isfinite() for term in siglip_terms(z.float(), -z.float(), t, beta).values())
+
+
+def test_vicreg_equals_pytorch_metric_learning():
+    foreign = losses.VICRegLoss()  # its coefficients are 25, 25 and 1, too
+    for seed in range(3):
+        z, other = views("vicreg", n=16, d=8, seed=seed)
+        ours, theirs = weighed("vicreg", z, other), foreign(z, ref_emb=other)
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+        slopes = [grad(lambda z, other=other, loss=loss: loss(z, other))(z) for loss in (
+            lambda z, other: weighed("vicreg", z, other), lambda z, other: foreign(z, ref_emb=other))]  # fmt: skip
+        torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-12)
+
+
+def test_barlow_twins_equals_torchs_batch_normalisation():
+    """As in the authors' main.py: C = bn(z1)^T bn(z2) / n."""
+    z, other = views("barlow_twins", n=16, d=8)
+    norm = torch.nn.BatchNorm1d(8, affine=False, dtype=torch.float64)
+    c = norm(z).T @ norm(other) / 16
+    off = c - c.diagonal().diag()
+    assert_same(barlow_twins_terms(z, other), {"on": (c.diagonal() - 1).pow(2).sum(), "off": off.pow(2).sum()}, 1e-12)
+
+
+def test_uniformity_equals_torchs_pairwise_distances():
+    """As in the authors' align_uniform: pdist, squared."""
+    z, other = views("alignment_uniformity", n=16, d=8)
+    uniform = [torch.pdist(view).pow(2).mul(-2).exp().mean().log() for view in (z, other)]
+    expected = {"align": (z - other).norm(dim=1).pow(2).mean(), "uniform": sum(uniform) / 2}
+    assert_same(alignment_uniformity_terms(z, other), expected, 1e-12)
+
+
+def test_siglip_equals_torchs_binary_cross_entropy():
+    z, other = views("siglip", n=16, d=8)
+    logits = 10 * z @ other.T - 10
+    whole = F.binary_cross_entropy_with_logits(logits, torch.eye(16, dtype=z.dtype), reduction="sum") / 16
+    torch.testing.assert_close(sum(siglip_terms(z, other).values()), whole, rtol=1e-12, atol=1e-12)
+
+
+@names
+def test_gradients_are_the_slopes_of_the_values(name):
+    z, other = (view.requires_grad_() for view in views(name))
+    for term in LOSSES[name].terms:
+        assert torch.autograd.gradcheck(lambda z, other, term=term: TERMS[name][0](z, other)[term], (z, other))
+
+
+@names
+def test_views_that_coincide_have_finite_slopes(name):
+    z = views(name)[0].requires_grad_()
+    (slope,) = torch.autograd.grad(weighed(name, z, z), z)
+    assert slope.isfinite().all()
+    same = torch.ones(4, 3, dtype=torch.float64) / 3**0.5  # all images, too
+    assert grad(lambda z: weighed(name, z, same))(same).isfinite().all()
+
+
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+def test_other_exponents_have_finite_slopes_where_views_coincide(alpha):
+    z = views("alignment_uniformity")[0]
+    assert grad(lambda one: alignment_uniformity_terms(one, z, alpha)["align"])(z).isfinite().all()
+
+
+@names
+def test_which_view_is_first_and_the_order_of_images_play_no_part(name):
+    terms, (z, other) = TERMS[name][0], views(name)
+    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(1))
+    assert_same(terms(other, z), terms(z, other), 1e-12)
+    assert_same(terms(z[order], other[order]), terms(z, other), 1e-12)
+    mixed = terms(z, other[order])
+    assert mixed[DIAGONAL[name]] != terms(z, other)[DIAGONAL[name]], "which rows belong together does"
+
+
+def test_symmetries_of_the_embedding_space():
+    """Rotations for the terms of distances; shifts, and signs of dimensions, for those of correlations; scales."""
+    rotation = torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))[0]
+    for name in UNIT:
+        z, other = views(name)
+        assert_same(TERMS[name][0](z @ rotation, other @ rotation), TERMS[name][0](z, other), 1e-12)
+    z, other = views("vicreg")
+    assert_same(vicreg_terms(z + 7, other + 7), vicreg_terms(z, other), 1e-12)
+    signs = torch.tensor([1.0, -1, -1, 1], dtype=torch.float64)
+    for terms in (vicreg_terms, barlow_twins_terms):
+        assert_same(terms(z * signs, other * signs), terms(z, other), 1e-12)
+    assert_same(barlow_twins_terms(300 * z + 5, 300 * other - 2), barlow_twins_terms(z, other), 1e-4)
+
+
+def test_known_values():
+    """Perfect views on the axes: no error of alignment, no correlation off the diagonal."""
+    z = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
+    assert_same(barlow_twins_terms(z, z), {"on": 2 * (1 - 1 / (1 + 1e-5)) ** 2, "off": 0.0}, 1e-15)
+    assert_same(vicreg_terms(z, z), {"sim": 0.0, "std": 0.0, "cov": 0.0}, 1e-15)
+    opposite = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
+    assert_same(alignment_uniformity_terms(opposite, opposite), {"align": 0.0, "uniform": -8.0}, 1e-15)
+    even = torch.zeros(2, 3, dtype=torch.float64)
+    log_2 = torch.tensor(2.0, dtype=torch.float64).log()
+    assert_same(siglip_terms(even, even, 10.0, 0.0), {"pos": log_2, "neg": log_2}, 1e-15)
+
+
+@names
+def test_vmap_equals_a_loop(name):
+    pairs = [views(name, seed=seed) for seed in range(3)]
+    z, other = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))  # [T, n, d]
+    at_once = vmap(grad(lambda z, other: weighed(name, z, other)))(z, other)
+    one_by_one = torch.stack([torch.autograd.grad(weighed(name, a.requires_grad_(), b), a)[0] for a, b in pairs])
+    torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=1e-12)
+
+
+@names
+def test_nothing_waits_for_the_device(name):
+    """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
+    with FakeTensorMode():
+        z, labels = torch.empty(8, 4), torch.zeros(8, dtype=torch.int64)
+        terms = LOSSES[name].compute(z, labels, find_setup("glyphs", "small", loss=name))
+    assert tuple(terms) == LOSSES[name].terms and all(term.shape == () for term in terms.values())
+
+
+@names
+def test_half_precision_is_computed_in_float32(name):
+    terms = TERMS[name][0]
+    for dtype in (torch.bfloat16, torch.float16):
+        z, other = views(name, dtype=dtype)
+        assert all(term.dtype == torch.float32 for term in terms(z, other).values())
+        assert terms(z, other) == terms(z.float(), other.float())
+    z, other = views(name, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        within = terms(z, other)
+    assert within == terms(z, other)
+    assert_same(within, terms(*views(name)), 1e-3 if name == "barlow_twins" else 1e-4)
+
+
+def test_two_views_of_a_batch_lie_side_by_side():
+    z, labels = torch.arange(12.0).reshape(6, 2), torch.arange(3).repeat_interleave(2)
+    one, other = two_views(z, labels)
+    assert one.tolist() == [[0, 1], [4, 5], [8, 9]] and other.tolist() == [[2, 3], [6, 7], [10, 11]]
+    with pytest.raises(ValueError, match="z has 5 rows; an even number"):
+        two_views(z[:5], labels[:5])
+
+
+@names
+def test_the_registry_computes_the_terms_of_a_batch(name):
+    setup, (z, other) = find_setup("glyphs", "small", loss=name), views(name)
+    batch = torch.stack((z, other), dim=1).flatten(0, 1)  # [2 n, d]
+    terms = LOSSES[name].compute(batch, torch.arange(6).repeat_interleave(2), setup)
+    assert_same(terms, TERMS[name][1](z.tolist(), other.tolist()))
+
+
+@names
+@pytest.mark.parametrize(
+    ("z", "other", "message"),
+    [
+        (torch.ones(4), torch.ones(4, 2), r"z is torch.float32 of shape \(4,\); .* \[n, d\]"),
+        (torch.ones(4, 2), torch.ones(4, 2).long(), "other is torch.int64"),
+        (torch.ones(4, 2), torch.ones(4, 3), r"z has shape \(4, 2\), other \(4, 3\)"),
+        (torch.ones(1, 2), torch.ones(1, 2), r"\(1, 2\); equal shapes \[n, d\] of 2 images or more"),
+    ],
+)
+def test_bad_embeddings_are_named(name, z, other, message):
+    with pytest.raises(ValueError, match=message):
+        TERMS[name][0](z, other)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_settings_are_named(bad):
+    z = torch.eye(4)
+    for settings in ({"alpha": bad}, {"t": bad}):
+        with pytest.raises(ValueError, match=f"{next(iter(settings))} is {bad}"):
+            alignment_uniformity_terms(z, z, **settings)
+    with pytest.raises(ValueError, match=f"t is {bad}"):
+        siglip_terms(z, z, t=bad)
+    with pytest.raises(ValueError, match="beta nan"):
+        siglip_terms(z, z, beta=float("nan"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@names
+def test_a_cuda_graph_replays_the_loss(name):
+    z, other = (view.cuda().requires_grad_() for view in views(name))
+
+    def slope():
+        return torch.autograd.grad(weighed(name, z, other), z)[0]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        expected = slope()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = slope()
+    graph.replay()
+    torch.testing.assert_close(replayed, expected)

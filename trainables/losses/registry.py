@@ -1,0 +1,136 @@
+"""Losses by name. Each is a sum of Lambda_<term> * term over its named terms.
+
+Light, so that set-ups and command lines know the losses without torch: what computes terms is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Settings(Protocol):
+    """The fields of a `Setup` that losses read."""
+
+    margin: float
+    q: int
+    temperature: float
+    bias: float
+
+    @property
+    def loss_distance(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A weighted sum of named terms.
+
+    name: its name in LOSSES, or "module:function".
+    terms: names of the unweighted terms, in order.
+    published: the authors' coefficients in the order of the terms; 1 where there is none.
+    compute: (embeddings [b, d], labels [b], settings) -> {term: scalar}, unweighted, in the order of `terms`.
+    tasks: of `Setup.task`, those that it can train.
+    normalised: whether its embeddings are L2-normalised rows; else they are the network's output as it is.
+    k: items of each class that its batches must have; None: any number.
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    published: tuple[float, ...]
+    compute: Callable[[Tensor, Tensor, Settings], dict[str, Tensor]]
+    tasks: tuple[str, ...] = ("dml", "ssl")
+    normalised: bool = True
+    k: int | None = None
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the terms' weights, each times the learning rate: parameters of a search."""
+        return tuple(f"Lambda_{term}" for term in self.terms)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether the terms are a positive and an entropy term, p and e."""
+        return self.terms == ("p", "e")
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The names under which results have the terms."""
+        if self.pairwise:
+            return ("positive_term", "entropy_term")
+        return tuple(f"term_{term}" for term in self.terms)
+
+
+def _margin(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.terms import margin_terms
+
+    both = margin_terms(z, labels, margin=settings.margin, distance=settings.loss_distance, q=settings.q)
+    return dict(zip(("p", "e"), both))
+
+
+def _infonce(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.terms import infonce_terms
+
+    both = infonce_terms(z, labels, temperature=settings.temperature, distance=settings.loss_distance)
+    return dict(zip(("p", "e"), both))
+
+
+def _alignment_uniformity(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.two_views import alignment_uniformity_terms, two_views
+
+    return alignment_uniformity_terms(*two_views(z, labels))
+
+
+def _barlow_twins(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.two_views import barlow_twins_terms, two_views
+
+    return barlow_twins_terms(*two_views(z, labels))
+
+
+def _vicreg(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.two_views import two_views, vicreg_terms
+
+    return vicreg_terms(*two_views(z, labels))
+
+
+def _siglip(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
+    from trainables.losses.two_views import siglip_terms, two_views
+
+    return siglip_terms(*two_views(z, labels), t=1 / settings.temperature, beta=settings.bias)
+
+
+_OF_VIEWS = {"tasks": ("ssl",), "k": 2}
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        Loss("margin", ("p", "e"), (1.0, 1.0), _margin),
+        Loss("infonce", ("p", "e"), (1.0, 1.0), _infonce),
+        Loss("alignment_uniformity", ("align", "uniform"), (1.0, 1.0), _alignment_uniformity, **_OF_VIEWS),
+        Loss("barlow_twins", ("on", "off"), (1.0, 0.0051), _barlow_twins, **_OF_VIEWS, normalised=False),
+        Loss("vicreg", ("sim", "std", "cov"), (25.0, 25.0, 1.0), _vicreg, **_OF_VIEWS, normalised=False),
+        Loss("siglip", ("pos", "neg"), (1.0, 1.0), _siglip, **_OF_VIEWS),
+    )
+}
+"""The sources of the coefficients are with the terms, in `trainables.losses.two_views`."""
+
+
+REMEMBERED = ("margin", "infonce")
+"""The losses that the cross-batch memory has terms of."""
+
+
+def find_loss(name: str) -> Loss:
+    """The loss of that name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).
+
+    Raises ValueError naming what exists, or what is wrong with the user's own.
+    """
+    if name in LOSSES:
+        return LOSSES[name]
+    if not isinstance(name, str) or ":" not in name:
+        raise ValueError(f"loss = {name!r}: one of {', '.join(LOSSES)}, or module:function for your own")
+    from trainables.losses.own import own_loss
+
+    return own_loss(name)

@@ -1,0 +1,173 @@
+"""Losses of two views of n images as named unweighted terms: the caller weighs them and adds them up.
+
+As in `trainables.losses.terms`, no shape depends on values and nothing waits for the device, so the losses work under
+`torch.func.vmap`, `torch.func.grad` and in CUDA graphs. Half precision is computed in float32, in autocast too.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from trainables.losses.terms import check_batch, cosines
+
+BATCH_NORM_EPSILON = 1e-5  # torch.nn.BatchNorm1d's default, in the authors' code of Barlow Twins
+VARIANCE_EPSILON = 1e-4  # VICReg, sec. 4.1
+TARGET_DEVIATION = 1.0  # gamma of VICReg, sec. 4.1
+
+
+def two_views(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The two views [b/2, d] of a batch z [b, d] whose labels are 0, 0, 1, 1, ...; the labels are not looked at.
+
+    Raises ValueError for other shapes or kinds, or an odd b.
+    """
+    check_batch(z, labels)
+    if len(z) % 2:
+        raise ValueError(f"z has {len(z)} rows; an even number is expected, two views of an image side by side")
+    one, other = z.unflatten(0, (-1, 2)).unbind(1)
+    return one, other
+
+
+def alignment_uniformity_terms(z: Tensor, other: Tensor, alpha: float = 2.0, t: float = 2.0) -> dict[str, Tensor]:
+    """Alignment and uniformity (Wang and Isola, ICML 2020, sec. 4; published coefficients 1 and 1).
+
+    The authors' code averages exp over the pairs i < j of different images, as here; the paper's expectation is over
+    independent draws.
+
+    Args:
+        z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
+        alpha, t: exponents above 0; the authors' default is 2.
+
+    Returns:
+        {"align": mean |z_i - z'_i|^alpha, "uniform": log mean exp(-t |z_i - z_j|^2), averaged over both views}: scalars
+
+    Raises:
+        ValueError: arguments of other shapes, kinds or ranges than these.
+    """
+    z, other = _checked(z, other)
+    for name, value in {"alpha": alpha, "t": t}.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name} is {value}; it is a finite number above 0")
+    squared = (z - other).square().sum(1)  # [n]
+    # the smallest number keeps the slope of other powers finite where both views coincide
+    align = squared if alpha == 2 else squared.clamp(min=torch.finfo(z.dtype).tiny).pow(alpha / 2)
+    return {"align": align.mean(), "uniform": (_uniform(z, t) + _uniform(other, t)) / 2}
+
+
+def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
+    """Barlow Twins' two terms (Zbontar et al., ICML 2021, eq. 1; published coefficients 1 and 0.0051 at d = 8192).
+
+    C is the cross-correlation of the two views over the batch. As in the authors' code each dimension is standardised
+    by batch normalisation, with its epsilon of 1e-5 in the variance, which eq. 2 does not have. Earlier versions of
+    that code multiply the whole loss by 0.024 or 1/32 (--scale-loss), the present one has other learning rates instead.
+
+    Args:
+        z, other: [n, d] floating point, n >= 2, as the projector makes them; row i of both is of image i.
+
+    Returns:
+        {"on": sum_i (1 - C_ii)^2, "off": sum_{i != j} C_ij^2}: scalars.
+
+    Raises:
+        ValueError: arguments of other shapes or kinds than these.
+    """
+    z, other = _checked(z, other)
+    correlations = _product(_standardised(z).T, _standardised(other)) / len(z)  # [d, d]
+    return {"on": (1 - correlations.diagonal()).square().sum(), "off": _off_diagonal(correlations)}
+
+
+def vicreg_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
+    """VICReg's three terms (Bardes et al., ICLR 2022, sec. 4.1; published coefficients 25, 25 and 1).
+
+    As in the authors' code, for which those coefficients are: "sim" is the mean over n and d, where the paper's
+    invariance has a sum over d, and "std" the mean over both views, where the paper has their sum (vicreg, issue 26).
+
+    Args:
+        z, other: [n, d] floating point, n >= 2, as the projector makes them; row i of both is of image i.
+
+    Returns:
+        {"sim": mean squared difference, "std": mean over both views and d of max(0, 1 - sqrt(variance + 1e-4)),
+        "cov": sum over both views of the squared covariances off the diagonal, divided by d}: scalars. Variances and
+        covariances are divided by n - 1.
+
+    Raises:
+        ValueError: arguments of other shapes or kinds than these.
+    """
+    z, other = _checked(z, other)
+    centred = [view - view.mean(0) for view in (z, other)]
+    variances = [view.square().sum(0) / (len(z) - 1) for view in centred]  # [d] each
+    hinges = [torch.relu(TARGET_DEVIATION - (variance + VARIANCE_EPSILON).sqrt()).mean() for variance in variances]
+    covariances = [_product(view.T, view) / (len(z) - 1) for view in centred]  # [d, d] each
+    return {
+        "sim": (z - other).square().mean(),
+        "std": sum(hinges) / 2,
+        "cov": sum(map(_off_diagonal, covariances)) / z.shape[1],
+    }
+
+
+def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0) -> dict[str, Tensor]:
+    """The sigmoid loss of SigLIP in two parts (Zhai et al., ICCV 2023, algorithm 1; published coefficients 1 and 1).
+
+    s_ij is the cosine of z_i and z'_j. The signs are those of algorithm 1 and of the authors' code (big_vision); eq. 1
+    of the paper has -t s_ij + b by mistake (open_clip, issue 476). There t and b are learned, and begin at 10 and -10;
+    here they are constants.
+
+    Args:
+        z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
+        t: scale of the cosines, above 0.
+        beta: bias of the logits, finite.
+
+    Returns:
+        {"pos": -mean_i log sigmoid(t s_ii + beta), "neg": -(1/n) sum_{i != j} log sigmoid(-(t s_ij + beta))}: scalars.
+
+    Raises:
+        ValueError: arguments of other shapes, kinds or ranges than these.
+    """
+    z, other = _checked(z, other)
+    if not 0 < t < float("inf") or not abs(beta) < float("inf"):
+        raise ValueError(f"t is {t}, beta {beta}; finite numbers are expected, and t above 0")
+    logits = t * cosines(z, other) + beta  # [n, n]
+    of_different = F.logsigmoid(-logits) * _off(logits)
+    return {"pos": -F.logsigmoid(logits.diagonal()).mean(), "neg": -of_different.sum() / len(z)}
+
+
+def _checked(z: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Both views in float32 at least."""
+    for name, view in {"z": z, "other": other}.items():
+        if view.ndim != 2 or not view.is_floating_point():
+            raise ValueError(
+                f"{name} is {view.dtype} of shape {tuple(view.shape)}; floating point of shape [n, d] is expected"
+            )
+    if z.shape != other.shape or len(z) < 2:
+        raise ValueError(
+            f"z has shape {tuple(z.shape)}, other {tuple(other.shape)}; equal shapes [n, d] of 2 images or more are "
+            "expected"
+        )
+    kind = torch.promote_types(torch.promote_types(z.dtype, other.dtype), torch.float32)
+    return z.to(kind), other.to(kind)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b in their own precision, inside an autocast region too."""
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b
+
+
+def _off(square: Tensor) -> Tensor:
+    """1 off the diagonal and 0 on it, for a square matrix [n, n]."""
+    return 1 - torch.eye(len(square), dtype=square.dtype, device=square.device)
+
+
+def _off_diagonal(square: Tensor) -> Tensor:
+    """Sum of the squares off the diagonal of a matrix [d, d]."""
+    return (square * _off(square)).square().sum()
+
+
+def _standardised(z: Tensor) -> Tensor:
+    """Each column of z [n, d] with mean 0 and, up to epsilon, variance 1 (divided by n)."""
+    centred = z - z.mean(0)
+    return centred / (centred.square().mean(0) + BATCH_NORM_EPSILON).sqrt()
+
+
+def _uniform(z: Tensor, t: float) -> Tensor:
+    """log of the mean of exp(-t |z_i - z_j|^2) over the pairs of different rows of z [n, d]."""
+    potentials = torch.exp(t * (2 * cosines(z, z) - 2))  # [n, n], at most 1
+    return (potentials * _off(potentials)).sum().div(len(z) * (len(z) - 1)).log()

@@ -1,0 +1,107 @@
+"""Classification of frozen features by their nearest neighbours, a score of self-supervised networks without training.
+
+The protocol is Wu et al.'s (Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018, sec.
+3.4): the k training features of largest cosine similarity s vote for their classes with weights exp(s / 0.07). k is 20,
+not their 200, as is usual for data sets of few images.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from trainables.metrics.linear_probe import check_features, checked_labels
+
+NEIGHBOURS = 20
+TEMPERATURE = 0.07  # sec. 3.4 there
+AT_ONCE = 2**25  # similarities, 128 MB
+
+
+@torch.no_grad()
+def knn_accuracy(
+    train_features: Tensor,
+    train_labels: Tensor,
+    test_features: Tensor,
+    test_labels: Tensor,
+    *,
+    k: int = NEIGHBOURS,
+    temperature: float = TEMPERATURE,
+) -> float:
+    """Accuracy on the test features of the weighted vote of the k nearest training features, by cosine similarity.
+
+    Args:
+        train_features, test_features: [n, d] floating point, computed in float32.
+        train_labels, test_labels: [n] integers from 0 on.
+        k: neighbours that vote; all training features where there are fewer.
+        temperature: of the weights exp(similarity / temperature), above 0.
+
+    Returns:
+        Accuracy, a float in [0, 1]. Of equal votes the lowest label wins.
+
+    Raises:
+        ValueError: other shapes, features that are not finite, labels below 0, settings that are not positive.
+    """
+    for name, features in {"train": train_features, "test": test_features}.items():
+        check_features(name, features)
+        if not features.isfinite().all():
+            raise ValueError(
+                f"{name}_features are not finite: {int((~features.isfinite()).sum())} of {features.numel()}"
+            )
+    both = (train_features[None], train_labels, test_features[None], test_labels)
+    return knn_accuracies(*both, k=k, temperature=temperature).item()
+
+
+@torch.no_grad()
+def knn_accuracies(
+    train_features: Tensor,
+    train_labels: Tensor,
+    test_features: Tensor,
+    test_labels: Tensor,
+    *,
+    k: int = NEIGHBOURS,
+    temperature: float = TEMPERATURE,
+) -> Tensor:
+    """The accuracies [members] that `knn_accuracy` gives for each member's features. Only the labels are waited for.
+
+    Args:
+        train_features, test_features: [members, n, d] floating point, on one device.
+        train_labels, test_labels, and the settings: as in `knn_accuracy`, the same for all members.
+
+    Returns:
+        float64 on the features' device, NaN for a member some of whose features are not finite.
+
+    Raises:
+        ValueError: as `knn_accuracy`, but for features that are not finite.
+    """
+    if k < 1 or k % 1:
+        raise ValueError(f"k is {k}; a whole number from 1 on is expected")
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature is {temperature}; a finite number above 0 is expected")
+    if train_features.shape[2] != test_features.shape[2]:
+        raise ValueError(
+            f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
+            "must agree"
+        )
+    device = train_features.device
+    y = checked_labels("train", train_labels, train_features.shape[1], device)
+    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
+    classes = int(y.max()) + 1
+    accuracies = [
+        (_voted(x, y, x_test, classes, int(k), temperature) == y_test).double().mean()
+        for x, x_test in zip(train_features, test_features)
+    ]
+    finite = train_features.isfinite().all(2).all(1) & test_features.isfinite().all(2).all(1)
+    return torch.stack(accuracies).masked_fill(~finite, math.nan)
+
+
+def _voted(x: Tensor, y: Tensor, x_test: Tensor, classes: int, k: int, temperature: float) -> Tensor:
+    """The classes [m] that the neighbours of x_test [m, d] among x [n, d] of labels y [n] vote for."""
+    x, x_test = (F.normalize(features.float(), dim=1) for features in (x, x_test))
+    voted = []
+    for rows in x_test.split(max(1, AT_ONCE // len(x))):
+        similarities, nearest = (rows @ x.T).topk(min(k, len(x)), dim=1)  # [rows, k] each
+        weights = torch.exp((similarities - 1) / temperature)  # at most 1, up to rounding
+        votes = weights.new_zeros(len(rows), classes).scatter_add_(1, y[nearest], weights)
+        voted.append(votes.argmax(1))
+    return torch.cat(voted)

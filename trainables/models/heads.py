@@ -1,0 +1,46 @@
+"""Heads: layers between a network's features and the embedding that the loss sees."""
+
+import itertools
+from collections.abc import Sequence
+
+from torch import nn
+
+ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+"""Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
+
+
+def head_of(features: int, *, activation: str | None, embedding: int, projector: Sequence[int]) -> nn.Module | None:
+    """The head on so many features, None for the features as they are.
+
+    activation: of the usual projection head; None: there is no projection.
+    embedding: its dimension; 0: the projection's usual one, or without a projection the features'.
+    projector: widths of a `perceptron` in the projection's place.
+    """
+    if projector:
+        return perceptron(features, projector)
+    if activation is not None:
+        return projection_head(features, out=embedding or 64, activation=activation)
+    return nn.Linear(features, embedding) if embedding else None
+
+
+def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
+    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
+
+    activation: one of ACTIVATIONS.
+    """
+    return nn.Sequential(
+        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
+    )
+
+
+def perceptron(features: int, widths: Sequence[int]) -> nn.Module:
+    """Linear layers without bias, batch normalisation and ReLU after all but the last.
+
+    Maps [b, features] to [b, widths[-1]].
+    The projector of Barlow Twins' authors (main.py). VICReg's (main_vicreg.py) has biases in the inner layers, which
+    the batch normalisation takes out again.
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise((features, *widths[:-1])):
+        layers += [nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear((features, *widths)[-2], widths[-1], bias=False))

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from test_portfolio import START, bowl, line, pausing, portfolio, until
+from portfolios import START, bowl, line, pausing, portfolio, until
 
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call

@@ -179,7 +179,7 @@ def _said(study) -> bool:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
     try:
-        print(f"report:  {write_report(study.results, study.name)}")
+        print(f"report:  {write_report(study.results, study.name)}", flush=True)
     except Exception as error:  # whatever is wrong with the page, the study has ended as it has
         print(redact(f"error: the report could not be written: {type(error).__name__}: {error}"), file=sys.stderr)
     return found

@@ -13,7 +13,6 @@ from math import isfinite
 from types import UnionType
 from typing import get_args
 
-from trainables.losses import LOSSES as LOSSES  # a name of this module too: command lines offer what is in it
 from trainables.losses import find_loss
 from trainables.losses.registry import REMEMBERED
 

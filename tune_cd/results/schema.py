@@ -76,7 +76,7 @@ TRIALS = _schema(
         _STUDY,
         _field("dataset", TEXT, "published name, only where the published class count was found; else name-<classes>"),
         _field("task", TEXT, "dml (metric learning), ssl (self-supervised learning) or a user's own"),
-        _field("loss", TEXT, "margin, infonce or a user's own"),
+        _field("loss", TEXT, "of trainables.losses, or a user's own"),
         _field("search", TEXT, "search method that asked for the trial", required=True),
         _field("search_seed", INTEGER, "seed of the search method"),
         _SEED,

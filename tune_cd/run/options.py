@@ -5,7 +5,8 @@ from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
-from trainables.training.setups import BATCH_SIZES, LOSSES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
+from trainables.losses import LOSSES
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE, Setup
 from tune_cd.results.location import is_uri
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import ABOVE, BELOW, EXPERIMENTS, Call, Request, StudyConfig

@@ -16,6 +16,7 @@ FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 TERMINATED = 143  # and by SIGTERM
 TERMINATION = threading.Event()  # whether that came
+LEAVING = 15.0  # seconds that an interrupted run waits for Ray to disconnect
 WORKERS = {
     "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 }
@@ -63,12 +64,30 @@ def _with_ray(study, lock) -> int:
         _connect(study.call.address, study.call.verbose)
     except (ValueError, OSError) as error:
         return _refuse(error)
+    status = None
+    try:
+        status = _on_cluster(study, lock)
+        return status
+    finally:
+        _leave(status, lock)
+
+
+def _leave(status: int | None, lock) -> None:
+    """Disconnect from Ray. An interrupted run does not wait for it long: a signal to the whole process group, as by
+    `timeout` or a batch system, ends a Ray that was started here as well, and everything is written."""
     import ray
 
-    try:
-        return _on_cluster(study, lock)
-    finally:
-        ray.shutdown()
+    def give_up() -> None:
+        lock.release()
+        sys.stdout.flush()
+        os._exit(status or FAILED)
+
+    late = threading.Timer(LEAVING, give_up)
+    late.daemon = True
+    if status in (INTERRUPTED, TERMINATED):
+        late.start()
+    ray.shutdown()
+    late.cancel()
 
 
 def _connect(address: str | None, verbose: bool = False) -> None:
@@ -89,13 +108,16 @@ def _connect(address: str | None, verbose: bool = False) -> None:
     local = {"include_dashboard": False} if address == "local" else {}
     level = logging.INFO if verbose else logging.ERROR
     ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, logging_level=level, **local)
+    TERMINATION.clear()
     signal.signal(signal.SIGTERM, _terminate)  # after Ray, which sets a handler of its own
 
 
 def _terminate(number, frame) -> None:
-    """As Ctrl-C, but for the exit status; Ray makes a plain KeyboardInterrupt of whatever is raised in it."""
-    TERMINATION.set()
-    raise KeyboardInterrupt
+    """As Ctrl-C, but for the exit status; Ray makes a plain KeyboardInterrupt of whatever is raised in it. A second one
+    changes nothing: `timeout` sends two, and the summary is being written."""
+    if not TERMINATION.is_set():
+        TERMINATION.set()
+        raise KeyboardInterrupt
 
 
 def _on_cluster(study, lock) -> int:

@@ -90,15 +90,8 @@ def linear_probes(
         ValueError: as `linear_probe`, but for features that are not finite.
     """
     _check_settings(epochs, batch_size, learning_rate)
-    if train_features.shape[2] != test_features.shape[2]:
-        raise ValueError(
-            f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
-            "must agree"
-        )
     device = train_features.device
-    y = checked_labels("train", train_labels, train_features.shape[1], device)
-    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
-    classes = int(y.max()) + 1
+    y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
     if int(y_test.max()) >= classes:
         raise ValueError(f"test_labels reach {int(y_test.max())}; the training labels reach {classes - 1} only")
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -161,6 +154,25 @@ def check_features(name: str, features: Tensor) -> None:
             f"{name}_features are {features.dtype} of shape {tuple(features.shape)}; "
             "floating point of shape [n, d], n and d from 1 on, is expected"
         )
+
+
+def checked_splits(
+    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor
+) -> tuple[Tensor, Tensor, int]:
+    """The labels of both splits on the training features' device, and the number of classes of the training split.
+
+    train_features, test_features: [members, n, d]. Raises ValueError for features of different dimensions, and labels
+    as `checked_labels`.
+    """
+    if train_features.shape[2] != test_features.shape[2]:
+        raise ValueError(
+            f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
+            "must agree"
+        )
+    device = train_features.device
+    y = checked_labels("train", train_labels, train_features.shape[1], device)
+    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
+    return y, y_test, int(y.max()) + 1
 
 
 def checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainables.metrics.linear_probe import check_features, checked_labels
+from trainables.metrics.linear_probe import check_features, checked_splits
 
 NEIGHBOURS = 20
 TEMPERATURE = 0.07  # sec. 3.4 there
@@ -78,15 +78,7 @@ def knn_accuracies(
         raise ValueError(f"k is {k}; a whole number from 1 on is expected")
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature is {temperature}; a finite number above 0 is expected")
-    if train_features.shape[2] != test_features.shape[2]:
-        raise ValueError(
-            f"train_features have {train_features.shape[2]} dimensions, test_features {test_features.shape[2]}; they "
-            "must agree"
-        )
-    device = train_features.device
-    y = checked_labels("train", train_labels, train_features.shape[1], device)
-    y_test = checked_labels("test", test_labels, test_features.shape[1], device)
-    classes = int(y.max()) + 1
+    y, y_test, classes = checked_splits(train_features, train_labels, test_features, test_labels)
     accuracies = [
         (_voted(x, y, x_test, classes, int(k), temperature) == y_test).double().mean()
         for x, x_test in zip(train_features, test_features)

@@ -11,7 +11,7 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.replay import replay_all
 from tune_cd.search.beliefs import BALANCE
-from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
+from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided, Training
 from tune_cd.search.registry import OPTIMISERS
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
@@ -99,11 +99,12 @@ def test_a_given_start_is_searched_around_first():
     start, plan = {"Lambda_p": 2e-6, "Lambda_e": 2e-6}, CoordinateDescent(PLANE)._plan
     away = {}
     for blind in (True, False):
-        told = ((start, 0.5),)
+        trainings = (Training(start, ((1.0, 0.5),)),)
         for _ in range(6):
-            told += ((Guided(plan, BALANCE, (start,), told, blind=blind).proposal().h, 0.5),)
+            step = Guided(plan, BALANCE, (start,), trainings, blind=blind).step
+            trainings += (Training(step.proposal.h, ((1.0, 0.5),)),)
         away[blind] = np.mean(
-            [np.abs(PLANE.to_coordinates(h) - PLANE.to_coordinates(start)).max() for h, _ in told[1:]]
+            [np.abs(PLANE.to_coordinates(one.h) - PLANE.to_coordinates(start)).max() for one in trainings[1:]]
         )
     assert away[False] < away[True] - 2  # octaves
     assert not CoordinateDescent(PLANE, start=start)._walk().blind and CoordinateDescent(PLANE)._walk().blind

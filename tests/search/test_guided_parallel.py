@@ -11,7 +11,7 @@ from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
-from tune_cd.search.model_guided import APART, Guided
+from tune_cd.search.model_guided import APART, Guided, Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 SIZES = Space(batch_size=[16, 32, 64])
@@ -29,12 +29,12 @@ class Search:
     trials: list[list] = field(default_factory=list)
 
     def state(self):
-        told = tuple((h, value) for h, value in self.trials if value is not None)
-        return Guided(self.plan, BALANCE, self.starts, told, tuple(h for h, value in self.trials if value is None))
+        trainings = (Training(h, until=1.0) if v is None else Training(h, ((1.0, v),)) for h, v in self.trials)
+        return Guided(self.plan, BALANCE, self.starts, tuple(trainings))
 
     def ask(self, count=1):
         for _ in range(count):
-            self.trials.append([self.state().proposal().h, None])
+            self.trials.append([self.state().step.proposal.h, None])
         return self
 
     def tell(self, *indices, value=lambda h: RIDGE.measure(h, 0).value):
@@ -117,7 +117,7 @@ def test_it_is_finished_when_all_that_is_allowed_is_asked():
     plan = Plan(SIZES, ("batch_size",), np.array([[1.0]]), SETTINGS["default"])
     search = Search(plan, starts=({"batch_size": 32},)).ask(3)
     assert {h["batch_size"] for h, _ in search.trials} == {16, 32, 64}
-    assert search.state().finished
+    assert search.state().step is None
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tune_cd.landscapes.curves import CurveLandscape
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.protocol import Optimiser, is_free
 from tune_cd.search.space import Configuration, Key, Space
 

@@ -8,7 +8,7 @@ from math import ceil, isnan, nan
 
 from trainables.training.setups import Setup
 from tune_cd.results.observations import mean
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 
 Looks = Mapping[float, float]
 """Share of the full length -> best score so far, ascending; NaN for a training that ended there without one."""

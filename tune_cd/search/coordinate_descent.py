@@ -18,7 +18,7 @@ from tune_cd.search.beliefs import belief_over
 from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
-from tune_cd.search.model_guided import Guided
+from tune_cd.search.model_guided import Guided, Training
 from tune_cd.search.protocol import Proposal, Told, best_of, check_version, check_workers, is_free, uncensored
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
@@ -121,7 +121,8 @@ class CoordinateDescent:
     @property
     def finished(self) -> bool:
         """True when nothing is left to propose and no live trial can change that."""
-        return self._walk().finished and not self.live
+        state = self._walk()
+        return not self.live and (state.step is None if isinstance(state, Guided) else state.finished)
 
     @property
     def live(self) -> list[Configuration]:
@@ -183,7 +184,7 @@ class CoordinateDescent:
         """What to ask next, while the live trials run."""
         state = self._walk()
         if isinstance(state, Guided):
-            return None if state.finished else state.proposal()
+            return state.step.proposal if state.step else None
         return needed_next(state, {key: trial.counts(state.value) for key, trial in self._trials.items()})
 
     def _walk(self) -> Trajectory | Guided:
@@ -203,15 +204,15 @@ class CoordinateDescent:
         return state
 
     def _guided(self) -> Guided:
-        """What follows from all values told, in asking (or, unasked, telling) order."""
+        """What follows from all trials, in asking (or, unasked, telling) order."""
         best = self.best[1] if self.best else None
         counted = ((trial.h, trial.counts(best)) for trial in self._trials.values())
-        told = tuple((h, value) for h, value in counted if value is not None)
-        live = tuple(self.live)
-        if self._modelled is None or (self._modelled.told, self._modelled.live) != (told, live):
-            self._modelled = Guided(
-                self._plan, self._belief, self._starting_points(), told, live, blind=not self._given()
-            )
+        trainings = tuple(
+            Training(h, until=1.0) if value is None else Training(h, ((1.0, value),)) for h, value in counted
+        )
+        if self._modelled is None or self._modelled.trainings != trainings:
+            starts = self._starting_points()
+            self._modelled = Guided(self._plan, self._belief, starts, trainings, blind=not self._given())
         return self._modelled
 
     def first(self) -> Trajectory:

@@ -1,61 +1,60 @@
-"""Coordinate descent whose next line and point are chosen from the data: the default search.
+"""Coordinate descent whose next line and point, and how long to train there, are chosen from the data: the default.
 
 Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line is not fixed
 by turn and budget: a small Gaussian process (`gaussian_process`) compares all points of all lines, along the directions
-of A and along the single axes, and the largest expected improvement is evaluated next. Directions of A alone get stuck
-on measured landscapes, axes alone are slow on smooth ridges; which one helps is only seen in the data. What the
-process believes before it has seen any value is in `beliefs`.
+of A and along the single axes. Directions of A alone get stuck on measured landscapes, axes alone are slow on smooth
+ridges; which one helps is only seen in the data. What the process believes before it has seen any value is in
+`beliefs`.
 
-Any number of trials may be live. Each counts as evaluated, at the value the process believes it to have, but no better
-than the best told; lines through the likeliest of them are compared too.
+Trainings can pause at some shares of their full length, and go on later. Each step is a new configuration, trained to
+the shortest share, or a paused training that goes on: the one that is expected to raise most, per image, what the best
+is believed to reach at full length. So cheap trials explore while little is known, and as the search narrows lengths
+grow by themselves: once short trainings of neighbours tell nothing new, only longer ones do. A paused training is never
+given up. With one length, the full one, every step is a new configuration.
+
+Any number of trainings may be under way. Each counts as told, at the value the process believes it to have; lines
+through the likeliest of them are compared too. What is asked next depends on how far each training is and which are
+under way, and on nothing else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_cd.search.beliefs import Belief, along_rows, trades
-from tune_cd.search.gaussian_process import Prior, Surrogate
+from tune_cd.search.beliefs import Belief, first_weight, over_lengths
+from tune_cd.search.gaussian_process import Prior, Process
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key, Space
+from tune_cd.search.space import Array, Configuration, Key, Space
+
+LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
+"""Shares of the full length at which trainings pause."""
 
 APART = 0.02
-"""Nothing is evaluated within so many octaves, on every axis, of an evaluated point."""
+"""Nothing new is trained within so many octaves, on every axis, of a configuration that was."""
 
-CENTRE, BALANCED = 2.0, 2.0
-"""The expected improvement is weighted by exp(-(CENTRE·|u|² + BALANCED·(a·u)²)/2), u = ±1 at the ends of each axis and
-a any direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a
-Gaussian process prefers the corners, of which it knows least. Without the weight (both 0) AUC@20 falls by .06 on both
-measured landscapes, .03 on omniglot's ridge, .04 on the narrow one."""
+CLOSE_FROM, CLOSE_AFTER, CLOSE_EVERY = 15, 5.0, 3
+"""From 15 configurations on, and 5 full trainings' worth, `Belief.close_turns` in three steps look closely: with short
+length scales, and by any improvement however small. From 12 full trainings on instead, AUC@20 is .006 higher on the
+InfoNCE grid, but n-95 on the margin grid is 18 instead of 15; from 18 on, .006 lower and the same. From 15 short
+trainings on, whatever they are worth, the search wanders about the first promising place."""
 
-AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
-"""Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and
-all others: a recipe in use has a tuned learning rate more often than a tuned balance. From equal weights AUC@10 rises
-by .06 to .13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge. All of the weight there would
-gain no more, and where the start is a random point it loses .06 to .13 of AUC@20 (half of the weight: .02 to .04)."""
-
-CLOSE_FROM, CLOSE_EVERY = 15, 3
-"""From 15 trials on, `Belief.close_turns` in three look closely: with short length scales, and by any improvement
-however small. From 12 on instead, AUC@20 is .006 higher on the InfoNCE grid, but n-95 on the margin grid is 18 instead
-of 15; from 18 on, .006 lower and the same."""
-
-PROMISE, PATIENCE = 1e-3, 9
-"""Finished when each of the last PATIENCE trials promised to gain less than PROMISE of the range of the values. Smooth
-ridges without noise end after 50 to 77 trials, the measured grids after 39 to 79. Of 40 runs on a needle ridge none
-ended on its floor, of 2e-3 one, after 68. Without patience it is 2 of 5."""
+PROMISE, PATIENCE = (1e-3, 1e-2), 9
+"""Finished from CLOSE_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
+range of the values: looking as usual, and closely. Smooth ridges without noise end after 47 to 50 trials at full length,
+measured grids after 39 to 79; on a needle beside a rising floor none of 14 searches ended before it was found."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
-"""While trials are live, the lines through so many of them, the likeliest, are compared with the best's. With none,
-n-95 with 8 workers is 26 instead of 18 on the margin grid and 25 instead of 17 on the narrow ridge; all would be no
-better. And an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this trial
-ends: from 0.1, n-95 with 4 workers is 13 instead of 10 on the narrowest fitted ridge."""
+"""While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's. With
+none, n-95 with 8 workers is 26 instead of 18 on the margin grid and 25 instead of 17 on the narrow ridge; all would be
+no better. And an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this
+training ends: from 0.1, n-95 with 4 workers is 13 instead of 10 on the narrowest fitted ridge."""
 
 FIRST_WEIGHT = 0.25
 """While only failures are told, the point of largest uncertainty is asked, times the weight to this power: workers
@@ -68,165 +67,260 @@ say nothing of where the best is, and a metric without a lower bound would hide 
 
 
 @dataclass(frozen=True)
-class Guided:
-    """A state of the search: what was told and what is live, both in asking order, and what follows from it.
+class Training:
+    """A training so far. looks: (share of the full length, value) ascending, FAILED for a training that failed or
+    diverged, which ends it; until: the share that it is being trained to, None where it is paused or at its end."""
 
-    starts: configurations to be evaluated before anything is modelled. told: (h, value), FAILED for a failure.
-    live: asked and not yet told. blind: the starts say nothing of where the best is.
+    h: Configuration
+    looks: tuple[tuple[float, float], ...] = ()
+    until: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.looks) and self.looks[-1][1] == FAILED
+
+    @property
+    def share(self) -> float:
+        """How much of it is done; all of it where it failed."""
+        return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to train next: a configuration, new or paused, until a share of the full length."""
+
+    proposal: Proposal
+    until: float
+
+
+@dataclass(frozen=True)
+class Guided:
+    """A state of the search, and what follows from it.
+
+    starts: configurations to be trained before anything is modelled. trainings: in the order of asking. lengths: see
+    LENGTHS, ascending, the last is 1. left: what may still be asked for, in full trainings. blind: the starts say
+    nothing of where the best is.
     """
 
     plan: Plan
     belief: Belief
     starts: tuple[Configuration, ...]
-    told: tuple[tuple[Configuration, float], ...] = ()
-    live: tuple[Configuration, ...] = ()
+    trainings: tuple[Training, ...] = ()
+    lengths: tuple[float, ...] = (1.0,)
+    left: float = inf
     blind: bool = True
 
-    @property
-    def finished(self) -> bool:
-        """True when no line promises more than the noise (`PROMISE`), or everything on all of them is evaluated."""
-        return self._next is None
-
-    def proposal(self) -> Proposal:
-        """Raises ValueError when finished."""
-        if self._next is None:
-            raise ValueError("nothing is left to propose: the search is finished")
-        return self._next
-
     @cached_property
-    def _next(self) -> Proposal | None:
-        known = {self.plan.space.key(h) for h in self._asked}
+    def step(self) -> Step | None:
+        """What to train next; None: nothing, until a training under way has ended, or at all."""
+        known = {self.plan.space.key(training.h) for training in self.trainings}
         for h in self.starts:
             if self.plan.space.key(h) not in known:
-                return Proposal(h, "start", 0.0)
+                return self._begin(Proposal(h, "start", 0.0))
+        if not self._any_value:
+            lines = self._lines_through(range(len(self.trainings)))
+            return self._begin(self._best_on(lines, self._unknown)[1])
         if self._settled:
-            return None
-        through = (self._best_through(group) for group in self._incumbents())
-        return next((proposal for proposal in through if proposal is not None), None)
+            return self._finish()
+        found = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))[1]
+        return self._finish() if found is None else found
 
-    @cached_property
-    def _asked(self) -> list[Configuration]:
-        return [*(h for h, _ in self.told), *self.live]
+    def _begin(self, proposal: Proposal | None) -> Step | None:
+        """A new configuration, where there is one and it can be paid for."""
+        return Step(proposal, self.lengths[0]) if proposal and self.lengths[0] <= self.left else None
 
-    def _incumbents(self) -> Iterator[Sequence[Configuration]]:
-        """Whose lines are compared; the next group counts only where the one before has nothing left.
+    def _steps(self) -> Iterator[tuple[float, Step]]:
+        """Steps that can be paid for, each with what it is worth an image: every paused training's, and the best new
+        one."""
+        shares = np.array([one.share for one in self.trainings])
+        for share in self.lengths:
+            on = [at for at in self._waiting if 0 < share - shares[at] <= self.left - self._reserve(at)]
+            for at, worth in zip(on, self._worth(self._points[on], share) if on else ()):
+                yield worth / (share - shares[at]), Step(self._again(at), share)
+        if self.lengths[0] <= self.left - self._reserve(None):
+            worth, proposal = self._newest()
+            if proposal is not None:
+                yield worth / self.lengths[0], Step(proposal, self.lengths[0])
 
-        First the best told and the likeliest live ones (`LIVE_LINES`), or all there are while no trial has a value.
-        """
-        if not self._any_value:
-            yield self._asked
-            return
-        ranked = [h for h, _ in sorted(self.told, key=lambda pair: -pair[1])]  # of equals the first asked
-        likeliest = np.argsort(-self._values[len(self.told) :], kind="stable")
-        live = [self.live[at] for at in likeliest]
-        yield [*ranked[:1], *live[:LIVE_LINES]]
-        yield from ([h] for h in [*ranked[1:], *live[LIVE_LINES:]])
+    def _newest(self) -> tuple[float, Proposal | None]:
+        """The new configuration on the lines through the best that is worth most, and its worth. Where nothing is left
+        on them, as of a few allowed values, on those through the next best."""
+        found: tuple[float, Proposal | None] = (-1.0, None)
+        for group in self._incumbents():
+            found = self._best_on(self._lines_through(group), lambda x: self._worth(x, self.lengths[0]))
+            if found[1] is not None:
+                break
+        return found
 
-    def _best_through(self, incumbents: Sequence[Configuration]) -> Proposal | None:
-        """The most promising new configuration on the lines through `incumbents`; None if there is none."""
-        through = [line for h in incumbents for line in lines_through(self.plan, h, self.belief.pairs)]
-        score, line, position = self._most(through)
-        if score < 0:
-            return None
-        finer, _, fine = self._most([line.around(position)])
-        return line.at(fine if finer > score else position)
+    def _incumbents(self) -> Iterator[Sequence[int]]:
+        """Whose lines are compared: the leader's, and those of the likeliest that are under way for the first time
+        (LIVE_LINES); then each other's."""
+        ranked = [int(at) for at in np.argsort(-self._ends, kind="stable")]
+        new = [at for at in ranked if not self.trainings[at].looks and at != self.leader]
+        first = [self.leader, *new[:LIVE_LINES]]
+        yield first
+        yield from ([at] for at in ranked if at not in first)
 
-    def _most(self, lines: Sequence[Line]) -> tuple[float, Line, float]:
-        """The largest score on any of the lines, of equals the first, with its line and position; -1: no point is
-        new."""
+    def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
+        through = (lines_through(self.plan, self.trainings[at].h, self.belief.pairs) for at in trainings)
+        return [line for lines in through for line in lines]
+
+    def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
+        """The new configuration on any of the lines with the largest score, and that; -1 and None: none is new."""
+        value, line, position = self._most(lines, score)
+        if value < 0:
+            return value, None
+        finer, _, fine = self._most([line.around(position)], score)
+        return max(value, finer), line.at(fine if finer > value else position)
+
+    def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
         x = candidates(lines)
-        score = np.where(self._is_new(x), self._score(x), -1.0)
-        at = int(np.argmax(score))
-        return float(score[at]), *locate(lines, at)
+        scores = np.where(is_new(x, self._points), score(x), -1.0)
+        at = int(np.argmax(scores))
+        return float(scores[at]), *locate(lines, at)
 
-    def _is_new(self, x: Array) -> NDArray[np.bool_]:
-        return is_new(x, self._points)
+    def _worth(self, x: Array, share: float) -> Array:
+        """Of training configurations x [n, n_axes] to this length, [n]: the weighted gain that is expected."""
+        return self._process.gain(x, share, self._above) * self._weight(x)
 
-    def _score(self, x: Array) -> Array:
-        """By which x [n, n_axes] are chosen [n]: the weighted expected improvement; at first, see FIRST_WEIGHT."""
-        if not self._any_value:
-            return self._surrogate.posterior(x)[1] * self._weight(x) ** FIRST_WEIGHT
-        return self._improvement(x, self._margin) * self._weight(x)
+    def _unknown(self, x: Array) -> Array:
+        """How little is known of x [n, n_axes], [n]: see FIRST_WEIGHT."""
+        return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
-    def _improvement(self, x: Array, margin: float) -> Array:
-        return self._surrogate.expected_improvement(x, margin)
+    def _finish(self) -> Step | None:
+        """The best believed to its end, where it is not there yet. That was kept of the budget."""
+        at = self.leader
+        if self.trainings[at].share == 1 or self.trainings[at].until is not None:
+            return None
+        return Step(self._again(at), 1.0)
 
     @cached_property
     def _settled(self) -> bool:
-        """Whether nothing was promised to the last PATIENCE told, this one included. The first ones do not count."""
-        n = len(self.told)
-        if n - PATIENCE < CLOSE_FROM - 1:
+        """Whether no step promises anything: see PROMISE."""
+        if len(self.trainings) < CLOSE_FROM + PATIENCE:
             return False
-        return all(self._after(m)._promise < PROMISE for m in range(n, n - PATIENCE, -1))
+        looks = zip((False, True), PROMISE) if self._varied else [(False, PROMISE[0])]
+        return all(self._promise(self._modelled(closely)) < promise for closely, promise in looks)
 
-    def _after(self, told: int) -> "Guided":
-        """The state when so many were told and nothing was live."""
-        return self if told == len(self.told) and not self.live else replace(self, told=self.told[:told], live=())
+    def _promise(self, process: Process) -> float:
+        """The largest gain of any step, whatever its weight and cost, as a share of the range of the values."""
+        new, paused = candidates(self._lines_through([self.leader])), self._points[self._waiting]
+        x = np.concatenate([new[is_new(new, self._points)], paused])
+        best = process.ends(self._points).max(1, keepdims=True)
+        gain = float(process.gain(x, 1.0, best).max(initial=0.0))
+        return gain * process.spread / (np.ptp(self._data[2]) or 1.0)
+
+    def _reserve(self, at: int | None) -> float:
+        """What is kept to finish the leader, unless this training is it."""
+        leader = self.trainings[self.leader]
+        if at == self.leader:
+            return 0.0
+        return 1 - max(leader.share, leader.until or 0.0)
+
+    def _again(self, at: int) -> Proposal:
+        return Proposal(self.trainings[at].h, "again", 0.0)
 
     @cached_property
-    def _promise(self) -> float:
-        """The largest expected improvement on any line, whatever its weight, as a share of the range of the values."""
-        best, _ = max(self.told, key=lambda pair: pair[1])
-        x = candidates(lines_through(self.plan, best, self.belief.pairs))
-        gain = np.where(self._is_new(x), self._improvement(x, 0.0), 0.0).max()
-        return float(gain * self._surrogate.spread / (np.ptp(self._values) or 1.0))
+    def _waiting(self) -> list[int]:
+        """Trainings that could go on."""
+        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1]
+
+    @cached_property
+    def leader(self) -> int:
+        """The training that ended best, or is believed to; a failed one only where all did."""
+        return int(np.argmax(np.where([one.failed for one in self.trainings], -inf, self._ends)))
+
+    @cached_property
+    def _ends(self) -> Array:
+        """The values of all trainings at full length [n_trainings], believed where they are not there yet."""
+        believed = self._process.mean(self._points)
+        whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
+        return np.where(np.isnan(whole), believed, whole)
+
+    @cached_property
+    def _above(self) -> Array:
+        """What an end must exceed to be worth anything [n_draws, 1]: the best that is expected, and the margin."""
+        above: Array = self._process.ends(self._points).max(1, keepdims=True) + self._margin
+        return above
+
+    @property
+    def _margin(self) -> float:
+        """See `Belief.margin_until` and LIVE_MARGIN."""
+        if self._closely:
+            return 0.0
+        margin = 1 / max(1.0, min(self._n_told if self.blind else inf, self.belief.margin_until))
+        return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
 
     def _weight(self, x: Array) -> Array:
         """How likely the best was at x [n, n_axes] before anything was told, [n], as far as that still counts:
         see `Belief.fades_from`."""
         start = None if self.blind else self._start
-        return first_weight(self.plan, x, start) ** min(1.0, self.belief.fades_from / max(1, len(self.told)))
+        return first_weight(self.plan, x, start) ** min(1.0, self.belief.fades_from / max(1, self._n_told))
 
     @cached_property
     def _start(self) -> Array | None:
         """Coordinates [n_axes] of the best of the starts that did not fail; None where all did."""
-        return start_left(self.plan.space, self.starts, {self.plan.space.key(h): value for h, value in self.told})
+        values = {self.plan.space.key(one.h): one.looks[-1][1] for one in self.trainings if one.looks}
+        return start_left(self.plan.space, self.starts, values)
+
+    @cached_property
+    def _n_told(self) -> int:
+        return sum(bool(one.looks) for one in self.trainings)
 
     @cached_property
     def _any_value(self) -> bool:
-        return any(value > FAILED for _, value in self.told)
+        return any(one.looks and not one.failed for one in self.trainings)
 
     @cached_property
     def _points(self) -> Array:
-        """Coordinates [n_told + n_live, n_axes]."""
-        return np.array([self.plan.space.to_coordinates(h) for h in self._asked])
+        """Coordinates [n_trainings, n_axes]."""
+        return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
 
     @cached_property
-    def _values(self) -> Array:
-        """What the model is told of each point [n_told + n_live]: of live ones its own belief, at most the best told.
+    def _data(self) -> tuple[Array, Array, Array]:
+        """What the process is told: points [n, n_axes], shares [n], values [n]. A failure counts at full length, as the
+        worst; what is under way, as what is believed of it.
 
-        The least or the median value told instead cost .002 to .026 of AUC@20 on ridges, with 4 workers.
+        The least or the median value told for what is under way instead cost .002 to .026 of AUC@20 on ridges, with 4
+        workers.
         """
-        told = raised(np.array([value for _, value in self.told]))
-        if not self.told or not self.live:
-            return np.append(told, np.zeros(len(self.live)))
-        points = self._points
-        believed = Surrogate(points[: len(told)], told, self._prior).mean(points[len(told) :])
-        return np.append(told, np.minimum(believed, told.max()))
+        looks = [(at, share, value) for at, one in enumerate(self.trainings) for share, value in one.looks]
+        points = self._points[np.array([at for at, _, _ in looks], dtype=int)]
+        shares = np.array([1.0 if value == FAILED else share for _, share, value in looks])
+        values = raised(np.array([value for _, _, value in looks]))
+        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
+        if not under_way:
+            return points, shares, values
+        theirs = self._points[[at for at, _ in under_way]]
+        believed = np.zeros(len(under_way))
+        if looks:
+            process = Process(points, shares, values, self._prior(self._closely))
+            believed = np.array([process.mean(x[None], until)[0] for x, (_, until) in zip(theirs, under_way)])
+        untils = [until for _, until in under_way]
+        return np.concatenate([points, theirs]), np.append(shares, untils), np.append(values, believed)
 
     @cached_property
-    def _surrogate(self) -> Surrogate:
-        return Surrogate(self._points, self._values, self._prior)
+    def _process(self) -> Process:
+        return self._modelled(self._closely)
 
-    @cached_property
-    def _prior(self) -> Prior:
-        return self.belief.prior(self.plan, self._closely)
+    def _modelled(self, closely: bool) -> Process:
+        return Process(*self._data, self._prior(closely))
+
+    def _prior(self, closely: bool) -> Prior:
+        return over_lengths(self.belief.prior(self.plan, closely), self.lengths)
 
     @cached_property
     def _closely(self) -> bool:
-        """Whether this trial looks closely (CLOSE_FROM); none does while all values are equal: nothing suggests a
+        """Whether this step looks closely (CLOSE_FROM); none does while all values are equal: nothing suggests a
         ridge."""
-        turn = len(self.told) >= CLOSE_FROM and len(self._asked) % CLOSE_EVERY < self.belief.close_turns
-        return turn and len({value for _, value in self.told}) > 1
+        turn = sum(len(one.looks) + (one.until is not None) for one in self.trainings)
+        enough = self._n_told >= CLOSE_FROM and sum(one.share for one in self.trainings) >= CLOSE_AFTER
+        return enough and turn % CLOSE_EVERY < self.belief.close_turns and self._varied
 
-    @property
-    def _margin(self) -> float:
-        """What an improvement has to exceed: see `Belief.margin_until` and LIVE_MARGIN."""
-        if self._closely:
-            return 0.0
-        n = len(self.told) if self.blind else inf
-        margin = 1 / min(n, self.belief.margin_until)
-        return max(margin, LIVE_MARGIN) if self.live else margin
+    @cached_property
+    def _varied(self) -> bool:
+        """Whether not all values are equal."""
+        return len({value for one in self.trainings for _, value in one.looks}) > 1
 
 
 def is_new(x: Array, points: Array) -> NDArray[np.bool_]:
@@ -243,23 +337,6 @@ def raised(values: Array) -> Array:
         return np.zeros(len(values))
     median, best = np.median(numbers), numbers.max()
     return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
-
-
-def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
-    """How likely the best was at x [n, n_axes] before anything was told, [n]: see CENTRE and AROUND_TRADING.
-
-    start: coordinates [n_axes] of a start that someone chose, or None.
-    """
-    low, high = plan.space.low, plan.space.high
-    u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
-    trading = [row / np.abs(row).max() for row in plan.directions if trades(row)]
-    unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
-    central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
-    if start is None:
-        return central
-    away = (x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T
-    around: Array = np.exp(-(away**2).sum(-1) / 2)
-    return (central + around) / 2
 
 
 def start_left(space: Space, starts: Sequence[Configuration], values: Mapping[Key, float]) -> Array | None:

@@ -1,4 +1,4 @@
-"""Coordinate descent that trains short first, ask and tell: `pausing` with the history of what was asked and told.
+"""Coordinate descent that trains short first, ask and tell: `model_guided` with the history of what was asked and told.
 
 search = PausingDescent(space, budget=20)            # twenty full trainings' worth
 while (h := search.ask()) is not None:
@@ -19,7 +19,7 @@ from tune_cd.search.coordinate_descent import Start, starts_of, value_of
 from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
-from tune_cd.search.pausing import LENGTHS, Paused, Thawing
+from tune_cd.search.model_guided import LENGTHS, Guided, Training
 from tune_cd.search.protocol import Proposal, check_version, check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -39,8 +39,8 @@ class _Training:
         """What was asked for, in full trainings."""
         return max([*self.looks, self.until or 0.0])
 
-    def paused(self) -> Paused:
-        return Paused(self.h, tuple(sorted(self.looks.items())), self.until)
+    def so_far(self) -> Training:
+        return Training(self.h, tuple(sorted(self.looks.items())), self.until)
 
 
 class PausingDescent:
@@ -71,12 +71,12 @@ class PausingDescent:
         self.lengths, self.budget = _lengths(lengths), _budget(budget)
         self._starts = starts_of(space, start)
         starts = tuple(self._starts or [space.sample(np.random.default_rng(seed))])
-        self._first = Thawing(
-            Plan(space, names, rows, SETTINGS["default"]), belief_over(space), self.lengths, starts,
+        self._first = Guided(
+            Plan(space, names, rows, SETTINGS["default"]), belief_over(space), starts, lengths=self.lengths,
             blind=not self._starts,
         )  # fmt: skip
         self._trainings: dict[Key, _Training] = {}  # in asking (or, unasked, telling) order
-        self._state: Thawing | None = None
+        self._state: Guided | None = None
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
@@ -205,8 +205,8 @@ class PausingDescent:
         """A proposal as it is trained."""
         return h
 
-    def _now(self) -> Thawing:
-        trainings = tuple(training.paused() for training in self._trainings.values())
+    def _now(self) -> Guided:
+        trainings = tuple(training.so_far() for training in self._trainings.values())
         left = self.budget - self.spent
         if self._state is None or (self._state.trainings, self._state.left) != (trainings, left):
             self._state = replace(self._first, trainings=trainings, left=left)

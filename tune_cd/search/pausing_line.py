@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.golden_section import FAILED
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Array, Configuration, Key, Space

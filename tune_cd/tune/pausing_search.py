@@ -18,7 +18,7 @@ from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searc
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.rows import finite
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import check_version, check_workers
 from tune_cd.search.space import Configuration, Space

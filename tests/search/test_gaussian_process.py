@@ -1,0 +1,148 @@
+"""The Gaussian process over configurations and lengths of training, against its formulas written out."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tune_cd.search.gaussian_process import PRIOR_POINTS, UNLIKELY, Prior, Process, expected_excess, matern
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.uniform(-2, 2, size=(12, 2))
+SHARES = np.tile([1.0, 0.5, 0.125], 4)
+VALUES = np.sin(POINTS[:, 0]) + 0.3 * POINTS[:, 1] + 0.2 * np.log2(SHARES)
+WHOLE = np.ones(len(POINTS))
+
+
+def prior(*lengths, noise=1e-3, octaves=4.0, n_axes=2):
+    """A draw for each length scale; noise: of each, or of all."""
+    maps = [np.diag([1 / length] * n_axes + [1 / octaves]) for length in lengths]
+    return Prior(np.array(maps), np.broadcast_to(noise, len(lengths)).astype(float))
+
+
+AVERAGED = prior(0.3, 2.0, 3.0, noise=[1e-3, 1e-2, 1e-3])
+
+
+def one_draw(draws, i):
+    return Prior(draws.maps[i : i + 1], draws.noises[i : i + 1])
+
+
+def test_the_correlation_is_matern_five_halves():
+    for distance in (0.0, 0.3, 1.0, 4.0):
+        scaled = math.sqrt(5) * distance
+        assert matern(np.array(distance)) == pytest.approx((1 + scaled + scaled**2 / 3) * math.exp(-scaled))
+
+
+def test_it_passes_near_smooth_values_and_knows_nothing_far_away():
+    process = Process(POINTS, SHARES, VALUES, AVERAGED)
+    for point, share, value in zip(POINTS, SHARES, VALUES):
+        assert process.mean(point[None], share)[0] == pytest.approx(value, abs=0.05)
+        assert process.deviation(point[None], share)[0] < process.deviation(np.array([[100.0, 100.0]]))[0] / 3
+
+
+def test_noisy_values_are_smoothed():
+    points = np.linspace(0, 1, 40)[:, None]
+    values = np.where(np.arange(40) % 2, 1.0, -1.0)
+    process = Process(points, np.ones(40), values, prior(1.0, 1.0, noise=[1e-3, 1e-1], n_axes=1))
+    assert np.abs(process.mean(points)).max() < 0.5
+
+
+def likelihood(draws, i):
+    """Of VALUES under one draw, trend and variance replaced by their estimates, written out."""
+    x = np.column_stack([POINTS, np.log2(SHARES)]) @ draws.maps[i].T
+    y, n = (VALUES - VALUES.mean()) / VALUES.std(), len(POINTS)
+    basis = np.column_stack([np.ones(n), np.log2(SHARES)])
+    covariance = np.array([[matern(np.linalg.norm(a - b)) for b in x] for a in x]) + draws.noises[i] * np.eye(n)
+    inverse = np.linalg.inv(covariance)
+    rest = y - basis @ np.linalg.solve(basis.T @ inverse @ basis, basis.T @ inverse @ y)
+    variance = (rest @ inverse @ rest + PRIOR_POINTS) / (n + PRIOR_POINTS)
+    return variance ** (-n / 2) / math.sqrt(np.linalg.det(covariance))
+
+
+def test_draws_count_by_their_likelihood():
+    """Those below UNLIKELY of the likeliest are left out."""
+    candidates = RNG.uniform(-3, 3, size=(7, 2))
+    shares = np.array([likelihood(AVERAGED, i) for i in range(3)])
+    shares[shares < UNLIKELY * shares.max()] = 0
+    assert (shares > 0).sum() == 2, "an example in which something is averaged, and something left out"
+    alone = [Process(POINTS, SHARES, VALUES, one_draw(AVERAGED, i)).mean(candidates) for i in range(3)]
+    assert np.allclose(Process(POINTS, SHARES, VALUES, AVERAGED).mean(candidates), shares / shares.sum() @ alone)
+
+
+@pytest.mark.parametrize("scale, offset", [(1000.0, 0.0), (0.01, 5.0)])
+def test_the_scale_of_the_metric_does_not_matter(scale, offset):
+    candidates = RNG.uniform(-3, 3, size=(5, 2))
+    here, there = (Process(POINTS, SHARES, values, AVERAGED) for values in (VALUES, scale * VALUES + offset))
+    assert np.allclose(
+        here.gain(candidates, 0.5, here.ends(POINTS[:1])), there.gain(candidates, 0.5, there.ends(POINTS[:1]))
+    )
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
+def test_equal_values_and_a_single_one_are_enough(values):
+    process = Process(POINTS[: len(values)], WHOLE[: len(values)], np.array(values), AVERAGED)
+    assert (process.gain(POINTS, 1.0, process.ends(POINTS[:1])) > 0).all()
+
+
+def test_scores_are_expected_to_go_on_rising_as_they_rose():
+    shares = np.array([1 / 8, 1 / 4, 1 / 2])
+    process = Process(np.zeros((3, 1)), shares, np.array([0.1, 0.2, 0.3]), prior(2.0, noise=1e-6, n_axes=1))
+    assert process.mean(np.zeros((1, 1)))[0] == pytest.approx(0.4, abs=1e-3)
+
+
+def test_of_equal_lengths_there_is_no_trend():
+    draws = prior(0.1, noise=1e-6, n_axes=1)
+    process = Process(np.array([[0.0], [9.0]]), np.array([0.5, 0.5]), np.array([1.0, 3.0]), draws)
+    assert process.mean(np.array([[50.0]]))[0] == pytest.approx(2.0, abs=1e-3)
+
+
+# What a training would tell
+
+LINE = np.array([[0.0], [1.0], [2.5], [2.5]])
+LOOKS = np.array([1.0, 0.25, 0.125, 0.5])
+SCORES = np.array([0.2, 0.4, 0.1, 0.5])
+
+
+def on_a_line(points=LINE, shares=LOOKS, scores=SCORES, noise=1e-6):
+    return Process(points, shares, scores, prior(2.0, noise=noise, n_axes=1))
+
+
+@pytest.mark.parametrize("share", [1 / 8, 1 / 2, 1.0])
+def test_what_a_training_resolves_is_the_variance_it_takes_away(share):
+    """By the law of total variance: after it, so much less is left at the end."""
+    process, at = on_a_line(noise=1e-2), np.array([[1.7]])
+    resolved = process._learned(at, share)[1][0, 0]
+    more = on_a_line(np.append(LINE, at, axis=0), np.append(LOOKS, share), np.append(SCORES, 0.3), noise=1e-2)
+    before = process.deviation(at)[0] ** 2 / process._variances[0]
+    after = more.deviation(at)[0] ** 2 / more._variances[0]
+    assert resolved**2 / process._variances[0] == pytest.approx(before - after, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [1 / 8, 1.0])
+def test_the_gain_is_the_mean_of_what_is_won(share):
+    """By simulation: the value is drawn that the training would give, and what is believed of its end follows."""
+    process, at = on_a_line(noise=1e-2), np.array([[1.7]])
+    above = process.ends(LINE).max(1, keepdims=True)
+    ends, resolved = process._learned(at, share)
+    believed = ends[0, 0] + resolved[0, 0] * RNG.standard_normal(400_000)
+    assert process.gain(at, share, above)[0] == pytest.approx(np.maximum(believed - above[0, 0], 0).mean(), rel=0.02)
+
+
+def test_longer_trainings_tell_more_of_the_end():
+    process, at = on_a_line(), np.array([[4.0]])
+    gains = [process.gain(at, share, np.array([[0.5]]))[0] for share in (1 / 8, 1 / 4, 1 / 2, 1.0)]
+    assert gains == sorted(gains) and gains[0] > 0
+
+
+def test_a_training_at_its_end_has_nothing_left_to_tell():
+    process = on_a_line()
+    best = process.ends(LINE).max(1, keepdims=True)
+    assert process.gain(LINE[[0]], 1.0, process.ends(LINE[[0]]))[0] < 1e-3
+    assert process.gain(LINE[[3]], 1.0, best)[0] > 0.01
+
+
+def test_expected_excess_is_that_of_a_normal():
+    draws = np.random.default_rng(0).normal(0.3, 2.0, 1_000_000)
+    assert expected_excess(np.array(0.3), np.array(2.0)) == pytest.approx(np.maximum(draws, 0).mean(), rel=0.01)
+    assert expected_excess(np.array(-1.0), np.array(0.0)) == pytest.approx(0.0)
+    assert expected_excess(np.array(1.0), np.array(0.0)) == pytest.approx(1.0)

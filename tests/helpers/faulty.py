@@ -85,12 +85,12 @@ class FaultyTrial(TrainTrial):
     def _advance(self):
         faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance
 
-        def faulty_advance():
+        def faulty_advance(**given):
             for index, training in self._pack.running.items():
                 kind = faults.get(str(self._members[index]["origin"]["trial_index"]))
                 if kind and training.iteration:
                     FAULTS[kind](training)
-            return advance()
+            return advance(**given)
 
         self._pack.advance = faulty_advance
         try:

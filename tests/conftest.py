@@ -14,6 +14,9 @@ os.environ.setdefault(
 os.environ.setdefault(
     "RAY_AUTH_MODE", "disabled"
 )  # a Ray on tokens, begun after one without, would lock out its drivers
+os.environ.setdefault(
+    "RAY_worker_niceness", "0"
+)  # at Ray's low priority trials would wait for whatever else the machine does, and tests for trials
 TESTS = Path(__file__).parent
 FOLDERS = [str(folder) for folder in TESTS.iterdir() if folder.is_dir() and not folder.name.startswith(("_", "."))]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*FOLDERS, os.environ.get("PYTHONPATH"))))

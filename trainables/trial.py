@@ -159,6 +159,7 @@ class TrainTrial(tune.Trainable):
         self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
         self._begun: dict[int, float] = {}  # by place: when
         self._due: dict[int, float] = {}  # by place: when the next state is saved
+        self._arrived: set[int] = set()  # places of those whose saved state is where they are to pause
         self._pack.begin(self._members)
         for index, member in enumerate(self._members):
             try:
@@ -178,6 +179,8 @@ class TrainTrial(tune.Trainable):
             try:
                 checkpoint.loads(training, state, name)
                 log.warning("%s goes on at %d images", name, training.iteration * training.batch_size)
+                if self._is_to_pause(index, training):  # its process was lost between the state and the row
+                    self._arrived.add(index)
                 return
             except ValueError as error:
                 log.warning("%s; the one before it is tried", error)
@@ -186,23 +189,32 @@ class TrainTrial(tune.Trainable):
 
     def _advance(self) -> None:
         try:
-            looks = self._pack.advance()
+            looks = self._pack.advance(but=self._arrived)
         except (Exception, SystemExit) as error:
             if is_of_the_machine(error):
                 raise
             self._failed(self._pack.culprit, error)
             return
+        for index in sorted(self._arrived & self._pack.running.keys()):
+            training = self._pack.running[index]
+            seen = training.iteration * training.batch_size
+            self._reports[index] = {"val_score": training.best_score, "images_seen": seen}
+            self._pause(index)
         for index, evaluation in looks.items():
             training = self._pack.running[index]
             self._reports[index] = _report(training.best_score, evaluation)
             if training.done:
                 self._end(index)
-            elif training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING:
+            elif self._is_to_pause(index, training):
                 self._pause(index)
             elif self._limit is not None and time.monotonic() - self._begun[index] > self._limit:
                 self._give_up(index, self._too_long(), "timeout")
             else:
                 self._save(index)
+
+    def _is_to_pause(self, index: int, training: Training) -> bool:
+        """Whether it has come as far as it was asked to, short of its end."""
+        return training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING
 
     def _end(self, index: int) -> None:
         share = 1 / self._pack.at_once

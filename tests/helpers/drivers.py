@@ -18,11 +18,13 @@ SMALL = ["--setup", "small", "--set", "images_seen=512", "evaluations=4", "--no-
 SMALL += ["--cpus-per-trial", "1", "--checkpoint-seconds", "0"]
 
 
-def finished(folder: Path, *argv: str, timeout=400) -> tuple[int, str, str]:
-    """A study of tiny trainings to its end: (exit status, what it printed, its errors)."""
+def finished(folder: Path, *argv: str, drawn=False, timeout=400) -> tuple[int, str, str]:
+    """A study of tiny trainings to its end: (exit status, what it printed, its errors). drawn: with its picture and
+    report."""
     with TemporaryDirectory(dir=folder.parent) as said:
         out, err = Path(said, "out"), Path(said, "err")
-        process = Forked("faulty:main", [*TINY, "--results", str(folder), *argv], out, err)
+        environ = {**os.environ, "DRAWN": "1"} if drawn else None
+        process = Forked("faulty:main", [*TINY, "--results", str(folder), *argv], out, err, env=environ)
         try:
             return process.wait(timeout), out.read_text(), err.read_text()
         finally:
@@ -31,10 +33,10 @@ def finished(folder: Path, *argv: str, timeout=400) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def run(cluster):
-    """Runs a study on the cluster to its end: (results folder, *arguments) -> what was printed."""
+    """Runs a study on the cluster to its end: (results folder, *arguments, drawn) -> what was printed."""
 
-    def whole(folder: Path, *argv: str) -> str:
-        status, said, wrong = finished(folder, "--address", cluster.address, *argv)
+    def whole(folder: Path, *argv: str, drawn=False) -> str:
+        status, said, wrong = finished(folder, "--address", cluster.address, *argv, drawn=drawn)
         assert status == 0, said + wrong
         return said
 

@@ -1,7 +1,8 @@
 """`main(argv)`: `tune_cd.run` whose trainings are scored on few images, write a diary and can be told to go wrong.
 
 $DIARY: a file that gets a line "begin|end <trial_id> <images seen> <pid>" for every training that begins or has its
-outcome. $FAULTS: JSON, {trial_index: kind}; see `FAULTS`. {"all": "setup"}: no trial can be made.
+outcome. $FAULTS: JSON, {trial_index: kind}; see `FAULTS`. {"all": "setup"}: no trial can be made. $DRAWN: the study's
+picture and report are made, which takes as long as a small study.
 """
 
 import json
@@ -11,12 +12,20 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from types import ModuleType
 
 import torch
 
 from trainables import trial
 from trainables.data.resident import DeviceData
 from trainables.trial import TrainTrial
+
+if "torch._dynamo" not in sys.modules:
+    uncompiled = ModuleType(
+        "torch._dynamo", "torch.compile's side of optimisers: 2 s of imports in every trial process"
+    )
+    uncompiled.disable, uncompiled.graph_break = lambda function, *arguments, **named: function, lambda: None
+    sys.modules["torch._dynamo"] = torch._dynamo = uncompiled
 
 trial.SLACK = 0
 SCORED = 400
@@ -85,12 +94,12 @@ class FaultyTrial(TrainTrial):
     def _advance(self):
         faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance
 
-        def faulty_advance():
+        def faulty_advance(**given):
             for index, training in self._pack.running.items():
                 kind = faults.get(str(self._members[index]["origin"]["trial_index"]))
                 if kind and training.iteration:
                     FAULTS[kind](training)
-            return advance()
+            return advance(**given)
 
         self._pack.advance = faulty_advance
         try:
@@ -104,9 +113,13 @@ class FaultyTrial(TrainTrial):
 
 
 def main(argv: list[str]) -> int:
-    from tune_cd.run import trials
+    from tune_cd.report import writing
+    from tune_cd.run import summary, trials
     from tune_cd.run.__main__ import WORKERS
     from tune_cd.run.__main__ import main as run
+
+    if "DRAWN" not in os.environ:
+        summary.draw = writing.write_report = lambda *_: "none"
 
     WORKERS["env_vars"] |= {name: os.environ[name] for name in ("DIARY", "FAULTS") if name in os.environ}
     trials.TrainTrial = FaultyTrial

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-IMPORTED = ["faulty", "tune_cd.run.__main__", "tune_cd.run.trials", "tune_cd.run.summary", "tune_cd.report.writing"]
+IMPORTED = ["faulty", "listed", *(f"tune_cd.{name}" for name in ("run.__main__", "run.trials", "run.summary"))]
+IMPORTED += ["tune_cd.report.writing"]
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(IMPORTED)
 

@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WEIGHTS = ["Lambda_sim", "Lambda_std", "Lambda_cov"]
 VICREG = (
     "--task", "ssl", "--loss", "vicreg", "--set", "images_seen=640", "evaluations=4", "probe_epochs=2",
-    "--start", "lr=0.001,b=32", "--baseline-trials", "2",
+    "--start", "lr=0.001,b=32", "--baseline-trials", "2", "--workers", "1",
 )  # fmt: skip
 
 
 def test_a_study_of_three_terms(run, tmp_path):
-    said = run(tmp_path, *VICREG, "--study", "three", "--num-samples", "2")
+    said = run(tmp_path, *VICREG, "--study", "three", "--num-samples", "2", drawn=True)
     table = results.read(tmp_path)
     assert set(table["search"]) == {"cd", "published"} and (table["loss"] == "vicreg").all()
     assert table[["Lambda_p", "Lambda_e", "positive_term"]].isna().all(axis=None)
@@ -48,7 +48,7 @@ def test_a_loss_of_ones_own_is_trained_by_the_workers(run, tmp_path):
     """Its file lies beside the tests' helpers, which are on the driver's path and hence on the workers'."""
     said = run(
         tmp_path, "--loss", "own_losses:three_parts", "--study", "own", "--full-length", "--num-samples", "3",
-        "--baseline-trials", "2", "--set", "images_seen=640", "evaluations=2",
+        "--baseline-trials", "2", "--workers", "1", "--set", "images_seen=640", "evaluations=2",
     )  # fmt: skip
     table = results.read(tmp_path)
     assert (table["status"] == "completed").all() and len(table) >= 4, table["error"].dropna().tolist()

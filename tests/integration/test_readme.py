@@ -247,14 +247,15 @@ def _ran(words: list[str], folder: Path, seconds: float = 300, quiet: bool = Fal
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Job:
-    """The main job with a quarter of the images, what it chose trained with two fresh seeds."""
+    """The main job with an eighth of the images, what it chose trained with two fresh seeds."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ROOMS:
         (folder / name).symlink_to(ROOT / name)
-    return main_job(folder, "--confirm", "2", "--set", "images_seen=6400", "evaluations=4")
+    return main_job(folder, "--confirm", "2", "--set", "images_seen=3200", "evaluations=2")
 
 
-def check_main_job(job: Job) -> None:
+def check_main_job(job: Job, gain: float) -> None:
+    """gain: over the separate average by validation, at least."""
     table = results.read(job.folder / "results")
     counts = table.groupby("search").size().to_dict()
     counts.pop("confirm", None)
@@ -264,24 +265,24 @@ def check_main_job(job: Job) -> None:
     assert all(5 <= count <= 25 for count in counts.values()), "each line is searched until its best is bracketed"
     found = re.findall(r"^(best .*?)  .*?([\d.]+)$", job.said, re.MULTILINE)
     said = {label: float(score) for label, score in found}
-    assert said["best balance found"] > said["best with separate average"] + 0.03
+    assert said["best balance found"] > said["best with separate average"] + gain
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 def test_the_first_command_finds_a_better_balance_than_the_separate_average(finished):
-    check_main_job(finished)
+    check_main_job(finished, gain=0.01)
     confirmed = results.read(finished.folder / "results").query("search == 'confirm'")
     assert len(confirmed) == 6 and set(confirmed["seed"]) == {1, 2} and (confirmed["status"] == "completed").all()
     gain = re.search(r"^with fresh seeds, separate average: .*; gain \+([\d.]+) \(95 % interval", finished.said, re.M)
-    assert float(gain[1]) > 0.03
+    assert float(gain[1]) > 0.01
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.faults
 def test_so_does_the_whole_of_it(tmp_path):
-    check_main_job(main_job(tmp_path))
+    check_main_job(main_job(tmp_path), gain=0.03)
 
 
 @pytest.mark.ray
@@ -300,9 +301,12 @@ def test_commands_do_what_they_say_on_the_main_job(command, finished):
     "readme", [file for file in READMES if blocks(file, "python") and name_of(file) not in COMPILED_ONLY], ids=name_of
 )
 def test_examples_run(readme, finished):
-    """The Python of one README, block after block, in the folder of the main job's results."""
-    script = finished.folder / "example.py"
-    script.write_text("\n".join(blocks(readme, "python")), encoding="utf-8")
+    """The Python of one README, block after block, in the folder of the main job's results; the first one's search is
+    run whole, searches of others with four trials."""
+    script, code = finished.folder / "example.py", "\n".join(blocks(readme, "python"))
+    if readme != ROOT / "README.md":
+        code = re.sub(r"\bnum_samples=\d+", "num_samples=4", code)
+    script.write_text(code, encoding="utf-8")
     _ran([script.name], finished.folder)
     if readme == ROOT / "README.md":
         own = results.read(finished.folder / "results", "own").sort_values("trial_index")

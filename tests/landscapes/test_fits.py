@@ -79,11 +79,12 @@ def test_a_number_of_trials_that_is_never_reached_is_above_50():
 
 
 @pytest.mark.slow
-def test_what_omniglots_printed_rows_test():
+@pytest.mark.parametrize("searches", [16, pytest.param(40, marks=pytest.mark.faults)])
+def test_what_omniglots_printed_rows_test(searches):
     """CD and A_I lie in the range of what ridges of any aspect and angle predict, so they speak for none of them; A_O
     (7,7) lies below all."""
     methods = {"cd-paper": METHODS["cd-paper"], "A_I (3,3)": VARIANTS["A_I (3,3)"], "A_O (7,7)": VARIANTS["A_O (7,7)"]}
-    table = predictions(replay_all(methods, family("omniglot"), range(40), trials=20, processes=1)).set_index(
+    table = predictions(replay_all(methods, family("omniglot"), range(searches), trials=20, processes=1)).set_index(
         ["method", "column"]
     )
     verdicts = {method: table.loc[(method, "AUC@20"), "verdict"] for method in methods}

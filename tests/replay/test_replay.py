@@ -389,16 +389,17 @@ def test_the_columns_of_the_inverse_change_one_constraint_at_a_time():
 
 
 @pytest.mark.slow
-def test_the_ablations_order():
+@pytest.mark.parametrize("searches", [24, pytest.param(80, marks=pytest.mark.faults)])
+def test_the_ablations_order(searches):
     """tab:ablation on ridges along A_O's directions: A_O (3,3) is the best row; the appendix: A_th is far worse, in
     either reading."""
     landscapes = [LANDSCAPES[name] for name in ("omniglot", "sop", "landmarks")]
     rows = {name: ABLATION[name] for name in ROWS}
-    flat = summary(replay_all(rows, landscapes, range(80), trials=20, processes=1), "A_O (3,3)")
+    flat = summary(replay_all(rows, landscapes, range(searches), trials=20, processes=1), "A_O (3,3)")
     worse = flat[flat["method"] != "A_O (3,3)"]
     assert (worse["d20"] + worse["d20_ci"] < 0).all()
     solid = summary(
-        replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(80), trials=20, processes=1), "A_O (3,3,3)"
+        replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(searches), trials=20, processes=1), "A_O (3,3,3)"
     ).set_index("method")
     assert (solid.loc[["A_th rows (3,3,3)", "A_th inverse columns (3,3,3)"], "d20"] < -0.1).all()
 

@@ -86,13 +86,14 @@ def test_trials_that_are_no_longer_needed_count_when_the_search_comes_by():
 
 
 @pytest.mark.slow
-def test_rounds_to_95_percent_with_4_8_and_16_workers():
+@pytest.mark.parametrize("searches", [8, pytest.param(20, marks=pytest.mark.faults)])
+def test_rounds_to_95_percent_with_4_8_and_16_workers(searches):
     for workers, rounds in ((4, 4), (8, 3), (16, 3)):
         for name in PRINTED:
             landscape = LANDSCAPES[name]
             curves = [
                 replay("p", OPTIMISERS["cd-paper"], landscape, seed, trials=5 * workers, workers=workers).curve
-                for seed in range(20)
+                for seed in range(searches)
             ]
             reached = np.mean(curves, axis=0) >= 0.95 * landscape.high
             assert ceil((np.argmax(reached) + 1) / workers) <= rounds, (name, workers)

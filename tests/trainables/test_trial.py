@@ -127,6 +127,23 @@ def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make, 
     assert len(reports) == SETUP.evaluations and told(recorder.ended[-1][1]) == expected(SETTINGS[0])
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_process_lost_between_the_state_of_a_pause_and_its_row_trained_no_less_than_asked(make, monkeypatch, packed):
+    """The next one records the pause, and trains nothing."""
+    recorder, lost = InMemory(), SystemError("lost")
+    config = paused(SETTINGS[0], 0.5)
+    config = {PACK: [config, SETTINGS[1]]} if packed else config
+    with monkeypatch.context() as patch, pytest.raises(SystemError):
+        patch.setattr(recorder, "record", lambda *args: (_ for _ in ()).throw(lost))
+        driven(make(config, recorder))
+    reports = driven(make(config, recorder))
+    last = reports[-1][PACK]["0"] if packed else reports[-1]
+    assert (last["status"], last["images_seen"], len(last["looks"])) == ("stopped", 128, 2)
+    assert last["val_score"] == max(score for _, score in last["looks"])
+    assert len(reports) == (1 + SETUP.evaluations if packed else 1)
+    assert [outcome.images_seen for _, outcome, _ in recorder.ended] == [128, 256][: 1 + packed]
+
+
 def test_the_next_trial_uses_the_same_networks(make):
     trial = make(SETTINGS[0], InMemory())
     driven(trial)

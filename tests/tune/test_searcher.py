@@ -542,8 +542,12 @@ class TestWithTuner:
         grid = fit(tmp_path, self.start(), num_samples=16)
         assert len(grid) == 16 and grid.get_best_result().metrics["acc"] > 0.9
         assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in grid)
+        self.assert_course(lrs(grid))
+
+    def assert_course(self, asked):
+        """The learning rates that the search asks for which nobody interrupts."""
         core = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1})
-        for lr in lrs(grid):
+        for lr in asked:
             h = core.ask()
             assert h["opt/lr"] == lr
             core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
@@ -561,13 +565,12 @@ class TestWithTuner:
         assert grid.get_best_result(filter_nan_and_inf=True).metrics["acc"] > 0.5
 
     def test_a_saved_searcher_extends_a_finished_search(self, ray_session, tmp_path):
-        whole = fit(tmp_path, self.start(), num_samples=12, name="whole")
         searcher = self.start()
         head = fit(tmp_path, searcher, num_samples=7, name="head")
         more = CoordinateDescentSearch()
         more.restore_from_dir(head.experiment_path)
         tail = fit(tmp_path, more, num_samples=5, name="tail")
-        assert lrs(head) + lrs(tail) == lrs(whole)
+        self.assert_course(lrs(head) + lrs(tail))
 
     def test_add_evaluated_trials(self, ray_session, tmp_path):
         from ray.tune import ExperimentAnalysis
@@ -578,8 +581,10 @@ class TestWithTuner:
         searcher.add_evaluated_trials(ExperimentAnalysis(done.experiment_path), "acc")
         assert searcher._search.best[1] == done.get_best_result().metrics["acc"]
 
-    @pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.faults), 5])
+    @pytest.mark.faults
+    @pytest.mark.parametrize("after", [1, 5])
     def test_restore_after_a_killed_driver_walks_the_same_trajectory(self, ray_session, tmp_path, after):
+        """In short: test_own_tuner.py."""
         whole = fit(tmp_path, self.start(), num_samples=9, name="whole2")
         code = KILLED_DRIVER.format(tests=str(Path(__file__).parent), path=str(tmp_path), after=after)
         environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}

@@ -13,7 +13,7 @@ networks, buffers and recorded graphs stay where they are.
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,15 +73,16 @@ class Pack:
         """The number of trainings that share the device now."""
         return max(1, min(len(self.configurations), self._at_once or 1))
 
-    def advance(self) -> dict[int, Evaluation]:
+    def advance(self, but: Container[int] = ()) -> dict[int, Evaluation]:
         """Train each running training up to its next evaluation; evaluations by index. Call `finish` for those `done`.
+        but: trainings that stay as they are; those that only begin now may be among them.
 
         If an error occurs while several run, half as many go on, until the failing training runs alone. Then its error
         is raised, and it is the `culprit`. An error of the machine is raised at once.
         """
         try:
             self._fill()
-            indices = [index for index, training in self.running.items() if not training.done]
+            indices = [index for index, one in self.running.items() if not one.done and index not in but]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):

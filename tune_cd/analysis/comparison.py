@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import wilcoxon
 
 from tune_cd.analysis.curves import Curve, auc_at, n_to_reach, padded
 from tune_cd.analysis.intervals import half_interval_of
@@ -103,6 +102,8 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
 
 def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, float]:
     ours, theirs = ({} if searches is reference else _by_seed(searches)), _by_seed(reference)
+    from scipy.stats import wilcoxon  # slow to import, and a study's own summary does without
+
     row = {}
     for k in BUDGETS:
         gains = [auc_at(k, curves) - auc_at(k, theirs[seed]) for seed, curves in ours.items() if seed in theirs]

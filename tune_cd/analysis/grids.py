@@ -128,7 +128,7 @@ def grid(
     the axes span more than LARGEST cells. The trials of a search soon do; `cells` has a row for each setting that was
     tried.
     """
-    placed = _place(trials, score, axes, cell)
+    placed = _place(trials, axes, cell)
     shape = tuple(map(len, placed.ticks))
     if prod(shape) > LARGEST:
         size = f"{' x '.join(map(str, shape))} cells of {len(trials)} trials"
@@ -140,7 +140,7 @@ def grid(
         array[tuple(placed.at.T)] = tried
         return array
 
-    means, counts, spread, lost = placed.aggregated()
+    means, counts, spread, lost = placed.aggregated(score)
     arrays = dense(means, np.nan), dense(counts, 0), dense(spread, np.nan), dense(lost, 0)
     return Grid(score, placed.names, placed.ticks, *arrays, score_words(trials, score))
 
@@ -153,11 +153,21 @@ def cells(
     Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows that lie there.
     Arguments and errors: as for `grid`, but for the number of cells.
     """
-    placed = _place(trials, score, axes, cell)
+    return cells_of(trials, [score], axes, cell)[score]
+
+
+def cells_of(
+    trials: pd.DataFrame, scores: Sequence[str], axes: Sequence[str] | None = None, cell: float | None = None
+) -> dict[str, pd.DataFrame]:
+    """`cells` of several scores, which are placed once."""
+    placed = _place(trials, axes, cell)
     table = pd.DataFrame({name: tick[at] for name, tick, at in zip(placed.names, placed.ticks, placed.at.T)})
-    means, counts, spread, lost = placed.aggregated()
     members = pd.Series(placed.members, index=table.index, dtype=object)
-    return table.assign(value=means, count=counts, spread=spread, lost=lost, trials=members)
+    tables = {}
+    for score in scores:
+        means, counts, spread, lost = placed.aggregated(score)
+        tables[score] = table.assign(value=means, count=counts, spread=spread, lost=lost, trials=members)
+    return tables
 
 
 LARGEST = 4_000_000
@@ -168,30 +178,37 @@ LARGEST = 4_000_000
 class _Placed:
     """Trainings put into cells.
 
-    at [n_cells, n_axes]: each cell's place on every axis, ascending. values, where [n_trainings]: the score, NaN where
-    there is none, and the cell. members [n_cells]: index of the rows in each cell, repeated trainings too.
+    at [n_cells, n_axes]: each cell's place on every axis, ascending. trials, where [n_trainings]: the rows, and the
+    cell of each. repeats [n_trainings]: equal for rows of one setting and seed, -1 where the seed is not known.
+    members [n_cells]: index of the rows in each cell, repeated trainings too.
     """
 
     names: tuple[str, ...]
     ticks: tuple[np.ndarray, ...]
     at: np.ndarray
-    values: np.ndarray
+    trials: pd.DataFrame
     where: np.ndarray
+    repeats: np.ndarray
     members: list[tuple[Any, ...]]
 
-    def aggregated(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def aggregated(self, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """values, counts, spread and lost of every cell."""
-        size, finite = len(self.at), np.isfinite(self.values)
-        where, values = self.where[finite], self.values[finite]
+        scores = np.empty(0)
+        if len(self.trials):
+            scores = score_column(self.trials, score).where(self.trials["status"] == "completed").to_numpy(dtype=float)
+        counted = _once(self.repeats, scores)
+        at, scores = self.where[counted], scores[counted]
+        size, finite = len(self.at), np.isfinite(scores)
+        where, values = at[finite], scores[finite]
         counts = np.bincount(where, minlength=size)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.bincount(where, values, minlength=size) / counts
             squares = np.bincount(where, (values - means[where]) ** 2, minlength=size)
             spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
-        return means, counts, spread, np.bincount(self.where[~finite], minlength=size)
+        return means, counts, spread, np.bincount(at[~finite], minlength=size)
 
 
-def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: float | None) -> _Placed:
+def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None) -> _Placed:
     require_one(trials)
     if cell is not None and not cell > 0:
         raise ValueError(f"cell = {cell!r}: octaves, > 0")
@@ -205,16 +222,10 @@ def _place(trials: pd.DataFrame, score: str, axes: Sequence[str] | None, cell: f
         *(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names))
     )
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
-    values = (
-        score_column(trials, score).where(trials["status"] == "completed").to_numpy(dtype=float)
-        if len(trials)
-        else np.empty(0)
-    )
-    counted = _once(trials, values)
     members: list[list[Any]] = [[] for _ in at]
     for row, place in zip(trials.index, where.tolist()):
         members[place].append(row)
-    return _Placed(names, ticks, at, values[counted], where[counted], [tuple(rows) for rows in members])
+    return _Placed(names, ticks, at, trials, where, _repeats(trials), [tuple(rows) for rows in members])
 
 
 def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
@@ -232,14 +243,18 @@ def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) ->
     return values.astype(int) if whole else values, codes
 
 
-def _once(trials: pd.DataFrame, values: np.ndarray) -> np.ndarray:
-    """Places of the rows that count.
-
-    Of rows with equal parameters, whether axes or not, and equal seeds that is the first with a value.
-    """
-    order = np.argsort(np.isnan(values), kind="stable")
+def _repeats(trials: pd.DataFrame) -> np.ndarray:
+    """[n]: equal for rows with equal parameters, whether axes or not, and equal seeds; -1 where the seed is not
+    known."""
     seeds = trials["seed"].astype(float) if "seed" in trials else np.full(len(trials), np.nan)
-    keys = np.column_stack([settings(trials), seeds])[order]
-    repeated = pd.DataFrame(keys).duplicated().to_numpy() & ~np.isnan(keys[:, -1])
+    keys = pd.DataFrame(np.column_stack([settings(trials), seeds]))
+    groups = keys.groupby(list(keys.columns), dropna=False, sort=False).ngroup().to_numpy()
+    return np.where(np.isnan(seeds), -1, groups)
+
+
+def _once(repeats: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Places of the rows that count: of repeated ones the first with a value."""
+    order = np.argsort(np.isnan(values), kind="stable")
+    repeated = pd.Series(repeats[order]).duplicated().to_numpy() & (repeats[order] >= 0)
     counted: np.ndarray = order[~repeated]
     return counted

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
 
 from tune_cd.analysis.scores import completed, require_one, score_column, settings
 
@@ -41,7 +40,7 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     best = table["score"].rank(pct=True, method="first") > 0.9
     for term in TERMS:
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
-        correlation = spearmanr(table[term], table["score"]).statistic if enough else np.nan
+        correlation = table[term].rank().corr(table["score"].rank()) if enough else np.nan
         ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
         rows.append(
             {

@@ -7,7 +7,7 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from tune_cd import balance
 from tune_cd.analysis import Grid, grid, reachable
@@ -108,4 +108,4 @@ def half_of(parts: Sequence[Slice], cells: Sequence[tuple[int, int]]) -> float:
     freedom = min(part.noise[1] for part in parts)
     if not freedom:
         return nan
-    return float(student.ppf(0.975, freedom)) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))
+    return float(stdtrit(freedom, 0.975)) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import cells, search_lines
+from tune_cd.analysis import search_lines
+from tune_cd.analysis.grids import cells_of
 from tune_cd.analysis.scores import BALANCE, parameter, per_class, published_of, weights_of
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.plain import numbers
@@ -69,10 +70,10 @@ def axes_of(trials: pd.DataFrame, names: Sequence[str], plane: Sequence[str] = (
 
 def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
     """Every setting that was tried along the axes: means over trainings, spreads, and which trials they are."""
-    tried = cells(wide, "val_score", axes)
+    measured = cells_of(wide, [*scores, "val_score"], axes)
+    tried = measured.pop("val_score") if "val_score" not in scores else measured["val_score"]
     ticks, at = zip(*(np.unique(tried[axis].to_numpy(dtype=float), return_inverse=True) for axis in axes))
     absent = 3 - len(axes)
-    measured = {score: cells(wide, score, axes) for score in scores}
     return {
         "full": full,
         "ticks": [numbers(tick) for tick in ticks] + [[None]] * absent,

@@ -47,8 +47,9 @@ trainings on, whatever they are worth, the search wanders about the first promis
 
 PROMISE, PATIENCE = (1e-3, 1e-2), 9
 """Finished from CLOSE_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
-range of the values: looking as usual, and closely. Smooth ridges without noise end after 47 to 50 trials at full length,
-measured grids after 39 to 79; on a needle beside a rising floor none of 14 searches ended before it was found."""
+range of the values: looking as usual, and closely. Smooth ridges without noise end after 47 to 50 trials at full
+length, measured grids after 39 to 79; on a needle beside a rising floor none of 14 searches ended before it was
+found."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
 """While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's. With

@@ -2,7 +2,7 @@
 
 import math
 
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 
 from tune_cd import CoordinateDescent, PausingDescent, Space
 from tune_cd.run.members import Pausing, Whole

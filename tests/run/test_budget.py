@@ -4,7 +4,7 @@ import math
 
 import pytest
 from portfolios import START, bowl, line, pausing, portfolio, until
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call

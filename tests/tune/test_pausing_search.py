@@ -10,7 +10,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
-from tune_cd.search.pausing import LENGTHS
+from tune_cd.search.model_guided import LENGTHS
 
 from tune_cd import PausingDescent, PausingSearch, ResultsCallback, Space, results
 

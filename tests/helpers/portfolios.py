@@ -2,11 +2,10 @@
 
 import math
 
-from tune_cd.search.model_guided import LENGTHS
-
 from tune_cd import CoordinateDescent, PausingDescent, Space
 from tune_cd.run.members import Pausing, Whole
 from tune_cd.run.portfolio import Portfolio
+from tune_cd.search.model_guided import LENGTHS
 from tune_cd.tune.course import Course
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))

@@ -4,11 +4,11 @@ import math
 
 import pytest
 from portfolios import START, bowl, line, pausing, portfolio, until
-from tune_cd.search.model_guided import LENGTHS
 
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call
 from tune_cd.run.study_search import StudySearch
+from tune_cd.search.model_guided import LENGTHS
 
 
 class Clock:

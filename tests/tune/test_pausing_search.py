@@ -10,9 +10,9 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
-from tune_cd.search.model_guided import LENGTHS
 
 from tune_cd import PausingDescent, PausingSearch, ResultsCallback, Space, results
+from tune_cd.search.model_guided import LENGTHS
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
 PLANE = Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0))

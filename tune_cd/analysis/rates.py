@@ -10,12 +10,10 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of, weights_of
 from tune_cd.search.directions import WEIGHT
+from tune_cd.search.space import AT_END
 
 ON_DIAGONAL = 1e-6
 """Octaves. A setting this near to a diagonal is on it."""
-
-AT_EDGE = 0.1
-"""Octaves. A value this near to the end of its range is at the end."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,6 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
 def _end(best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> str | None:
     """At which end of the ranges a setting lies on the joint direction."""
     weights = {name: parameter_of(best, name) for name in ranges if name.startswith(WEIGHT)}
-    if any(np.log2(ranges[name][1] / value) < AT_EDGE for name, value in weights.items()):
+    if any(np.log2(ranges[name][1] / value) < AT_END for name, value in weights.items()):
         return "upper"
-    return "lower" if any(np.log2(value / ranges[name][0]) < AT_EDGE for name, value in weights.items()) else None
+    return "lower" if any(np.log2(value / ranges[name][0]) < AT_END for name, value in weights.items()) else None

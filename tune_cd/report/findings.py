@@ -11,7 +11,7 @@ from tune_cd import balance
 from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_search, ridge
 from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
-from tune_cd.analysis.rates import AT_EDGE, ON_DIAGONAL
+from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.scores import (
     octaves,
     parameter,
@@ -23,6 +23,7 @@ from tune_cd.analysis.scores import (
     weights_of,
 )
 from tune_cd.analysis.tables import ALIKE
+from tune_cd.search.space import AT_END
 
 LATE = 0.25  # the best was found in this last part of its search's trials
 
@@ -200,9 +201,9 @@ def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict
         low, high = ranges.get(name, (np.nan, np.nan))
         if not low > 0:  # nothing is known, or the axis is not logarithmic
             continue
-        if np.log2(value / low) < AT_EDGE:
+        if np.log2(value / low) < AT_END:
             edges[name] = "lower"
-        elif np.log2(high / value) < AT_EDGE:
+        elif np.log2(high / value) < AT_END:
             edges[name] = "upper"
     return edges
 

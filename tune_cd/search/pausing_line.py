@@ -15,15 +15,12 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import AT_END, Array, Configuration, Key, Space
 
 RATE_RESOLUTION = 2 / 3
 """Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together.
 
 With a third it takes half as much again, and finds the same (the room's README)."""
-
-AT_END = 0.1
-"""Octaves. A position this near to an end of the line is at the end."""
 
 BRACKET_FROM = 0.5
 """From this share of the budget on, neighbours of the best are tried. From 0.3 on a line costs a third less, but ends

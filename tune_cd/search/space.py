@@ -35,6 +35,9 @@ KEY_DIGITS = 9
 NEGLIGIBLE = 1e-12
 """A direction's component below this share of its largest does not move along that axis."""
 
+AT_END = 0.1
+"""Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
+
 ROUNDING = 1e-9
 """A value this near to a multiple of a step, as a share of itself, is that multiple."""
 

@@ -72,20 +72,15 @@ def spans_of(folder, study):
 # trials
 
 
-def test_eight_workers_are_kept_busy(node, tmp_path):
-    """From the moment all eight have begun to that at which the last trial of the budget begins, at least 90 % of the
-    time of eight workers is spent in trials: the rest goes to reporting, searching and handing out. Before, processes
-    start, which takes this machine's cores; after, there is nothing left to hand out."""
+def test_eight_workers_all_have_trials(node, tmp_path):
+    """Trials are held until eight have begun, and a little longer; how long a worker waits for its next trial is for
+    benchmarks/overhead.py to say."""
     node(num_cpus=8, num_gpus=8)
-    sleep(tmp_path, "s", workers=8, trials=24, seconds=10, cpu=1, gpu=1)
-    spans = spans_of(tmp_path, "s")
-    slept = sorted((entry["began"], entry["ended"]) for entry in diary(tmp_path, "s"))
-    assert len(spans) == len(slept) == 24 and at_once(slept) == 8
-    begin, end = slept[7][0], slept[-1][0]
-    for kind in (spans, slept):  # as the table has it, and as the trials themselves do
-        busy = sum(max(0.0, min(ended, end) - max(began, begin)) for began, ended in kind) / (8 * (end - begin))
-        print(f"{busy:.3f} of {end - begin:.1f} s")
-        assert busy >= 0.9
+    (tmp_path / "hold").touch()
+    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 8), daemon=True).start()
+    sleep(tmp_path, "s", workers=8, trials=16, seconds=0.5, cpu=1, gpu=1)
+    slept = [(entry["began"], entry["ended"]) for entry in diary(tmp_path, "s")]
+    assert len(spans_of(tmp_path, "s")) == len(slept) == 16 and at_once(slept) == 8
 
 
 def test_four_trials_share_a_gpu(node, tmp_path):

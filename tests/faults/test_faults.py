@@ -187,6 +187,7 @@ def test_a_process_is_lost_whose_training_had_paused(cluster, paused, tmp_path):
     """Nothing is: the state is in the store, and the next process goes on from there."""
     driver = Driver(tmp_path, cluster.address, *SHORT, "--max-failures", "20")
     for ends in (2, 5, 8):
+        driver.until(driver.begun)
         driver.until(lambda ends=ends: len(written(tmp_path, "end")) >= ends and diary(tmp_path)[-1][0] == "begin")
         os.kill(diary(tmp_path)[-1][-1], signal.SIGKILL)
     assert driver.wait() == 0, driver.said

@@ -250,7 +250,8 @@ def test_any_number_of_parameters(n_axes):
 
     search = CoordinateDescent(space, seed=2)
     run(search, bowl, 30 * n_axes)
-    assert search.best[1] > -0.2  # of a range of hundreds; it ends by itself where a thousandth is not promised
+    # of a range of hundreds; over six axes it ends by itself where a thousandth is not promised
+    assert search.best[1] > (-0.05 if n_axes <= 4 else -0.2)
     pairs = {f"{a}{sign}{b}" for a, b in combinations(space.names, 2) for sign in "*/"}
     assert {search.origin(h).direction for h, _ in search.history} <= {"start", *space.names, *pairs}
 

@@ -101,9 +101,9 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
 
 
 def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, float]:
-    ours, theirs = ({} if searches is reference else _by_seed(searches)), _by_seed(reference)
     from scipy.stats import wilcoxon  # slow to import, and a study's own summary does without
 
+    ours, theirs = ({} if searches is reference else _by_seed(searches)), _by_seed(reference)
     row = {}
     for k in BUDGETS:
         gains = [auc_at(k, curves) - auc_at(k, theirs[seed]) for seed, curves in ours.items() if seed in theirs]

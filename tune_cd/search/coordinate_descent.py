@@ -121,8 +121,7 @@ class CoordinateDescent:
     @property
     def finished(self) -> bool:
         """True when nothing is left to propose and no live trial can change that."""
-        state = self._walk()
-        return not self.live and (state.step is None if isinstance(state, Guided) else state.finished)
+        return not self.live and self._next() is None
 
     @property
     def live(self) -> list[Configuration]:

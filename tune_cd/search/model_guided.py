@@ -201,10 +201,11 @@ class Guided:
         if len(self.trainings) < CLOSE_FROM + PATIENCE:
             return False
         looks = zip((False, True), PROMISE) if self._varied else [(False, PROMISE[0])]
-        return all(self._promise(self._modelled(closely)) < promise for closely, promise in looks)
+        return all(self._promise(closely) < promise for closely, promise in looks)
 
-    def _promise(self, process: Process) -> float:
+    def _promise(self, closely: bool) -> float:
         """The largest gain of any step, whatever its weight and cost, as a share of the range of the values."""
+        process = self._process if closely == self._closely else self._modelled(closely)
         new, paused = candidates(self._lines_through([self.leader])), self._points[self._waiting]
         x = np.concatenate([new[is_new(new, self._points)], paused])
         best = process.ends(self._points).max(1, keepdims=True)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from term_studies import BOX, TWINS, VICREG, gridded, searched
 
-from tune_cd.analysis import best_trial, on_diagonal
+from tune_cd.analysis import best_trial, grid, on_diagonal, subloss_statistics, sublosses
 from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
-from tune_cd.plots import path_figure, search_figure
+from tune_cd.analysis.sublosses import terms_in
+from tune_cd.plots import grid_slices, path_figure, search_figure, sublosses_figure
 from tune_cd.report.figures import write_figures
 from tune_cd.report.findings import averages_of, findings
 from tune_cd.report.page import render
@@ -114,6 +115,43 @@ def test_all_figures_and_tables_are_written(trials, tmp_path):
     written = write_figures(trials, tmp_path)
     assert not written.failed, written.failed
     assert any(path.suffix == ".png" for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", ["three on a grid", "two on a grid"])
+def test_the_grid_is_drawn_with_the_published_weights(kind):
+    trials = STUDIES[kind]
+    weights = published(trials)
+    figure = grid_slices(grid(trials, "test_score", list(weights)), published=weights)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_visible()]
+    drawn = [line for axes in panels for line in axes.lines if line.get_label() == "published"]
+    assert len(drawn) == len(panels) == (1 if len(weights) == 2 else 4)
+    for axes, line in zip(panels, drawn):
+        x, y = line.get_data()
+        first, second, *third = weights.values()
+        assert np.allclose(np.divide(y, x), second / first)
+        if third:  # each slice holds the published weights at one rate
+            tick = float(axes.get_title().split(" = ")[1])
+            assert np.allclose(x, first * tick / third[0], rtol=1e-3)
+    assert next(text.get_text() for text in figure.legends[0].get_texts()) == "reached by the published weights"
+    figure.draw_without_rendering()
+
+
+@each_study
+def test_terms_are_related_to_the_score(trials):
+    table = sublosses(trials, "test_score")
+    terms = [f"term_{name.removeprefix('Lambda_')}" for name in published(trials)]
+    assert terms_in(table) == terms and set(published(trials)) <= set(table.columns)
+    settings = trials["params"].map(lambda h: tuple(dict(h).values()))
+    assert len(table) == settings.nunique()
+    points = table[terms].to_numpy()
+    below = [((points <= point).all(1) & (points < point).any(1)).any() for point in points]
+    assert table["front"].tolist() == [not one for one in below]
+    found = subloss_statistics(table)
+    assert list(found.index) == terms and np.allclose(found["correlation"], 1)  # they grow with the score there
+    figure = sublosses_figure(table)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_visible()]
+    assert [axes.get_xlabel().split()[1] for axes in panels] == [pair[0][5:] for pair in combinations(terms, 2)]
+    figure.draw_without_rendering()
 
 
 def test_the_table_of_gains_has_the_published_weights():

@@ -1,32 +1,54 @@
-"""How both terms of the loss relate to the score (`fig:sublosses`)."""
+"""How the terms of the loss relate to the score (`fig:sublosses`)."""
 
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import completed, require_one, score_column, settings
+from tune_cd.analysis.scores import (
+    BALANCE,
+    completed,
+    maps_of,
+    parameter,
+    require_one,
+    score_column,
+    settings,
+    weights_of,
+)
+from tune_cd.search.directions import WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
+"""The terms of the paper's losses, which have columns of the table; those of others are scores `term_<name>`."""
 
 
 def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
-    """The settings whose completed trainings measured both terms.
+    """The settings whose completed trainings measured all terms of their loss.
 
-    Columns positive_term, entropy_term and score (means over seeds), Lambda_p, Lambda_e, batch_size, trial_id of the
-    first training, and `front`: whether no other setting has both terms lower (or one lower and the other equal).
-    trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an unknown score.
+    Columns: the terms (TERMS, or `term_<name>` in the loss's order) and score (means over seeds), the terms' weights,
+    batch_size, trial_id of the first training, and `front`: whether no other setting has one term lower and none
+    higher. trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an unknown score.
     """
     require_one(trials)
     rows = completed(trials).reset_index(drop=True)  # labels of tables that were put together repeat
+    terms, weights = _terms_of(rows)
+    measured = [*terms, "score"]
     scores = score_column(rows, score) if len(rows) else pd.Series(dtype=float)
     rows = rows.assign(score=scores)
-    rows = rows[np.isfinite(rows[[*TERMS, "score"]].to_numpy(dtype=float)).all(axis=1)]
-    table: pd.DataFrame = rows[[*TERMS, "score", "Lambda_p", "Lambda_e", "batch_size", "trial_id"]]
+    if terms != list(TERMS):
+        own = {term: score_column(rows, term) for term in terms}
+        rows = rows.assign(**own, **{name: parameter(rows, name) for name in weights})
+    rows = rows[np.isfinite(rows[measured].to_numpy(dtype=float)).all(axis=1)]
+    table: pd.DataFrame = rows[[*measured, *weights, "batch_size", "trial_id"]]
     if len(table):
         setting = settings(rows).apply(tuple, axis=1)
-        means = table.groupby(setting, sort=False)[[*TERMS, "score"]].transform("mean")
+        means = table.groupby(setting, sort=False)[measured].transform("mean")
         table = table.assign(**means)[~setting.duplicated()]
     table = table.reset_index(drop=True)
-    return table.assign(front=_front(table[list(TERMS)].to_numpy(dtype=float)))
+    return table.assign(front=_front(table[list(terms)].to_numpy(dtype=float)))
+
+
+def terms_in(table: pd.DataFrame) -> list[str]:
+    """The terms' columns of a table of `sublosses`: those before the score."""
+    columns = list(table.columns)
+    return columns[: columns.index("score")]
 
 
 def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
@@ -38,7 +60,7 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     best = table["score"].rank(pct=True, method="first") > 0.9
-    for term in TERMS:
+    for term in terms_in(table):
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
         correlation = table[term].rank().corr(table["score"].rank()) if enough else np.nan
         ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
@@ -52,11 +74,21 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("term")
 
 
+def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """The terms that these rows have, and their weights; TERMS where they name no others."""
+    weights = weights_of(rows)
+    terms = [f"term_{name.removeprefix(WEIGHT)}" for name in weights]
+    scored = {name for scores in maps_of(rows, "scores") for name in scores}
+    if scored.issuperset(terms) and terms:
+        return terms, weights
+    return list(TERMS), list(BALANCE[:2])
+
+
 def _front(points: np.ndarray) -> np.ndarray:
-    """Which points [n, 2] no other point dominates: booleans [n]."""
-    front, lowest, kept = np.zeros(len(points), dtype=bool), np.inf, None
-    for index in np.lexsort((points[:, 1], points[:, 0])):
-        point = tuple(points[index])
-        if point[1] < lowest or point == kept:
-            front[index], lowest, kept = True, point[1], point
+    """Which points [n, n_terms] no other point dominates: booleans [n]."""
+    front, kept = np.zeros(len(points), dtype=bool), points[:0]
+    for index in np.lexsort(points.T[::-1]):  # those that dominate a point come before it
+        point = points[index]
+        if not ((kept <= point).all(1) & (kept < point).any(1)).any():
+            front[index], kept = True, np.vstack([kept, point])
     return front

@@ -1,4 +1,6 @@
-"""What balancing gains, and how both terms of the loss relate to the score (`fig:balance_gain`, `fig:sublosses`)."""
+"""What balancing gains, and how the terms of the loss relate to the score (`fig:balance_gain`, `fig:sublosses`)."""
+
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tune_cd.analysis.sublosses import terms_in
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -59,46 +62,62 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
 
 
 def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
-    """`fig:sublosses`: a setting a point, its place both terms after training, its colour the score, its shape the
-    batch size.
+    """`fig:sublosses`: a setting a point, its place the terms after training, its colour the score, its shape the
+    batch size; with more than two terms a panel for each pair of them.
 
-    table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. The settings that no
-    other beats in both terms, the table's `front` where it has one, are joined by a line.
+    table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. Of two terms, the
+    settings that no other beats in both, the table's `front` where it has one, are joined by a line.
     """
     if table.empty:
-        return empty_figure("No completed trial has measured both terms of the loss.")
-    figure = new_figure(6.4, 5.2)
-    axes = figure.subplots()
+        return empty_figure("No completed trial has measured all terms of the loss.")
+    terms = terms_in(table)
+    pairs = list(combinations(terms, 2))
+    columns = min(len(pairs), 3)
+    rows = -(-len(pairs) // columns)
+    figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
+    panels = figure.subplots(rows, columns, squeeze=False)
     table = table.sort_values("score", kind="stable")  # the best on top
-    sizes = sorted(table["batch_size"].dropna().unique())
-    few = len(sizes) <= len(MARKERS) and table["batch_size"].notna().all()
     scale = Normalize(table["score"].min(), table["score"].max())
-    groups = [("settings", "o", table)]
-    if few:
-        groups = [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)]
-    shapes = [_draw_settings(axes, rows, marker, name, scale) for name, marker, rows in groups]
-    handles = shapes if len(groups) > 1 else []
-    if "front" in table and table["front"].astype(bool).sum() > 1:
-        front = table[table["front"].astype(bool)].sort_values("positive_term")
-        joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
-        handles += axes.plot(front["positive_term"], front["entropy_term"], **joined)
-    axes.set_xlabel(label("positive_term"))
-    axes.set_ylabel(label("entropy_term"))
-    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=axes, label=label(score))
-    axes.set_title(f"{len(table)} settings, means over their trainings", fontsize=NORMAL)
-    plain(axes)
-    axes.margins(0.05)
-    if handles:
-        axes.legend(handles=handles, fontsize=SMALL, frameon=True, framealpha=0.85)
+    for panel, pair in zip(panels.flat, pairs):
+        handles = _draw_settings(panel, table, pair, scale)
+        if len(terms) == 2:
+            handles += _draw_front(panel, table, pair)
+        panel.set_xlabel(label(pair[0]))
+        panel.set_ylabel(label(pair[1]))
+        plain(panel)
+        panel.margins(0.05)
+        if handles and panel is panels.flat[0]:
+            panel.legend(handles=handles, fontsize=SMALL, frameon=True, framealpha=0.85)
+    for panel in panels.flat[len(pairs) :]:
+        panel.set_visible(False)
+    figure.colorbar(ScalarMappable(scale, COLOUR_MAP), ax=panels, label=label(score))
+    panels[0, 0].set_title(f"{len(table)} settings, means over their trainings", fontsize=NORMAL)
     return figure
 
 
-def _draw_settings(axes: Axes, rows: pd.DataFrame, marker: str, name: str, scale: Normalize) -> Line2D:
-    """Settings as points, their colour the score; a handle for the legend."""
-    x, y, score = (rows[column].astype(float) for column in ("positive_term", "entropy_term", "score"))
-    look = {"marker": marker, "s": 38, "edgecolors": BLACK, "linewidths": 0.5}
-    axes.scatter(x, y, c=score, cmap=COLOUR_MAP, norm=scale, label=name, zorder=3, **look)
-    return Line2D([], [], linestyle="none", marker=marker, color="#BBBBBB", markeredgecolor=BLACK, label=name)
+def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale: Normalize) -> list[Line2D]:
+    """Settings as points, their colour the score, their shape the batch size; handles where there are several."""
+    sizes = sorted(table["batch_size"].dropna().unique())
+    groups = [("settings", "o", table)]
+    if len(sizes) <= len(MARKERS) and table["batch_size"].notna().all():
+        groups = [(f"b = {size:g}", MARKERS[i], table[table["batch_size"] == size]) for i, size in enumerate(sizes)]
+    handles = []
+    for name, marker, rows in groups:
+        x, y, score = (rows[column].astype(float) for column in (*pair, "score"))
+        look = {"marker": marker, "s": 38, "edgecolors": BLACK, "linewidths": 0.5}
+        axes.scatter(x, y, c=score, cmap=COLOUR_MAP, norm=scale, label=name, zorder=3, **look)
+        shape = {"linestyle": "none", "marker": marker, "color": "#BBBBBB", "markeredgecolor": BLACK}
+        handles.append(Line2D([], [], label=name, **shape))
+    return handles if len(groups) > 1 else []
+
+
+def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[Line2D]:
+    """The settings that no other beats in both terms, joined where there are several."""
+    if "front" not in table or table["front"].astype(bool).sum() < 2:
+        return []
+    front = table[table["front"].astype(bool)].sort_values(pair[0])
+    joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
+    return axes.plot(front[pair[0]], front[pair[1]], **joined)
 
 
 def mean_gain(gain: pd.DataFrame) -> float:

@@ -1,10 +1,11 @@
 """Landscapes M(h) as fields of coloured cells (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`).
 
 A cell is as wide as half the way, in log space, to its neighbours on either side. What a conventional recipe reaches by
-its learning rate alone is a diagonal: dashed for the separate average, dotted for the global one.
+its learning rate alone is a diagonal: dashed for the separate average, dotted for the global one, with two dots for the
+published weights of other losses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -26,6 +27,7 @@ from tune_cd.plots.style import (
     COLOUR_MAP,
     HOLE,
     LOST,
+    METHODS,
     NORMAL,
     SMALL,
     cased,
@@ -36,20 +38,29 @@ from tune_cd.plots.style import (
     outside_legend,
     symbol,
 )  # fmt: skip
+from tune_cd.search.directions import WEIGHT
 
 BALANCE = ("Lambda_p", "Lambda_e")
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
+NOTHING: Mapping[str, float] = {}
 TALL = 3.5  # inches that the name of the upright axis needs
 INSET = 0.07  # share of a cell between its edge and the square that outlines it
 
 
-def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int = 2, top: int = 8) -> Figure:
+def grid_slices(
+    grid: Grid,
+    averages: Sequence[str] = balance.AVERAGES,
+    k: int = 2,
+    top: int = 8,
+    published: Mapping[str, float] = NOTHING,
+) -> Figure:
     """`fig:hp_omniglot`: a square per batch size with the averages' diagonals, the `top` best cells outlined.
 
     grid: of two axes, or three with a slice for each value of the last. averages: drawn where the first two axes are
-    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. Raises ValueError for other numbers
-    of axes, an unknown average, and a batch size that is NaN or not a multiple of k where the global average is to be
-    drawn.
+    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. published: weight -> coefficient of
+    another loss, drawn where the first two axes are such weights: a diagonal, and where the last axis is a third weight
+    the point of each slice. Raises ValueError for other numbers of axes, an unknown average, and a batch size that is
+    NaN or not a multiple of k where the global average is to be drawn.
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
@@ -62,7 +73,8 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     scale = Normalize(np.nanmin(grid.values), np.nanmax(grid.values))
     for panel, (tick, place) in zip(panels.flat, slices):
-        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k), top)
+        _draw_slice(panel, grid, place, scale, _diagonals(grid, averages, tick, k, published), top)
+        _draw_published(panel, grid, tick, published)
         panel.set_title(
             f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
         )
@@ -81,7 +93,7 @@ def grid_slices(grid: Grid, averages: Sequence[str] = balance.AVERAGES, k: int =
     figure.colorbar(
         ScalarMappable(scale, COLOUR_MAP), ax=panels, label=(grid.words or label(grid.score)), shrink=0.9, aspect=30
     )
-    _legend(figure, grid, _shown(grid, averages), top)
+    _legend(figure, grid, _shown(grid, averages, published), top)
     return figure
 
 
@@ -172,14 +184,37 @@ def _shape(grid: Grid) -> float:
     return float(np.clip(width / height, 0.4, 2.5))
 
 
-def _shown(grid: Grid, averages: Sequence[str]) -> list[str]:
-    """The averages that have a place in this grid; they are about the balance, not about other parameters."""
+def _shown(grid: Grid, averages: Sequence[str], published: Mapping[str, float] = NOTHING) -> list[str]:
+    """The recipes that have a place in this grid; they are about the balance, not about other parameters."""
+    if set(grid.names[:2]) <= published.keys():
+        return [balance.PUBLISHED]
     return list(averages) if grid.names == (*BALANCE, "batch_size") else []
 
 
-def _diagonals(grid: Grid, averages: Sequence[str], batch_size: float | None, k: int) -> dict[str, float]:
-    """average -> Lambda_e / Lambda_p of the recipes that it makes."""
-    return {average: balance.ratio(average, batch_size, k) for average in _shown(grid, averages)}
+def _diagonals(
+    grid: Grid, averages: Sequence[str], tick: float | None, k: int, published: Mapping[str, float] = NOTHING
+) -> dict[str, float]:
+    """recipe -> the second weight over the first of what it makes, whatever its learning rate."""
+    if set(grid.names) <= published.keys() and tick is not None:
+        return {}  # in a slice of a third weight it has one place
+    return {
+        name: published[grid.names[1]] / published[grid.names[0]]
+        if name == balance.PUBLISHED
+        else balance.ratio(name, tick, k)
+        for name in _shown(grid, averages, published)
+    }
+
+
+def _draw_published(axes: Axes, grid: Grid, tick: float | None, published: Mapping[str, float]) -> None:
+    """The published weights whose third is `tick`."""
+    if tick is None or not set(grid.names) <= published.keys():
+        return
+    style, rate = METHODS[balance.PUBLISHED], tick / published[grid.names[2]]
+    place = [rate * published[name] for name in grid.names[:2]]
+    edges = [cell_edges(ticks) for ticks in grid.ticks[:2]]
+    if all(edge[0] <= at <= edge[-1] for at, edge in zip(place, edges)):
+        look = {"linestyle": "none", "marker": style.marker, "color": style.colour, "markeredgecolor": BLACK}
+        axes.plot(*place, label=balance.PUBLISHED, zorder=7, markersize=7.5, **look)
 
 
 def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
@@ -199,7 +234,7 @@ def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonal
             look = {"facecolor": colour, "edgecolor": "#9A9A9A", "linewidth": 0, "hatch": hatch}
             axes.add_collection(PolyCollection(_squares(x, y, np.argwhere(where)), label=name, **look))
     for average, ratio in diagonals.items():
-        style = AVERAGES[average]
+        style = METHODS[average]
         ends = np.array([min(x[0], y[0] / ratio), max(x[-1], y[-1] / ratio)])
         look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8, "path_effects": cased(3.4)}
         axes.plot(ends, ends * ratio, label=average, zorder=3, **look)
@@ -266,8 +301,12 @@ def _legend(
     place = place or (Ellipsis,)
     entries: list[Artist] = []
     for average in averages:
-        style, text = AVERAGES[average], f"reached by the {average} average"
-        entries.append(Line2D([], [], color=style.colour, linestyle=style.line, linewidth=1.8, label=text))
+        style, of_weights = METHODS[average], average == balance.PUBLISHED
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
+        if of_weights and len(grid.names) == 3 and grid.names[2].startswith(WEIGHT):
+            look = {"color": style.colour, "linestyle": "none", "marker": style.marker, "markeredgecolor": BLACK}
+        text = f"reached by the {average} {'weights' if of_weights else 'average'}"
+        entries.append(Line2D([], [], label=text, **look))
     if top:
         several = place == (Ellipsis,) and len(_slices(grid)) > 1
         best = f"the best {top} of each {symbol(grid.names[2])}" if several else f"the best {top}"

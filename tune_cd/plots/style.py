@@ -112,6 +112,7 @@ LABELS = {
     "positive_term": "positive term after training (unweighted, no unit)",
     "entropy_term": "entropy term after training (unweighted, no unit)",
 }
+TERM = "term_"  # before the names of other losses' terms, among the scores
 SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size": "b"}
 
 
@@ -119,6 +120,8 @@ def label(name: str) -> str:
     """What an axis says of a column, with its unit; the name itself where it is a user's, or words already."""
     if name not in LABELS and name.startswith(WEIGHT):
         return f"{symbol(name)}, weight of the term {name.removeprefix(WEIGHT)} × learning rate"
+    if name.startswith(TERM):
+        return f"term {name.removeprefix(TERM)} after training (unweighted, no unit)"
     return LABELS.get(name, name)
 
 

@@ -14,7 +14,7 @@ from tune_cd import balance, plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
-from tune_cd.analysis.scores import BALANCE, per_class, score_words, varied
+from tune_cd.analysis.scores import BALANCE, per_class, published_of, score_words, varied
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.planes import axes_of
 from tune_cd.report.printed import searched, tables_of
@@ -108,18 +108,18 @@ def figures_of(trials: pd.DataFrame) -> Named:
         if tuple(axes[:2]) == BALANCE[:2]:
             yield from _landscapes(cells, score)
         else:
-            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes))
+            yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published_of(cells))
         on_paths = trials[trials["search"] != "grid"] if (trials["search"] == "grid").any() else trials[:0]
     searches = on_paths[~on_paths["search"].isin(BASELINES)]
     if len(axes) >= 2 and len(on_paths):
         shown = searches if len(searches) else on_paths
         yield "path", lambda: plots.path_figure(shown, plane=(axes[0], axes[1]))
 
-    def both_terms() -> Figure | None:
-        terms = sublosses(trials, score)
-        return plots.sublosses_figure(terms, score_words(trials, score)) if len(terms) else None
+    def terms_after() -> Figure | None:
+        table = sublosses(trials, score)
+        return plots.sublosses_figure(table, score_words(trials, score)) if len(table) else None
 
-    yield "sub-losses", both_terms  # fig:sublosses
+    yield "sub-losses", terms_after  # fig:sublosses
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:

@@ -33,7 +33,7 @@ def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]
         tables.append(_table("Searches", compared[0].reset_index(), compared[1]))
     terms = sublosses(trials)
     if len(terms) > 2:
-        tables.append(_table("Both terms and the score", subloss_statistics(terms).reset_index(), TERMS))
+        tables.append(_table("The terms and the score", subloss_statistics(terms).reset_index(), TERMS))
     return tables
 
 

@@ -315,9 +315,13 @@ class Adapter(JsonState, Searcher):
             if h is None:
                 continue
             run.add(key(h))
+            self._hear(trial)
             if trial.ended and (unknown or self._under_way(h)):
                 self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
         self._course.rerun(self._search.live, but=run)
+
+    def _hear(self, trial: Ran) -> None:
+        """What a trial that may go on has reported."""
 
     def _asked_since(self, trial: Ran) -> Configuration | None:
         """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""

@@ -1,7 +1,9 @@
 """Trials of a user's own Tuner that pause and go on."""
 
 import json
+import os
 import pickle
+import signal
 from math import log2, nan
 from types import SimpleNamespace
 
@@ -12,7 +14,7 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from snapshots import tunes
 
-from tune_cd import PausingDescent, PausingSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
 from tune_cd.search.model_guided import LENGTHS
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
@@ -48,7 +50,7 @@ class Tuner:
         if isinstance(config, dict):
             trial = SimpleNamespace(
                 trial_id=f"t{number}", config=config, status=Trial.PENDING, epoch=0, last=None, checkpoint="there",
-                set_status=lambda status: setattr(trial, "status", status), evaluated_params=config,
+                pauses=0, set_status=lambda status: setattr(trial, "status", status), evaluated_params=config,
             )  # fmt: skip
             self.trials.append(trial)
             self.scheduler.on_trial_add(self, trial)
@@ -80,7 +82,7 @@ class Tuner:
         if decision == TrialScheduler.STOP:
             self.stop_trial(trial)
         elif decision == TrialScheduler.PAUSE:
-            trial.status = Trial.PAUSED
+            trial.status, trial.pauses = Trial.PAUSED, trial.pauses + 1
 
 
 def course(tuner):
@@ -414,9 +416,10 @@ class Bowl(tune.Trainable):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
-    """The course of one trial at a time without Ray; every trial has a row that says how far it is."""
+    """The course of one trial at a time without Ray; every trial has a row that says how far it is, from its first
+    pause on."""
     search = PausingSearch(full_length=FULL, budget=2)
-    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
+    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL, record="pauses")
     tuner = tune.Tuner(
         Bowl,
         param_space=SPACE,
@@ -436,3 +439,53 @@ def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
         "failed" if t.config["lr"] > 0.5 else "completed" if t.epoch == WHOLE else "stopped" for t in hot.trials
     }
     assert set(rows["status"]) == expected and len(grid) == len(rows)
+    cool = [trial for trial in hot.trials if trial.config["lr"] <= 0.5]
+    attempts = [n for n, params in zip(rows["attempt"], rows["params"]) if params["lr"] <= 0.5]
+    assert attempts == [trial.pauses - (trial.epoch < WHOLE) for trial in cool] and max(attempts) > 0
+
+
+class Interrupt(tune.Callback):
+    """Ctrl-C after eight results of a run, of as many runs as `left` says."""
+
+    left = 0
+
+    def setup(self, **info):
+        self.seen = 0
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.seen += 1
+        if self.seen == 8 and Interrupt.left:
+            Interrupt.left -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("pauses", [True, False], ids=["pausing", "descent"])
+def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, pauses):
+    """The course of the search that nobody interrupts; a trial is trained once, and has a row."""
+    search = PausingSearch(full_length=FULL, budget=1.5) if pauses else CoordinateDescentSearch()
+    scheduler = search.scheduler() if pauses else None
+    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
+    tuner = tune.Tuner(
+        Bowl,
+        param_space=SPACE,
+        tune_config=tune.TuneConfig(
+            metric="acc", mode="max", num_samples=-1 if pauses else 2, search_alg=search, scheduler=scheduler,
+            max_concurrent_trials=1, reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[callback, Interrupt()]),
+    )  # fmt: skip
+    Interrupt.left = 3
+    tuner.fit()
+    for left in (2, 1, 0):
+        assert Interrupt.left == left
+        grid = tune.Tuner.restore(str(tmp_path / "run"), Bowl, param_space=SPACE).fit()
+    found = {PLANE.key(result.config): result.metrics["epoch"] for result in grid}
+    if pauses:
+        whole = Tuner(PausingSearch(full_length=FULL, budget=1.5)).run()
+        assert found == dict(course(whole)) and len(grid) == len(whole.trials)
+    else:
+        assert list(found.values()) == [WHOLE] * 2
+    rows = results.read(tmp_path / "results", "own")
+    assert sorted(PLANE.key(params) for params in rows["params"]) == sorted(found)

@@ -196,11 +196,14 @@ class Guided:
         return Step(self._again(at), 1.0)
 
     def believed(self, h: Configuration) -> tuple[float, float]:
-        """What a configuration is expected to have reached at full length, and the standard deviation of that, both in
-        the values' unit. The process is the one that looks as usual, whichever this step takes."""
-        process = self._modelled(False) if self._closely else self._process
-        x = self.plan.space.to_coordinates(h)[None]
-        return float(process.mean(x)[0]), float(process.spread * process.deviation(x)[0])
+        """What a configuration is expected to score at full length, and the standard deviation of that, both in the
+        values' unit. The process is the one that looks as usual, whichever this step takes."""
+        [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
+        return float(mean), float(deviation)
+
+    @cached_property
+    def _usual(self) -> Process:
+        return self._modelled(False) if self._closely else self._process
 
     @cached_property
     def _settled(self) -> bool:

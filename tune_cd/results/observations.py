@@ -33,7 +33,7 @@ def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, d
     reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
     for row in trials.sort_values(["study", "search", "trial_index"]).to_dict("records"):
         seen = row["images_seen"] if key == "images_seen" else row["scores"].get(key)
-        known = seen is not None and seen == seen and seen > 0
+        known = not pd.isna(seen) and seen > 0
         if row["status"] == "stopped" and not known:
             continue
         at = 1.0 if row["status"] == "completed" or not known else min(1.0, seen / amount)

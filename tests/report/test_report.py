@@ -522,3 +522,30 @@ def shown(page) -> dict:
             r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL
         )[1]
     )
+
+
+def test_paused_trainings_are_listed_with_what_is_believed_of_them():
+    """The most promising first, how far each is, and within which deviation its end is expected."""
+    looks = [
+        (0.1, 1 / 8, 0.4),
+        (0.2, 1 / 8, 0.45),
+        (0.4, 1 / 4, 0.6),
+        (0.8, 1.0, 0.8),
+        (1.6, 1 / 8, 0.5),
+        (3.2, 1 / 8, 0.3),
+    ]
+    rows = [
+        row(
+            n, "completed" if share == 1 else "stopped", score, params={"Lambda_p": at, "Lambda_e": 1.0}, search="cd",
+            config={"images_seen": 800}, images_seen=int(800 * share), batch_size=64,
+        )
+        for n, (at, share, score) in enumerate(looks)
+    ]  # fmt: skip
+    [study] = payload(table(rows), "t", ranges={"s": BOX})["studies"]
+    [shown] = [one for one in study["tables"] if one["title"] == "Paused trainings"]
+    columns = dict(zip(shown["columns"], zip(*shown["rows"])))
+    assert len(shown["rows"]) == 5 and set(columns["paused at"]) == {"12%", "25%"}
+    ends, deviations = zip(*(map(float, end.split(" ± ")) for end in columns["believed to end at"]))
+    assert list(ends) == sorted(ends, reverse=True) and min(deviations) > 0
+    whole = payload(table(rows[3:4]), "t")["studies"][0]["tables"]
+    assert "Paused trainings" not in [one["title"] for one in whole]

@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tune_cd import results
+from tune_cd.results.observations import looks
 from tune_cd.results.rows import finite, trial_name, trial_row
 from tune_cd.search.space import is_number
 
@@ -56,3 +58,26 @@ def test_numbers():
         2.0,
     ]
     assert trial_name("cd", 7) == "cd-00007"
+
+
+def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
+    """Means over seeds at each length; of what failed nothing, at the length that is known, else at the whole."""
+    told = [
+        (0, "completed", 0.9, 16), (0, "completed", 0.7, 16), (1, "stopped", 0.5, 4), (1, "stopped", 0.6, 8),
+        (2, "failed", None, None), (3, "diverged", None, 2), (4, "stopped", 0.4, None),
+    ]  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {
+                "study": "s", "search": "cd", "trial_index": n, "params": {"lr": 2.0**-at}, "status": status,
+                "val_score": score, "scores": {} if epoch is None else {"epoch": epoch}, "images_seen": None,
+            }
+            for n, (at, status, score, epoch) in enumerate(told)
+        ]
+    )  # fmt: skip
+    found = {params["lr"]: ends for params, ends in looks(rows, "epoch", 16)}
+    assert found == {
+        1.0: {1.0: pytest.approx(0.8)}, 0.5: {0.25: 0.5, 0.5: 0.6}, 0.25: {1.0: None}, 0.125: {0.125: None},
+    }  # fmt: skip
+    seen = rows.assign(images_seen=[epoch and 100 * epoch for *_, epoch in told])
+    assert {params["lr"]: ends for params, ends in looks(seen, "images_seen", 1600)} == found

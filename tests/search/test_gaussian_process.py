@@ -146,3 +146,29 @@ def test_expected_excess_is_that_of_a_normal():
     assert expected_excess(np.array(0.3), np.array(2.0)) == pytest.approx(np.maximum(draws, 0).mean(), rel=0.01)
     assert expected_excess(np.array(-1.0), np.array(0.0)) == pytest.approx(0.0)
     assert expected_excess(np.array(1.0), np.array(0.0)) == pytest.approx(1.0)
+
+
+def test_what_would_be_measured_is_universal_krigings_prediction():
+    """By the block system of data and trend, for one draw."""
+    draws, noise, at = prior(2.0, noise=1e-2), 1e-2, np.array([[0.3, -0.4], [1.5, 1.9], [9.0, 9.0]])
+    process = Process(POINTS, SHARES, VALUES, draws)
+    mean, deviation = process.measured(at)
+    data, new = (np.column_stack([x, np.log2(shares)]) for x, shares in ((POINTS, SHARES), (at, np.ones(3))))
+    correlation = matern(np.linalg.norm((data[:, None] - data) / [2, 2, 4], axis=-1)) + noise * np.eye(len(data))
+    trend = np.column_stack([np.ones(len(data)), np.log2(SHARES)])
+    system = np.block([[correlation, trend], [trend.T, np.zeros((2, 2))]])
+    standardised = (VALUES - VALUES.mean()) / VALUES.std()
+    weights = np.linalg.solve(system, np.append(standardised, [0, 0]))
+    variance = (standardised @ weights[:-2] + PRIOR_POINTS) / (len(data) + PRIOR_POINTS)
+    for n, point in enumerate(new):
+        seen = np.append(matern(np.linalg.norm((data - point) / [2, 2, 4], axis=-1)), [1.0, 0.0])
+        left = 1 + noise - seen @ np.linalg.solve(system, seen)
+        assert mean[n] == pytest.approx(VALUES.mean() + VALUES.std() * (seen @ weights))
+        assert deviation[n] == pytest.approx(VALUES.std() * math.sqrt(variance * left), rel=1e-4)
+
+
+def test_several_draws_add_their_disagreement():
+    process = Process(POINTS, SHARES, VALUES, AVERAGED)
+    mean, deviation = process.measured(POINTS + 0.3)
+    assert mean == pytest.approx(process.mean(POINTS + 0.3))
+    assert (deviation > process.spread * process.deviation(POINTS + 0.3)).all()

@@ -3,6 +3,7 @@
 import json
 from math import log2, nan
 
+import numpy as np
 import pytest
 
 from tune_cd.search.model_guided import LENGTHS
@@ -178,3 +179,35 @@ def test_until_is_of_what_is_being_trained():
 def test_a_state_of_another_version_is_refused():
     with pytest.raises(ValueError, match="version 99"):
         PausingDescent.from_state({"version": 99})
+
+
+def test_what_is_told_before_the_first_ask_is_a_start():
+    """It replaces the blind one, costs nothing where it is free, and is one after saving too."""
+    known = [SPACE.sample(np.random.default_rng(n)) for n in range(3)]
+    search, given = PausingDescent(SPACE, budget=4), PausingDescent(SPACE, budget=4, start=known)
+    for h in known:
+        search.tell(h, score(h, 1.0), free=True)
+        given.tell(h, score(h, 1.0), free=True)
+    again = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    taken = steps(search)
+    assert taken == steps(given) == steps(again) and search.spent == pytest.approx(sum(dict(taken).values()))
+    assert SPACE.key(PausingDescent(SPACE).ask()) not in [key for key, _ in taken]
+    later = PausingDescent(SPACE, budget=4)
+    first = later.ask()
+    later.tell(known[0], score(known[0], 1.0), free=True)
+    assert later._now().starts == (first,)
+
+
+def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_nothing():
+    search = PausingDescent(SPACE, budget=4, seed=2)
+    h = search.ask()
+    assert search.believed(h) is None
+    steps(search)
+    ends = {SPACE.key(h): looks[1.0] for h, looks in search.reached if 1.0 in looks}
+    assert ends and all(
+        search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in search.reached if SPACE.key(h) in ends
+    )
+    paused = next(h for h, looks in search.reached if 1.0 not in looks)
+    assert search.believed(paused)[1] > 0
+    search.tell(paused, None)
+    assert search.believed(paused) is None

@@ -506,6 +506,7 @@ def test_it_can_be_pickled_before_and_during_a_run(tmp_path):
 WRONG = [
     {"mode": "most"},
     {"record": "some"},
+    {"record": "pauses"},
     {"patience": -1},
     {"fields": {"seed": "3"}},
     {"fields": {"colour": "red"}},

@@ -7,6 +7,7 @@ import copy
 import math
 import pickle
 import time
+from functools import partial
 from itertools import count
 
 import pytest
@@ -14,9 +15,16 @@ from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from ray.tune.search.repeater import TRIAL_INDEX
 
-from tune_cd import CoordinateDescentSearch, Space
+from tune_cd import CoordinateDescentSearch, PausingSearch, Space
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.tune.optimiser_search import OptimiserSearch
+
+KINDS = {
+    "CoordinateDescentSearch": CoordinateDescentSearch,
+    "PausingSearch": partial(PausingSearch, full_length=("training_iteration", 1), budget=None),
+}
+both = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+"""The searchers as they are constructed; a trial of one iteration has nowhere to pause."""
 
 USUAL = {
     "opt": {"lr": tune.loguniform(1e-5, 1.0), "momentum": tune.uniform(0.0, 0.99), "nesterov": True},
@@ -68,6 +76,14 @@ def drive(searcher, trials, value=score, metric="acc", ids=None):
     return configs
 
 
+def told(searcher):
+    """Values of the configurations told, in order; None: it failed."""
+    if hasattr(searcher._search, "history"):
+        return [value for _, value in searcher._search.history]
+    last = [looks[max(looks)] for _, looks in searcher._search.reached if looks]
+    return [None if value == -math.inf else value for value in last]
+
+
 def distinct(configs):
     return len({repr(config) for config in configs})
 
@@ -75,9 +91,10 @@ def distinct(configs):
 # How many at a time ----------------------------------------------------------------------------------------------
 
 
-def test_with_nothing_said_it_fills_whatever_asks():
+@both
+def test_with_nothing_said_it_fills_whatever_asks(kind):
     """Eight slots, and then far more than there is knowledge for."""
-    searcher = informed()
+    searcher = informed(kind())
     first = [searcher.suggest(f"t{n}") for n in range(8)]
     assert all(isinstance(config, dict) for config in first) and distinct(first) == 8
     for n, config in enumerate(first[:3]):
@@ -86,23 +103,25 @@ def test_with_nothing_said_it_fills_whatever_asks():
     assert all(isinstance(config, dict) for config in more) and distinct(first + more) == 50
 
 
-def test_workers_limit_it_and_tunes_own_limit_takes_their_place():
-    searcher = informed(CoordinateDescentSearch(workers=3))
+@both
+def test_workers_limit_it_and_tunes_own_limit_takes_their_place(kind):
+    searcher = informed(kind(workers=3))
     assert None not in [searcher.suggest(f"t{n}") for n in range(3)] and searcher.suggest("t3") is None
     assert searcher.set_max_concurrency(4) is True
     assert searcher.suggest("t3") is not None and searcher.suggest("t4") is None
     for workers in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match=f"workers {workers}: a whole number, at least 1, or None"):
-            CoordinateDescentSearch(workers=workers)
+            kind(workers=workers)
 
 
-def test_a_concurrency_limiter_limits_it_and_saves_and_restores_it(tmp_path):
-    limiter = informed(ConcurrencyLimiter(CoordinateDescentSearch(), max_concurrent=2))
+@both
+def test_a_concurrency_limiter_limits_it_and_saves_and_restores_it(kind, tmp_path):
+    limiter = informed(ConcurrencyLimiter(kind(), max_concurrent=2))
     configs = [limiter.suggest("a"), limiter.suggest("b")]
     assert distinct(configs) == 2 and limiter.suggest("c") is None
     limiter.on_trial_complete("a", {"acc": score(configs[0])})
     limiter.save(str(tmp_path / "state"))
-    other = ConcurrencyLimiter(CoordinateDescentSearch(), max_concurrent=2)
+    other = ConcurrencyLimiter(kind(), max_concurrent=2)
     other.restore(str(tmp_path / "state"))
     assert other.suggest("c") == limiter.suggest("c") is not None and other.suggest("d") is None
 
@@ -134,21 +153,24 @@ def test_a_repeater_that_was_saved_goes_on(tmp_path):
 # What is known beforehand ----------------------------------------------------------------------------------------
 
 
+@both
 @pytest.mark.parametrize("metric, mode", [("acc", "max"), ("loss", "min")])
-def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(metric, mode):
-    searcher = informed(CoordinateDescentSearch(points_to_evaluate=POINTS), metric, mode)
+def test_points_to_evaluate_come_first_and_in_order_whoever_is_still_running(kind, metric, mode):
+    searcher = informed(kind(points_to_evaluate=POINTS), metric, mode)
     first = [searcher.suggest(f"t{n}") for n in range(2)]
     searcher.on_trial_complete("t1", {metric: 0.5})
     assert [*first, searcher.suggest("t2"), searcher.suggest("t3")] == POINTS
     assert searcher.suggest("t4") not in POINTS
 
 
-def test_rewards_that_are_known_cost_no_trial():
-    searcher = informed(CoordinateDescentSearch(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
+@both
+def test_rewards_that_are_known_cost_no_trial(kind):
+    searcher = informed(kind(points_to_evaluate=POINTS, evaluated_rewards=[0.1, 0.9, 0.2, 0.3]))
     assert searcher.suggest("t0") not in POINTS
-    assert searcher._search.best[1] == 0.9 and len(searcher._search.history) == 4
+    assert searcher._search.best[1] == 0.9 and len(told(searcher)) == 4
 
 
+@both
 @pytest.mark.parametrize(
     "points, said",
     [
@@ -158,9 +180,9 @@ def test_rewards_that_are_known_cost_no_trial():
         (["layers"], "points_to_evaluate .*: a list of dicts"),
     ],
 )
-def test_points_that_cannot_be_are_refused_before_a_trial_runs(points, said):
+def test_points_that_cannot_be_are_refused_before_a_trial_runs(kind, points, said):
     with pytest.raises(ValueError, match=said):
-        informed(CoordinateDescentSearch(points_to_evaluate=points))
+        informed(kind(points_to_evaluate=points))
 
 
 def test_points_measured_elsewhere_are_known():
@@ -175,14 +197,16 @@ def test_points_measured_elsewhere_are_known():
 # What is searched ------------------------------------------------------------------------------------------------
 
 
-def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else():
-    config = informed().suggest("t0")
+@both
+def test_a_suggestion_holds_what_is_searched_nested_as_it_was_and_nothing_else(kind):
+    config = informed(kind()).suggest("t0")
     assert set(config) == {"opt", "layers", "width"} and set(config["opt"]) == {"lr", "momentum"}
     assert type(config["layers"]) is int and config["width"] in (32, 64, 128)
 
 
-def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples():
-    ours = informed(config=EVERY_KIND)
+@both
+def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples(kind):
+    ours = informed(kind(), config=EVERY_KIND)
     drawn = [ours.suggest(f"t{n}") for n in range(12)]
     for n in range(12):
         ours.on_trial_complete(f"t{n}", {"acc": math.sin(n)})
@@ -206,46 +230,54 @@ def test_every_kind_of_domain_keeps_its_bounds_and_its_multiples():
         assert shares == pytest.approx([round(share) for share in shares], abs=1e-6)
 
 
-def test_the_space_may_be_given_as_tunes_domains():
-    searcher = CoordinateDescentSearch({"a": tune.uniform(5, 6), "b": {"c": tune.uniform(8, 9), "d": 1}}, "acc", "max")
+@both
+def test_the_space_may_be_given_as_tunes_domains(kind):
+    searcher = kind({"a": tune.uniform(5, 6), "b": {"c": tune.uniform(8, 9), "d": 1}}, "acc", "max")
     config = searcher.suggest("t0")
     assert 5 <= config["a"] <= 6 and 8 <= config["b"]["c"] <= 9 and set(config["b"]) == {"c"}
     for nothing in ({"a": 1}, {}, "a", 3):
         with pytest.raises(ValueError, match="space .*: a Space, or a dict with uniform, loguniform"):
-            CoordinateDescentSearch(nothing)
+            kind(nothing)
 
 
-def test_what_was_set_is_not_set_again():
+@both
+def test_what_was_set_is_not_set_again(kind):
     """As Ray's searchers do: Tune then refuses a param_space with domains of its own."""
-    searcher = informed()
+    searcher = informed(kind())
     before = searcher.get_state()
     assert searcher.set_search_properties("loss", "min", {"lr": tune.uniform(0, 1)}, num_samples=1) is False
     assert searcher.get_state() == before and searcher.metric == "acc" and searcher.mode == "max"
 
 
-def test_what_is_not_known_is_said_in_rays_words_when_it_is_needed():
-    space = "Trying to sample a configuration from CoordinateDescentSearch, but no search space has been defined"
+@both
+def test_what_is_not_known_is_said_in_rays_words_when_it_is_needed(kind):
+    name = type(kind()).__name__
+    space = f"Trying to sample a configuration from {name}, but no search space has been defined"
     mode = r"the `metric` \({}\) or `mode` \(None\) parameters have not been set"
-    for searcher in (CoordinateDescentSearch(), CoordinateDescentSearch(metric="acc", mode="max")):
+    for searcher in (kind(), kind(metric="acc", mode="max")):
         with pytest.raises(RuntimeError, match=space):
             searcher.suggest("t0")
         with pytest.raises(RuntimeError, match=space):
             searcher.add_evaluated_point(POINTS[0], 1.0)
     with pytest.raises(RuntimeError, match=space):
-        informed(config={"epochs": 3}).suggest("t0")
+        informed(kind(), config={"epochs": 3}).suggest("t0")
     with pytest.raises(RuntimeError, match=mode.format("acc")):
-        CoordinateDescentSearch(Space(lr=(0.1, 1.0)), metric="acc").suggest("t0")
+        kind(Space(lr=(0.1, 1.0)), metric="acc").suggest("t0")
     with pytest.raises(RuntimeError, match=mode.format("None")):
-        informed(metric=None, mode=None).suggest("t0")
+        informed(kind(), metric=None, mode=None).suggest("t0")
 
 
-def test_without_a_metric_it_is_rays_default():
-    searcher = informed(metric=None)
+@both
+def test_without_a_metric_it_is_rays_default(kind):
+    searcher = informed(kind(), metric=None)
     configs = drive(searcher, 3, metric="_metric")
     assert searcher.metric == "_metric" and searcher._search.best[1] == max(map(score, configs))
-    alone = CoordinateDescentSearch(USUAL, mode="max")
+    alone = kind(USUAL, mode="max")
     drive(alone, 1, metric="_metric")
-    assert alone.metric == "_metric" and len(alone._search.history) == 1
+    assert alone.metric == "_metric" and len(told(alone)) == 1
+
+
+def test_a_repeater_without_a_metric_tells_rays_default():
     repeater = informed(Repeater(CoordinateDescentSearch(), repeat=1), metric=None)
     drive(repeater, 1, metric="_metric")
     assert repeater.searcher._search.best is not None
@@ -254,57 +286,62 @@ def test_without_a_metric_it_is_rays_default():
 # Trials ----------------------------------------------------------------------------------------------------------
 
 
+@both
 @pytest.mark.parametrize("annotate", [None, "origin"])
-def test_the_same_trial_is_suggested_the_same_again(tmp_path, annotate):
+def test_the_same_trial_is_suggested_the_same_again(kind, tmp_path, annotate):
     """While it runs, after it has ended, and where the searcher was restored."""
-    searcher = informed(CoordinateDescentSearch(annotate=annotate))
+    searcher = informed(kind(annotate=annotate))
     first, second = searcher.suggest("a"), searcher.suggest("b")
     assert searcher.suggest("a") == first != second == searcher.suggest("b") and len(searcher._search.live) == 2
     searcher.on_trial_complete("a", {"acc": 0.1})
     searcher.save(str(tmp_path / "state"))
-    other = CoordinateDescentSearch(annotate=annotate)
+    other = kind(annotate=annotate)
     other.restore(str(tmp_path / "state"))
     assert (other.suggest("a"), other.suggest("b")) == (first, second) and len(other._search.live) == 1
     other.suggest("a")["layers"] = None
     assert other.suggest("a") == first
 
 
-def test_more_results_after_the_end_do_no_harm():
-    searcher = informed()
+@both
+def test_more_results_after_the_end_do_no_harm(kind):
+    searcher = informed(kind())
     config = searcher.suggest("a")
     for training_iteration in (1, 3):
         searcher.on_trial_result("a", {"training_iteration": training_iteration, "acc": 1.0})
         searcher.on_trial_complete("a", {"training_iteration": training_iteration + 1, "acc": 1.0})
-    assert [value for _, value in searcher._search.history] == [1.0] and searcher.suggest("b") != config
+    assert told(searcher) == [1.0] and searcher.suggest("b") != config
 
 
-def test_trials_without_a_number_fail_and_the_search_finds_the_best_of_the_others():
+@both
+def test_trials_without_a_number_fail_and_the_search_finds_the_best_of_the_others(kind):
     """NaN, -inf and inf where Ray's test has them; constants in the space are not lost."""
 
     def value(config):
         x = config["report"]
         return math.inf if x > 4 else -math.inf if x > 3 else math.nan if x > 2 else x
 
-    searcher = informed(metric=None, config={"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4})
+    searcher = informed(kind(), metric=None, config={"report": tune.uniform(0.0, 5.0), "list": [1, 2, 3], "num": 4})
     drive(searcher, 16, value, metric="_metric")
     best, value = searcher._search.best
     assert 1.5 < best["report"] <= 2.0 and best["report"] == value
-    assert len(searcher._search.history) == 16 and searcher._search.live == []
+    assert len(told(searcher)) == 16 and searcher._search.live == []
 
 
-def test_errors_and_trials_that_it_never_suggested_do_no_harm():
-    searcher = informed()
+@both
+def test_errors_and_trials_that_it_never_suggested_do_no_harm(kind):
+    searcher = informed(kind())
     searcher.suggest("a")
     searcher.on_trial_result("stranger", {"acc": 0.4})
     searcher.on_trial_complete("stranger", {"acc": 0.4}, error=False)
     searcher.on_trial_complete("a", None, error=True)
     searcher.on_trial_complete(trial_id="never", error=True)
-    assert [value for _, value in searcher._search.history] == [None]
+    assert told(searcher) == [None]
 
 
-def test_a_small_space_ends_and_is_never_waited_for():
+@both
+def test_a_small_space_ends_and_is_never_waited_for(kind):
     """None is Tune's word for asking again later, which it does for ever."""
-    searcher = informed(config={"b": tune.choice([16, 32]), "flag": tune.randint(0, 2)})
+    searcher = informed(kind(), config={"b": tune.choice([16, 32]), "flag": tune.randint(0, 2)})
     configs = [searcher.suggest(f"t{n}") for n in range(4)]
     assert distinct(configs) == 4 and searcher.suggest("t4") in (None, Searcher.FINISHED)
     for n in range(4):
@@ -315,15 +352,16 @@ def test_a_small_space_ends_and_is_never_waited_for():
 # State -----------------------------------------------------------------------------------------------------------
 
 
-def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(tmp_path):
+@both
+def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(kind, tmp_path):
     """Tune's results have the configuration with flat keys."""
     config, result = {"a": tune.uniform(0.0, 5.0)}, {"training_iteration": 1, "metric": 1, "config/a": 1.0}
-    searcher = informed(CoordinateDescentSearch(config), "metric", "max", config)
+    searcher = informed(kind(config), "metric", "max", config)
     suggested = [searcher.suggest(trial) for trial in ("1", "2", "not_completed")]
     searcher.on_trial_result("1", result)
     searcher.on_trial_complete("1", result)
     searcher.save(str(tmp_path / "checkpoint.pkl"))
-    other = CoordinateDescentSearch()
+    other = kind()
     other.restore(str(tmp_path / "checkpoint.pkl"))
     other.on_trial_result("2", result)
     other.on_trial_complete("2", result)
@@ -332,8 +370,9 @@ def test_saved_with_trials_running_and_restored_by_one_that_knows_nothing(tmp_pa
     assert other._search.live == [suggested[2]]
 
 
+@both
 @pytest.mark.parametrize("how", ["save", "save_to_dir"])
-def test_five_trials_and_five_more_are_ten(tmp_path, how):
+def test_five_trials_and_five_more_are_ten(kind, tmp_path, how):
     """Ray's test of warm starts: a space with zero and negative values, one trial at a time, the smallest loss."""
     space = {"width": tune.uniform(0, 20), "height": tune.uniform(-100, 100)}
 
@@ -341,7 +380,7 @@ def test_five_trials_and_five_more_are_ten(tmp_path, how):
         return (config["height"] - 14) ** 2 - abs(config["width"] - 3)
 
     def make():
-        return ConcurrencyLimiter(CoordinateDescentSearch(space, metric="loss", mode="min"), 1)
+        return ConcurrencyLimiter(kind(space, metric="loss", mode="min"), 1)
 
     whole, first, second = drive(make(), 10, cost, "loss"), make(), make()
     head = drive(first, 5, cost, "loss")
@@ -355,14 +394,15 @@ def test_five_trials_and_five_more_are_ten(tmp_path, how):
     assert min(map(cost, whole)) < cost(whole[0])
 
 
-def test_it_is_the_same_for_the_same_seed_and_when_copied():
-    searcher = informed(CoordinateDescentSearch(seed=3))
+@both
+def test_it_is_the_same_for_the_same_seed_and_when_copied(kind):
+    searcher = informed(kind(seed=3))
     head = drive(searcher, 4)
     copies = [pickle.loads(pickle.dumps(searcher)), copy.deepcopy(searcher)]
     rest = drive(searcher, 3, ids=(f"more{n}" for n in count()))
     assert all(drive(one, 3, ids=(f"more{n}" for n in count())) == rest for one in copies)
-    assert drive(informed(CoordinateDescentSearch(seed=3)), 7) == head + rest
-    assert drive(informed(CoordinateDescentSearch(seed=4)), 1) != head[:1]
+    assert drive(informed(kind(seed=3)), 7) == head + rest
+    assert drive(informed(kind(seed=4)), 1) != head[:1]
 
 
 # In Tuners -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """A searcher's snapshots in an experiment's folder: cut off by the driver's death, older or newer than Tune's own."""
 
-import json
 import math
 import pickle
 import re
@@ -8,8 +7,9 @@ import shutil
 
 import pytest
 from ray.tune.search import Searcher
+from snapshots import tunes
 
-from tune_cd import CoordinateDescentSearch, PackedSearch, Space
+from tune_cd import CoordinateDescentSearch, PackedSearch, PausingSearch, Space
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 
@@ -20,6 +20,22 @@ def bowl(config):
 
 def make(workers=1):
     return CoordinateDescentSearch(PLANE, "val_score", "max", start={"lr": 0.1, "wd": 0.1}, workers=workers)
+
+
+def pausing(workers=1):
+    start = {"lr": 0.1, "wd": 0.1}
+    return PausingSearch(PLANE, "val_score", "max", start=start, workers=workers, full_length=("n", 1), budget=None)
+
+
+both = pytest.mark.parametrize("make", [make, pausing])
+
+
+def told(searcher):
+    """(configuration, value) of what was told, in order; None: it failed."""
+    if hasattr(searcher._search, "history"):
+        return searcher._search.history
+    ends = [(h, looks[max(looks)]) for h, looks in searcher._search.reached if looks]
+    return [(h, None if value == -math.inf else value) for h, value in ends]
 
 
 def packed():
@@ -64,7 +80,7 @@ def copied(tmp_path):
     return Copied(tmp_path)
 
 
-@pytest.mark.parametrize("build", [make, packed])
+@pytest.mark.parametrize("build", [make, packed, pausing])
 @pytest.mark.parametrize("cut", [0, 1, 100])
 def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, caplog):
     whole, searcher = build(), build()
@@ -79,7 +95,7 @@ def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, 
     assert [step(again, f"t{n}") for n in range(3, 6)] == course[3:]
 
 
-@pytest.mark.parametrize("build", [make, packed])
+@pytest.mark.parametrize("build", [make, packed, pausing])
 def test_the_latest_is_taken_where_all_are_whole(copied, build):
     whole, searcher = build(), build()
     course = [step(whole, f"t{n}") for n in range(7)]
@@ -97,8 +113,9 @@ def test_the_latest_is_taken_where_all_are_whole(copied, build):
     )
 
 
+@both
 @pytest.mark.parametrize("cut", [0, 100])
-def test_a_restored_experiments_first_copy_may_be_cut_off_too(copied, cut, caplog):
+def test_a_restored_experiments_first_copy_may_be_cut_off_too(make, copied, cut, caplog):
     """Then what the session before left is the latest."""
     searcher = make()
     course = [step(searcher, f"t{n}") for n in range(2)]
@@ -108,10 +125,10 @@ def test_a_restored_experiments_first_copy_may_be_cut_off_too(copied, cut, caplo
     copied.save(again, session="2026-01-02", cut=cut)
     last = copied.restore(make())
     assert re.search("snapshot before: .*2026-01-02", caplog.text)
-    assert [h for h, _ in last._search.history] == course
+    assert [h for h, _ in told(last)] == course
 
 
-@pytest.mark.parametrize("build", [make, packed])
+@pytest.mark.parametrize("build", [make, packed, pausing])
 def test_where_all_are_damaged_nothing_is_suggested_any_more(copied, build):
     """Tune only logs the error, and would begin anew."""
     searcher = build()
@@ -136,10 +153,11 @@ def test_a_folder_without_a_snapshot_and_one_of_an_earlier_release(tmp_path):
     searcher.save(str(tmp_path / "searcher-state-2026-01-01_00-00-00.pkl"))
     again = make()
     again.restore_from_dir(str(tmp_path))
-    assert [h for h, _ in again._search.history] == course
+    assert [h for h, _ in told(again)] == course
 
 
-def test_where_all_are_damaged_tunes_own_snapshot_is_enough(copied, caplog):
+@both
+def test_where_all_are_damaged_tunes_own_snapshot_is_enough(make, copied, caplog):
     whole = [step(searcher := make(), "t0"), *(step(searcher, f"t{n}") for n in range(1, 7))]
     searcher = make()
     for n in range(4):
@@ -159,15 +177,6 @@ def test_where_all_are_damaged_tunes_own_snapshot_is_enough(copied, caplog):
 # ------------------------------------------------------------------------------------------- beside Tune's own snapshot
 
 
-def tunes(folder, searcher_trials):
-    """experiment_state-*.json as Tune writes it; trials: (id, h, status, result)."""
-    data = []
-    for n, (trial_id, h, status, result) in enumerate(searcher_trials, 1):
-        trial = {"trial_id": trial_id, "evaluated_params": h, "experiment_tag": f"{n}_lr=1", "status": status}
-        data.insert(0, (json.dumps(trial), json.dumps({"last_result": result or {}})))
-    (folder / "experiment_state-2026-01-01.json").write_text(json.dumps({"trial_data": data, "runner_data": {}}))
-
-
 def course_of(searcher, n, first=0):
     return [step(searcher, f"t{first + k}") for k in range(n)]
 
@@ -176,8 +185,9 @@ def done(trial_id, h):
     return trial_id, h, "TERMINATED", {"val_score": bowl(h), "done": True}
 
 
+@both
 @pytest.mark.parametrize("behind", [0, 1, 2, 3])
-def test_an_older_searcher_learns_what_tune_knows(tmp_path, behind):
+def test_an_older_searcher_learns_what_tune_knows(make, tmp_path, behind):
     """Else it waits for ever for trials that have ended."""
     whole = course_of(make(), 7)
     searcher = make()
@@ -192,7 +202,8 @@ def test_an_older_searcher_learns_what_tune_knows(tmp_path, behind):
     assert course_of(again, 2, first=5) == whole[5:]
 
 
-def test_a_trial_that_tune_does_not_know_of_is_handed_out_again(tmp_path):
+@both
+def test_a_trial_that_tune_does_not_know_of_is_handed_out_again(make, tmp_path):
     """The searcher's file is the newer one: nobody runs what it asked for last."""
     whole = course_of(make(), 6)
     searcher = make()
@@ -205,7 +216,8 @@ def test_a_trial_that_tune_does_not_know_of_is_handed_out_again(tmp_path):
     assert course_of(again, 3, first=10) == whole[3:]
 
 
-def test_failures_and_results_without_the_metric_are_told_as_failures(tmp_path):
+@both
+def test_failures_and_results_without_the_metric_are_told_as_failures(make, tmp_path):
     whole = course_of(make(), 2)
     searcher = make()
     course_of(searcher, 1)
@@ -215,10 +227,11 @@ def test_failures_and_results_without_the_metric_are_told_as_failures(tmp_path):
         tunes(tmp_path, [done("t0", whole[0]), ("t1", whole[1], status, result)])
         again = make()
         again.restore_from_dir(str(tmp_path))
-        assert again._search.history == [(whole[0], bowl(whole[0])), (whole[1], None)]
+        assert told(again) == [(whole[0], bowl(whole[0])), (whole[1], None)]
 
 
-def test_tunes_snapshot_that_cannot_be_read_is_said(tmp_path, caplog):
+@both
+def test_tunes_snapshot_that_cannot_be_read_is_said(make, tmp_path, caplog):
     searcher = make()
     course = course_of(searcher, 2)
     searcher.save_to_dir(str(tmp_path))
@@ -226,10 +239,11 @@ def test_tunes_snapshot_that_cannot_be_read_is_said(tmp_path, caplog):
     again = make()
     again.restore_from_dir(str(tmp_path))
     assert "its own state alone" in caplog.text
-    assert [h for h, _ in again._search.history] == course
+    assert [h for h, _ in told(again)] == course
 
 
-def test_several_workers_and_a_trial_of_another_search(tmp_path):
+@both
+def test_several_workers_and_a_trial_of_another_search(make, tmp_path):
     """Three ran; Tune has two of them as ended, and one that was never asked for."""
     searcher = make(workers=3)
     live = [searcher.suggest(f"t{n}") for n in range(3)]
@@ -244,4 +258,4 @@ def test_several_workers_and_a_trial_of_another_search(tmp_path):
     suggested = [again.suggest(f"n{n}") for n in range(2)]
     assert again.suggest("n2") is None and strange not in suggested and Searcher.FINISHED not in suggested
     again.on_trial_complete("x", {"val_score": bowl(strange)})
-    assert (strange, bowl(strange)) in again._search.history
+    assert (strange, bowl(strange)) in told(again)

@@ -1,7 +1,9 @@
 """Trials of a user's own Tuner that pause and go on."""
 
 import json
+import os
 import pickle
+import signal
 from math import log2, nan
 from types import SimpleNamespace
 
@@ -10,8 +12,9 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
+from snapshots import tunes
 
-from tune_cd import PausingDescent, PausingSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
 from tune_cd.search.model_guided import LENGTHS
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
@@ -47,22 +50,27 @@ class Tuner:
         if isinstance(config, dict):
             trial = SimpleNamespace(
                 trial_id=f"t{number}", config=config, status=Trial.PENDING, epoch=0, last=None, checkpoint="there",
-                set_status=lambda status: setattr(trial, "status", status),
+                pauses=0, set_status=lambda status: setattr(trial, "status", status), evaluated_params=config,
             )  # fmt: skip
             self.trials.append(trial)
             self.scheduler.on_trial_add(self, trial)
         self.over = config == Searcher.FINISHED
 
     def run(self, most=10_000):
+        """Raises RuntimeError where it would wait for ever."""
+        waited = 0
         while self.epochs < most:
             if not self.over:
                 self.add(len(self.trials))
             trial = self.scheduler.choose_trial_to_run(self)
             if trial is None:
+                waited += 1
                 if self.over:
                     break
+                if waited > 3:
+                    raise RuntimeError(f"nothing runs, and {self.search.decided()} is to be next")
                 continue
-            trial.status = Trial.RUNNING
+            trial.status, waited = Trial.RUNNING, 0
             while trial.status == Trial.RUNNING:
                 self.step(trial)
         return self
@@ -74,7 +82,7 @@ class Tuner:
         if decision == TrialScheduler.STOP:
             self.stop_trial(trial)
         elif decision == TrialScheduler.PAUSE:
-            trial.status = Trial.PAUSED
+            trial.status, trial.pauses = Trial.PAUSED, trial.pauses + 1
 
 
 def course(tuner):
@@ -153,15 +161,210 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
     assert course(after.run()) == course(whole)
 
 
-def test_what_ran_in_a_trial_that_tune_does_not_have_is_asked_for_again(search):
+def until_the_winner_pauses(tuner):
+    """The trial that is trained whole in the end, once it has paused for the first time."""
+    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    [at] = [n for n, trial in enumerate(whole.trials) if trial.epoch == WHOLE]
+    while len(tuner.trials) <= at or tuner.trials[at].status != Trial.PAUSED:
+        tuner.run(most=tuner.epochs + 1)
+    return tuner.trials[at]
+
+
+def test_in_another_experiment_paused_and_running_trials_begin_again(search, tmp_path):
+    """What is known of them stays; those that go on have new trials, and what was decided comes first."""
+    before = Tuner(search)
+    winner, decided = until_the_winner_pauses(before), search.decided()
+    search.save(str(tmp_path / "state"))
+    again = PausingSearch(full_length=FULL, budget=4)
+    again.restore(str(tmp_path / "state"))
+    after = Tuner(again).run()
+    assert after.trials[0].config == decided
+    assert [trial.epoch for trial in after.trials if trial.config == winner.config] == [WHOLE]
+    assert len({PLANE.key(trial.config) for trial in after.trials}) == len(after.trials)
+
+
+def restored(trials, searcher_state, tmp_path, ended=()):
+    """A Tuner that goes on with Tune's trials and the searcher's state, each as its own snapshot had it."""
+    (tmp_path / "searcher-state-2026-01-01.0.pkl").write_text(json.dumps(searcher_state))
+    tunes(tmp_path, [(trial.trial_id, trial.config, trial.status, trial.last) for trial in trials])
+    again = PausingSearch(full_length=FULL, budget=4)
+    tuner = Tuner(again)
+    again.restore_from_dir(str(tmp_path))
+    tuner.trials, tuner.epochs = list(trials), sum(trial.epoch for trial in trials)
+    for trial in trials:
+        if trial.status in (Trial.PAUSED, Trial.RUNNING, *ended):
+            trial.status = Trial.PENDING
+            tuner.scheduler.on_trial_add(tuner, trial)
+    return tuner
+
+
+@pytest.mark.parametrize("cut, behind", [(3, 2), (9, 2), (9, 5), (20, 9), (30, 14)])
+def test_an_older_searcher_learns_what_tune_knows(search, tmp_path, cut, behind):
+    """Tune copies its own snapshot and the searcher's one by one. Nothing is trained twice, nothing without end."""
+    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    old, new = Tuner(search).run(most=cut - behind), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
+    state = search.get_state()
+    assert course(old) != course(new)
+    after = restored(new.trials, state, tmp_path).run(most=200)
+    configs = [PLANE.key(trial.config) for trial in after.trials]
+    assert len(set(configs)) == len(configs) and {trial.status for trial in after.trials} == {Trial.TERMINATED}
+    assert after.epochs <= whole.epochs + WHOLE and max(trial.epoch for trial in after.trials) == WHOLE
+
+
+@pytest.mark.parametrize("cut, ahead", [(9, 2), (9, 5), (20, 9), (30, 14), (40, 30)])
+def test_what_tune_has_lost_is_trained_again(search, tmp_path, cut, ahead):
+    """The searcher's snapshot is the newer one: trials of its are not in Tune's, or are not as far there."""
+    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    new, old = Tuner(search).run(most=cut + ahead), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
+    assert course(old) != course(new)
+    after = restored(old.trials, search.get_state(), tmp_path).run(most=300)
+    assert {trial.status for trial in after.trials} == {Trial.TERMINATED}
+    assert after.epochs <= whole.epochs + ahead and max(trial.epoch for trial in after.trials) == WHOLE
+    assert len({PLANE.key(trial.config) for trial in after.trials}) == len(after.trials)
+
+
+def test_a_failed_trial_that_tune_runs_again_is_trained(search, tmp_path):
     tuner = Tuner(search)
     tuner.add(0)
-    (gone,) = tuner.trials
-    tuner.trials.clear()
-    again = Tuner(search)
-    assert again.scheduler.choose_trial_to_run(again) is None
-    again.add(1)
-    assert again.trials[0].config == gone.config
+    [trial] = tuner.trials
+    trial.status = Trial.ERROR
+    tuner.scheduler.on_trial_error(tuner, trial)
+    after = restored([trial], search.get_state(), tmp_path, ended=(Trial.ERROR,))
+    assert trial.status == Trial.PENDING, "it does not wait for ever"
+    after.run()
+    assert trial.epoch >= LENGTHS[0] * WHOLE and after.search._search.best is not None
+
+
+def test_a_trial_that_was_ended_while_it_paused_has_a_new_one_where_it_goes_on(search):
+    """By a stopper of the user's. The search does not wait for a trial that Tune will not run."""
+    tuner = Tuner(search)
+    winner = until_the_winner_pauses(tuner)
+    tuner.stop_trial(winner)
+    tuner.run(most=200)
+    assert {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
+    assert [trial.epoch for trial in tuner.trials if trial.config == winner.config] == [winner.epoch, WHOLE]
+
+
+# What is known beforehand ----------------------------------------------------------------------------------------
+
+GIVEN = [{"lr": 2.0**-n, "decay": 2.0**-5} for n in (3, 6, 9)]
+
+
+def test_points_to_evaluate_are_trained_short_first():
+    tuner = Tuner(PausingSearch(full_length=FULL, budget=4, points_to_evaluate=GIVEN[:2], start=GIVEN[2])).run(most=6)
+    assert course(tuner) == [(PLANE.key(h), LENGTHS[0] * WHOLE) for h in GIVEN]
+
+
+def test_known_points_cost_none_of_the_budget_and_replace_the_blind_start(search):
+    known = PausingSearch(
+        full_length=FULL, budget=4, points_to_evaluate=GIVEN, evaluated_rewards=[score(h, WHOLE) for h in GIVEN]
+    )
+    late = Tuner(PausingSearch(full_length=FULL, budget=4))
+    for h in GIVEN:
+        late.search.add_evaluated_point(h, score(h, WHOLE))
+    tuner = Tuner(known).run()
+    assert course(tuner) == course(late.run())
+    assert tuner.epochs == 4 * WHOLE and not {PLANE.key(h) for h in GIVEN} & {key for key, _ in course(tuner)}
+    blind = Tuner(search).run(most=1).trials[0].config
+    assert PLANE.key(blind) not in {key for key, _ in course(tuner)}
+
+
+def test_of_a_pruned_trial_it_is_not_known_how_far_it_was(search):
+    Tuner(search)
+    with pytest.warns(UserWarning, match="pruned trial is left out"):
+        search.add_evaluated_point(GIVEN[0], 1.0, pruned=True)
+    assert search._search.reached == []
+
+
+def stored(folder, tuner, lost=()):
+    """A row a trial of a Tuner, those with these numbers lost."""
+    for n, trial in enumerate(tuner.trials):
+        value = score(trial.config, trial.epoch)
+        ended = {"status": "completed" if trial.epoch == WHOLE else "stopped", "val_score": value}
+        failed = {"status": "failed", "error": "lost: the node died"}
+        row = {
+            "study": "own", "search": "cd", "trial_id": f"cd-{n:05d}", "trial_index": n, "attempt": 0,
+            "params": trial.config, "metric_name": "acc", "scores": {"epoch": trial.epoch}, "config": "{}",
+            "software": "{}", **(failed if n in lost else ended),
+        }  # fmt: skip
+        results.write_trial(folder, row)
+    return results.read(folder, "own")
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
+def test_a_search_begins_with_what_another_has_found(search, tmp_path, given):
+    """Rows count at the length that they were trained; they cost nothing, and none is trained as far again."""
+    rows = stored(tmp_path, Tuner(search).run())
+    named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
+    again = PausingSearch.from_results(tmp_path, "own", full_length=FULL, budget=2, **named)
+    after = Tuner(pickle.loads(pickle.dumps(again)))
+    reached = {PLANE.key(h): max(looks) * WHOLE for h, looks in after.search._search.reached}
+    assert reached == {PLANE.key(h): s["epoch"] for h, s in zip(rows["params"], rows["scores"])}
+    assert after.search._search.spent == 0
+    after.run()
+    assert all(epoch > reached.get(key, 0) for key, epoch in course(after)) and after.epochs >= WHOLE
+
+
+def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(search, tmp_path):
+    rows = stored(tmp_path, Tuner(search).run())
+    hot = sum(params["lr"] > 0.05 for params in rows["params"])
+    with pytest.warns(UserWarning, match=f"{hot} of {len(rows)} known trials lie outside"):
+        PausingSearch.from_results(
+            tmp_path, full_length=FULL, space=Space(lr=(1e-5, 0.05), decay=(1e-4, 10.0)), metric="acc", mode="max"
+        )
+    with pytest.raises(ValueError, match="0 of 0 trials completed or stopped"):
+        PausingSearch.from_results(tmp_path, "none", full_length=FULL)
+
+
+def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
+    """What was lost comes first, under its own number; what had paused goes on as a new trial, under its own too."""
+    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    cut = Tuner(search).run(most=24)
+    stored(tmp_path, cut, lost=[2])
+    again = PausingSearch.from_results(
+        tmp_path,
+        "own",
+        resume=True,
+        full_length=FULL,
+        budget=4,
+        annotate="origin",
+        space=PLANE,
+        metric="acc",
+        mode="max",
+    )
+    assert again.earlier == len(cut.trials) - 1
+    after = Tuner(pickle.loads(pickle.dumps(again))).run()
+    assert PLANE.key(after.trials[0].config) == PLANE.key(cut.trials[2].config)
+    places = {PLANE.key(trial.config): trial.config["origin"]["trial_index"] for trial in after.trials}
+    before = {PLANE.key(trial.config): n for n, trial in enumerate(cut.trials)}
+    assert all(places[key] == before[key] for key in places.keys() & before.keys())
+    assert min(places[key] for key in places.keys() - before.keys()) == len(cut.trials)
+    reached = dict(course(cut)) | dict(course(after))
+    lost = cut.trials[2].epoch
+    assert sum(reached.values()) == pytest.approx(whole.epochs, abs=max(lost, 1)) and WHOLE in reached.values()
+
+
+def test_suggestions_say_where_they_come_from():
+    tuner = Tuner(PausingSearch(full_length=FULL, budget=2, annotate="origin", start=GIVEN[0])).run()
+    origins = [trial.config["origin"] for trial in tuner.trials]
+    assert [origin["trial_index"] for origin in origins] == list(range(len(origins)))
+    assert origins[0]["direction"] == "start"
+    assert {origin["direction"] for origin in origins[1:]} <= {"lr", "decay", "lr*decay", "lr/decay"}
+
+
+@pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])
+def test_what_is_believed_of_a_trial_comes_true_within_what_is_said(mode, sign):
+    """Of those that paused; on a bowl, and in the metric's own sign."""
+    tuner = Tuner(PausingSearch(full_length=FULL, budget=6), lambda *at: sign * score(*at), mode)
+    assert tuner.search.believed(GIVEN[0]) is None
+    tuner.run()
+    paused = [trial for trial in tuner.trials if trial.epoch < WHOLE]
+    found = [tuner.search.believed(trial.config) for trial in paused]
+    true = [sign * score(trial.config, WHOLE) for trial in paused]
+    inside = [abs(mean - value) < 2 * sd for (mean, sd), value in zip(found, true)]
+    assert len(paused) > 8 and sum(inside) / len(inside) > 0.7
+    [ended] = [trial for trial in tuner.trials if trial.epoch == WHOLE][:1]
+    assert tuner.search.believed(ended.config) == (sign * score(ended.config, WHOLE), 0.0)
 
 
 def test_tune_may_pickle_it_with_its_scheduler(search):
@@ -213,9 +416,10 @@ class Bowl(tune.Trainable):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
-    """The course of one trial at a time without Ray; every trial has a row that says how far it is."""
+    """The course of one trial at a time without Ray; every trial has a row that says how far it is, from its first
+    pause on."""
     search = PausingSearch(full_length=FULL, budget=2)
-    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
+    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL, record="pauses")
     tuner = tune.Tuner(
         Bowl,
         param_space=SPACE,
@@ -235,3 +439,53 @@ def test_in_a_real_tuner_trials_pause_and_go_on(ray_session, tmp_path):
         "failed" if t.config["lr"] > 0.5 else "completed" if t.epoch == WHOLE else "stopped" for t in hot.trials
     }
     assert set(rows["status"]) == expected and len(grid) == len(rows)
+    cool = [trial for trial in hot.trials if trial.config["lr"] <= 0.5]
+    attempts = [n for n, params in zip(rows["attempt"], rows["params"]) if params["lr"] <= 0.5]
+    assert attempts == [trial.pauses - (trial.epoch < WHOLE) for trial in cool] and max(attempts) > 0
+
+
+class Interrupt(tune.Callback):
+    """Ctrl-C after eight results of a run, of as many runs as `left` says."""
+
+    left = 0
+
+    def setup(self, **info):
+        self.seen = 0
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.seen += 1
+        if self.seen == 8 and Interrupt.left:
+            Interrupt.left -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("pauses", [True, False], ids=["pausing", "descent"])
+def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, pauses):
+    """The course of the search that nobody interrupts; a trial is trained once, and has a row."""
+    search = PausingSearch(full_length=FULL, budget=1.5) if pauses else CoordinateDescentSearch()
+    scheduler = search.scheduler() if pauses else None
+    callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)
+    tuner = tune.Tuner(
+        Bowl,
+        param_space=SPACE,
+        tune_config=tune.TuneConfig(
+            metric="acc", mode="max", num_samples=-1 if pauses else 2, search_alg=search, scheduler=scheduler,
+            max_concurrent_trials=1, reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[callback, Interrupt()]),
+    )  # fmt: skip
+    Interrupt.left = 3
+    tuner.fit()
+    for left in (2, 1, 0):
+        assert Interrupt.left == left
+        grid = tune.Tuner.restore(str(tmp_path / "run"), Bowl, param_space=SPACE).fit()
+    found = {PLANE.key(result.config): result.metrics["epoch"] for result in grid}
+    if pauses:
+        whole = Tuner(PausingSearch(full_length=FULL, budget=1.5)).run()
+        assert found == dict(course(whole)) and len(grid) == len(whole.trials)
+    else:
+        assert list(found.values()) == [WHOLE] * 2
+    rows = results.read(tmp_path / "results", "own")
+    assert sorted(PLANE.key(params) for params in rows["params"]) == sorted(found)

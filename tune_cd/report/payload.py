@@ -109,7 +109,7 @@ def _study(
         "top": TOP,
         "curves": _curves(trials),
         "learning": _learning(trials, curves),
-        "tables": of_study(found, whole if full else None),
+        "tables": of_study(found, whole if full else None, ranges),
         "provenance": _provenance(trials),
         "planes": planes if len(planes) > 1 else [],
     }

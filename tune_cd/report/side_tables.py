@@ -5,10 +5,11 @@ from typing import Any
 import pandas as pd
 
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
+from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.scores import per_class
 from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
-from tune_cd.report.findings import Findings, averages_of
+from tune_cd.report.findings import Findings, Ranges, averages_of
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
 
 SEARCHES = ("AUC@5", "AUC@10", "AUC@20", "n-95")
@@ -16,17 +17,26 @@ TERMS = (
     "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of "
     "them (0: the lowest of all)."
 )
+PAUSED = 8  # trainings that are listed
+BELIEVED = (
+    f"The {PAUSED} most promising; validation so far, and what is expected of it after a whole training, ± a standard "
+    "deviation. On measured landscapes two of them hold 6 to 9 of 10 ends, which are 0.01 to 0.03 lower than expected."
+)
 MODES = "Best of each mode by validation; R@1 on the test split."
 
 
-def of_study(found: Findings, whole: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """A study's tables, without empty ones. whole: its trials that make up a grid, where some do."""
+def of_study(found: Findings, whole: pd.DataFrame | None, ranges: Ranges | None = None) -> list[dict[str, Any]]:
+    """A study's tables, without empty ones. whole: its trials that make up a grid, where some do. ranges: what was
+    allowed, where it is known."""
     trials, tables = found.trials, []
     if whole is not None and "separate" in averages_of(whole) and whole["batch_size"].notna().all():
         tables.append(_gain(whole))
     best = best_values(trials)
     if len(best):
         tables.append(_table("Best balance", readable(best), WITHIN))
+    paused = believed(trials, ranges)
+    if len(paused):
+        tables.append(_table("Paused trainings", _promising(paused), BELIEVED))
     curves = curves_of(trials)
     compared = methods(curves, SEARCHES) if len(curves) > 1 else None
     if compared is not None:
@@ -68,6 +78,15 @@ def _gain(whole: pd.DataFrame) -> dict[str, Any]:
     note = f"Scores of the {split} split, each cell chosen by validation. "
     note += f"Mean over batch sizes: {', '.join(gains) or 'not known'}."
     return _table("What balancing gains at each batch size", readable(gain[columns].reset_index()), note)
+
+
+def _promising(paused: pd.DataFrame) -> pd.DataFrame:
+    """The most promising ones, as they are printed."""
+    top = paused.head(PAUSED)
+    end = [f"{end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
+    share, score = top["share"].map("{:.0%}".format), top["val_score"].map("{:.4f}".format)
+    shown = top.assign(**{"paused at": share, "val_score": score, "believed to end at": end})
+    return shown.drop(columns=["share", "end", "deviation"])
 
 
 def _table(title: str, frame: pd.DataFrame, note: str) -> dict[str, Any]:

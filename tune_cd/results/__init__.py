@@ -18,7 +18,7 @@ from tune_cd.results.bulk import write_trials
 from tune_cd.results.compaction import compact
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import read_curve, read_trial
-from tune_cd.results.observations import history
+from tune_cd.results.observations import history, looks
 from tune_cd.results.parquet import ConflictingRow
 from tune_cd.results.reading import read, read_curves, read_file
 from tune_cd.results.schema import (
@@ -36,6 +36,6 @@ from tune_cd.results.writing import check_writable, write_curve, write_trial
 
 __all__ = [
     "CURVES", "FAILURE_KINDS", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve",
-    "check_location", "check_name", "check_trial", "check_writable", "compact", "history", "publish", "read",
+    "check_location", "check_name", "check_trial", "check_writable", "compact", "history", "looks", "publish", "read",
     "read_curve", "read_curves", "read_file", "read_trial", "write_curve", "write_trial", "write_trials",
 ]  # fmt: skip

@@ -24,6 +24,26 @@ def history(trials: pd.DataFrame) -> list[Told]:
     return [_observation(dict(params), ends) for params, ends in repeats.items()]
 
 
+def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, dict[float, float | None]]]:
+    """What every configuration in these rows has reached, by the share of its full length, in asking order.
+
+    key, amount: what a row's `scores` (or images_seen) says of its length, and that of a whole training. A stopped row
+    that does not say it is left out. Of several trials of one configuration the mean; None: it failed, or diverged.
+    """
+    reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
+    for row in trials.sort_values(["study", "search", "trial_index"]).to_dict("records"):
+        seen = row["images_seen"] if key == "images_seen" else row["scores"].get(key)
+        known = not pd.isna(seen) and seen > 0
+        if row["status"] == "stopped" and not known:
+            continue
+        at = 1.0 if row["status"] == "completed" or not known else min(1.0, seen / amount)
+        values = reached.setdefault(tuple(sorted(row["params"].items())), {}).setdefault(at, [])
+        values += [row["val_score"]] if row["status"] in ("completed", "stopped") else []
+    return [
+        (dict(params), {at: mean(values) for at, values in sorted(ends.items())}) for params, ends in reached.items()
+    ]
+
+
 def mean(values: Iterable[float]) -> float | None:
     """The mean over a configuration's trials, to the same digit in whatever order they ended; None without any."""
     listed = list(values)

@@ -56,7 +56,8 @@ class Process:
         basis = self._basis(octaves)
         inverses = np.linalg.inv(covariances)
         weighted = np.swapaxes(inverses @ basis, 1, 2)  # [n_draws, n_basis, n]
-        trends = np.linalg.solve(weighted @ basis + TINY * np.eye(basis.shape[1]), (weighted @ standardised)[..., None])
+        informed = weighted @ basis + TINY * np.eye(basis.shape[1])  # of the trend's coefficients
+        trends = np.linalg.solve(informed, (weighted @ standardised)[..., None])
         residuals = standardised - (basis @ trends)[..., 0]  # [n_draws, n]
         pulls = (inverses @ residuals[..., None])[..., 0]
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
@@ -66,6 +67,7 @@ class Process:
         self._weights, self._maps, self._scaled = weights[kept], prior.maps[kept], scaled[kept]
         self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
         self._variances, self._inverses = variances[kept], inverses[kept]
+        self._weighted, self._informed = weighted[kept], informed[kept]
 
     def ends(self, points: Array) -> Array:
         """What is expected of points [n, n_axes] at full length, in standardised units, [n_draws, n]."""
@@ -81,6 +83,19 @@ class Process:
         explained = ((correlation @ self._inverses) * correlation).sum(-1)
         deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * np.maximum(1 - explained, TINY))
         return deviation
+
+    def measured(self, points: Array) -> tuple[Array, Array]:
+        """What would be measured of points [n, n_axes] at full length, mean and standard deviation [n], in the units of
+        `values`. Unlike `deviation` this has all doubt in it: between draws, of the trend, and the noise."""
+        means, correlation, _ = self._at(points, 1.0)
+        explained = ((correlation @ self._inverses) * correlation).sum(-1)
+        basis = self._basis(np.zeros(len(points)))
+        unknown = basis - correlation @ np.swapaxes(self._weighted, 1, 2)  # [n_draws, n, n_basis]
+        trend = (unknown @ np.linalg.inv(self._informed) * unknown).sum(-1)
+        within = self._variances[:, None] * (np.maximum(1 - explained, TINY) + trend + self._noises[:, None])
+        mean = self._weights @ means
+        deviation: Array = np.sqrt(self._weights @ (within + (means - mean) ** 2))
+        return self._offset + self.spread * mean, self.spread * deviation
 
     def gain(self, points: Array, share: float, above: Array) -> Array:
         """E[max(m - above, 0)] [n], m being what would be expected of the end of a point once it was trained to this

@@ -195,6 +195,16 @@ class Guided:
             return None
         return Step(self._again(at), 1.0)
 
+    def believed(self, h: Configuration) -> tuple[float, float]:
+        """What a configuration is expected to score at full length, and the standard deviation of that, both in the
+        values' unit. The process is the one that looks as usual, whichever this step takes."""
+        [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
+        return float(mean), float(deviation)
+
+    @cached_property
+    def _usual(self) -> Process:
+        return self._modelled(False) if self._closely else self._process
+
     @cached_property
     def _settled(self) -> bool:
         """Whether no step promises anything: see PROMISE."""

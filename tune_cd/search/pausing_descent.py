@@ -33,6 +33,7 @@ class _Training:
     looks: dict[float, float] = field(default_factory=dict)  # share -> value, FAILED for none
     until: float | None = None  # asked for and not yet told
     free: bool = False  # trained for someone else
+    given: bool = False  # told before anything was asked: a start
 
     @property
     def cost(self) -> float:
@@ -70,11 +71,10 @@ class PausingDescent:
         self.space, self.workers, self.seed = space, workers, seed
         self.lengths, self.budget = _lengths(lengths), _budget(budget)
         self._starts = starts_of(space, start)
-        starts = tuple(self._starts or [space.sample(np.random.default_rng(seed))])
+        self._blind = (space.sample(np.random.default_rng(seed)),)
         self._first = Guided(
-            Plan(space, names, rows, SETTINGS["default"]), belief_over(space), starts, lengths=self.lengths,
-            blind=not self._starts,
-        )  # fmt: skip
+            Plan(space, names, rows, SETTINGS["default"]), belief_over(space), (), lengths=self.lengths
+        )
         self._trainings: dict[Key, _Training] = {}  # in asking (or, unasked, telling) order
         self._state: Guided | None = None
 
@@ -87,7 +87,8 @@ class PausingDescent:
     def begin(self, proposal: Proposal, until: float) -> Configuration:
         """Count a configuration as asked for, and return it."""
         h = self._exact(proposal.h)
-        self._trainings.setdefault(self.space.key(h), _Training(h, proposal)).until = until
+        training = self._trainings.setdefault(self.space.key(h), _Training(h, proposal))
+        training.until, training.origin = until, training.origin or proposal
         return dict(h)
 
     def until(self, h: Mapping[str, Any]) -> float:
@@ -101,12 +102,13 @@ class PausingDescent:
         """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
 
         Shares before the one asked for may be told as well, as they come. free: it was trained for someone else, and
-        costs none of the budget. Raises ValueError for a configuration outside the space, and a share outside (0, 1].
+        costs none of the budget. What is told before the first ask is a start, and replaces the blind one.
+        Raises ValueError for a configuration outside the space, and a share outside (0, 1].
         """
         if not 0 < share <= 1:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
         h = self.space.check(h)
-        training = self._trainings.setdefault(self.space.key(h), _Training(h, None))
+        training = self._trainings.setdefault(self.space.key(h), _Training(h, None, given=self._unasked))
         told = value_of(value)
         training.looks[share], training.free = told, free
         if training.until is not None and (share >= training.until or told == FAILED):
@@ -169,6 +171,16 @@ class PausingDescent:
         training = self._now().trainings[self._now().leader]
         return dict(training.h), training.share
 
+    def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
+        """What a configuration is believed to reach at full length, and the standard deviation of that, by all that was
+        told so far; of one that was trained whole its value, and 0. None where it failed, and before the first number.
+        """
+        h = self.space.check(h)
+        training = self._trainings.get(self.space.key(h), _Training(h, None)).so_far()
+        if training.failed or self.best is None:
+            return None
+        return (training.looks[-1][1], 0.0) if training.share == 1 else self._now().believed(h)
+
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """Which line a configuration was first proposed on. Raises KeyError for one never asked."""
         origin = self._trainings[self.space.key(h)].origin
@@ -209,8 +221,15 @@ class PausingDescent:
         trainings = tuple(training.so_far() for training in self._trainings.values())
         left = self.budget - self.spent
         if self._state is None or (self._state.trainings, self._state.left) != (trainings, left):
-            self._state = replace(self._first, trainings=trainings, left=left)
+            given = (*(self._starts or ()), *(one.h for one in self._trainings.values() if one.given))
+            starts = given or self._blind
+            self._state = replace(self._first, starts=starts, blind=not given, trainings=trainings, left=left)
         return self._state
+
+    @property
+    def _unasked(self) -> bool:
+        """Whether nothing was asked for so far, nor recalled."""
+        return all(one.given for one in self._trainings.values())
 
 
 def _lengths(lengths: Sequence[float]) -> tuple[float, ...]:
@@ -231,6 +250,7 @@ def _budget(budget: float | None) -> float:
 def _to_json(training: _Training) -> dict[str, Any]:
     looks = [[share, None if value == FAILED else value] for share, value in training.looks.items()]
     entry: dict[str, Any] = {"h": training.h, "looks": looks, "until": training.until, "free": training.free}
+    entry |= {"given": True} if training.given else {}
     if training.origin is not None:
         entry |= {"direction": training.origin.direction, "line_position": training.origin.line_position}
     return entry
@@ -239,4 +259,4 @@ def _to_json(training: _Training) -> dict[str, Any]:
 def _from_json(entry: Mapping[str, Any]) -> _Training:
     origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
     looks = {share: value_of(value) for share, value in entry["looks"]}
-    return _Training(entry["h"], origin, looks, entry["until"], entry["free"])
+    return _Training(entry["h"], origin, looks, entry["until"], entry["free"], entry.get("given", False))

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Optimiser, Proposal, Told, is_free
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Key
@@ -20,16 +21,19 @@ LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that
 MOST_LIVE = 64  # trials at a time that a search without a number of workers is taken to have had at most
 
 
+AnySearch = Optimiser | PausingDescent
+
+
 @dataclass
-class Course:
-    """An optimiser and what was asked of it so far.
+class Order:
+    """A search and the order in which it asked.
 
     places: configurations by key, in the order of asking.  waiting: asked for, and nobody runs them any more; they come
     before anything new.  again: keys of those that run although the search has a value (a failure) for them.
     origins: by key, of those that this search has not asked for itself.
     """
 
-    search: Optimiser
+    search: AnySearch
     places: dict[Key, int] = field(default_factory=dict)
     waiting: list[Configuration] = field(default_factory=list)
     again: set[Key] = field(default_factory=set)
@@ -53,10 +57,6 @@ class Course:
         """Its place in the order of asking, the next one if it has none yet."""
         return self.places.setdefault(self.search.space.key(h), max(self.places.values(), default=-1) + 1)
 
-    def tell(self, h: Configuration, value: float | None, censored: bool = False) -> None:
-        self.again.discard(self.search.space.key(h))
-        self.search.tell(h, value, censored=censored)
-
     def annotation(self, h: Configuration) -> dict[str, Any]:
         """Where a configuration comes from, in the results table's columns."""
         key = self.search.space.key(h)
@@ -73,23 +73,16 @@ class Course:
         distinct = {key(h): h for h in [*configurations, *self.waiting] if key(h) not in but}
         self.waiting = [distinct[k] for k in sorted(distinct, key=lambda k: self.places.get(k, len(self.places)))]
 
-    def recall(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
-        """Go on where an earlier run of this same search stopped; before anything is asked.
+    def remember(self, begun: pd.DataFrame, again: pd.DataFrame) -> None:
+        """Places of an earlier run's rows, and what of them is to be run again, with its origin.
 
-        begun: all its rows of the results table.  ended: those of the configurations it was told of.  again: those of
-        them that are to be run again.  others: rows of other searches that stand for its own where it comes by them;
-        they steer nothing else. Returns whether the rows are those that this search asks for; if not, it knows them,
-        but goes on otherwise. Raises ValueError for a row outside the space.
+        Raises ValueError for a row to be run again that lies outside the space.
         """
         key = self.search.space.key
-        if len(begun) <= LONGEST_WALK and self._walk(begun, ended, again, others):
-            return True
-        self.search.recall(results.history(ended.drop(again.index, errors="ignore")))
         self.places |= {key(params): int(index) for params, index in zip(begun["params"], begun["trial_index"])}
         for row in again.itertuples():
             self.origins[key(row.params)] = Proposal(row.params, row.direction, row.line_position)
         self.rerun(self.search.space.check(params) for params in again["params"])
-        return False
 
     @property
     def _repeats(self) -> bool:
@@ -105,6 +98,31 @@ class Course:
         if (key := self.search.space.key(h)) not in _keys(self.search, self.search.live):
             self.again.add(key)
         return h
+
+
+@dataclass
+class Course(Order):
+    """An optimiser and what was asked of it so far."""
+
+    search: Optimiser
+
+    def tell(self, h: Configuration, value: float | None, censored: bool = False) -> None:
+        self.again.discard(self.search.space.key(h))
+        self.search.tell(h, value, censored=censored)
+
+    def recall(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
+        """Go on where an earlier run of this same search stopped; before anything is asked.
+
+        begun: all its rows of the results table.  ended: those of the configurations it was told of.  again: those of
+        them that are to be run again.  others: rows of other searches that stand for its own where it comes by them;
+        they steer nothing else. Returns whether the rows are those that this search asks for; if not, it knows them,
+        but goes on otherwise. Raises ValueError for a row outside the space.
+        """
+        if len(begun) <= LONGEST_WALK and self._walk(begun, ended, again, others):
+            return True
+        self.search.recall(results.history(ended.drop(again.index, errors="ignore")))
+        self.remember(begun, again)
+        return False
 
     def _walk(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
         """Take the course that the rows say was taken. Without a number of workers: with the fewest that could."""
@@ -209,5 +227,5 @@ def _most_at_once(rows: pd.DataFrame) -> int:
     return int(max(running, default=1)) or 1
 
 
-def _keys(search: Optimiser, configurations: Iterable[Configuration]) -> set[Key]:
+def _keys(search: AnySearch, configurations: Iterable[Configuration]) -> set[Key]:
     return {search.space.key(h) for h in configurations}

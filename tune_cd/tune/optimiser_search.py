@@ -1,46 +1,31 @@
-"""Any `Optimiser` as a Ray Tune `Searcher`.
+"""Any `Optimiser` as a Ray Tune `Searcher`: a trial is trained to its end, or until a scheduler stops it."""
 
-Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into
-numbers of which larger is better, and saves its state as JSON. What to try next is decided by the optimiser.
-"""
-
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from ray.tune.result import DEFAULT_METRIC
-from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
-from ray.tune.utils import flatten_dict
-from ray.tune.utils.util import unflatten_dict
 
+from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.rows import finite
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
-from tune_cd.search.space import Space
-from tune_cd.tune.arguments import check_metric, check_mode, points
+from tune_cd.search.space import Configuration, Space
+from tune_cd.tune.adapter import Adapter
 from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.course import Course
-from tune_cd.tune.json_state import JsonState
-from tune_cd.tune.param_space import space_from_tune, space_of
-from tune_cd.tune.snapshot import Ran, trials_in
-
-STATE_VERSION = 1
-
-logger = logging.getLogger(__name__)
+from tune_cd.tune.earlier import inside
 
 
-class OptimiserSearch(JsonState, Searcher):
+class OptimiserSearch(Adapter):
     """Any `Optimiser` as a Searcher.
 
     make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
         `tune_cd.search.registry.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
     """
 
-    _informed = False  # Tune has said what is searched
+    STATE_VERSION = 1
+    _course: Course | None
 
     def __init__(
         self,
@@ -56,67 +41,12 @@ class OptimiserSearch(JsonState, Searcher):
         full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
-        check_metric(metric)
-        check_mode(mode)
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
-        super().__init__(metric=metric, mode=mode)
-        self._make, self._use_result, self._full_length, self._annotate = make, use_result, full_length, annotate
-        self._space, self._start, self._points = space_of(space), start, points(points_to_evaluate, evaluated_rewards)
-        self._course: Course | None = None  # from the moment at which space and mode are known
-        self._trials: dict[str, dict] = {}  # trial id -> h
-        self._evaluated: list[Told] = []  # told before the first suggestion, see `from_results`
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
+        self._make, self._use_result, self._full_length, self._start = make, use_result, full_length, start
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
-        self._limit: int | None = None  # of live trials, where Tune sets one
-        self._restored = False
-        self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
         self._begin_if_known()
-
-    # Tune's side ----------------------------------------------------------------------------------------------
-
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
-
-        False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
-        metric, a mode or a domain that the search cannot answer for.
-        """
-        if self._informed and not self._restored:
-            return False
-        check_metric(metric)
-        check_mode(mode)
-        given = space_from_tune(config)
-        self._metric, self._mode = metric or self._metric, mode or self._mode
-        self._space = self._space or given
-        self._begin_if_known()
-        searched = self._search.space if self._search else self._space
-        if given is not None and not set(given.names) <= set(searched.names):
-            unanswered = sorted(set(given.names) - set(searched.names))
-            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
-        if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
-            self._course.rerun(self._search.live)
-        self._restored, self._informed = False, True
-        return True
-
-    @property
-    def finished(self) -> bool:
-        """True when nothing is left to suggest: the search has stopped by itself."""
-        return self._course is not None and self._course.finished
-
-    def suggest(self, trial_id: str) -> dict | str | None:
-        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED.
-
-        For the id of an earlier suggestion the same again. Raises RuntimeError while it is not known what is searched.
-        """
-        self._require_known()
-        self._go_on()
-        h = self._trials.get(trial_id) or self._course.next()
-        if h is None:
-            return Searcher.FINISHED if self.finished else None
-        self._trials[trial_id] = h
-        config = unflatten_dict(h)
-        if self._annotate is not None:
-            config[self._annotate] = self._course.annotation(h)
-        return config
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         value = self._number(result)
@@ -134,197 +64,38 @@ class OptimiserSearch(JsonState, Searcher):
             value = max(value, best)
         self._course.tell(h, value, censored=stopped_early(result, self._full_length))
 
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Tune's max_concurrent_trials, and a ConcurrencyLimiter's: so many trials at a time, whatever `workers` is."""
-        self._limit = max_concurrent
-        if self._search is not None:
-            self._limited(self._search)
-        return True
-
-    # Knowledge from elsewhere ---------------------------------------------------------------------------------
-
-    def add_evaluated_point(
-        self,
-        parameters: dict,
-        value: float | None,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
-
-        A pruned trial's value is censored: `value`, else the last of `intermediate_values`; one without either is left
-        out. Raises RuntimeError while it is not known what is searched: it needs `space` and `mode`.
-        """
-        self._require_known()
-        if pruned and value is None:
-            if not intermediate_values:
-                return
-            value = intermediate_values[-1]
-        self._search.tell(flatten_dict(parameters), None if error else self._signed(value), censored=pruned)
-
-    # State ----------------------------------------------------------------------------------------------------
-
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
-        self._go_on()
-        return {
-            "version": STATE_VERSION,
-            "metric": self._metric,
-            "mode": self._mode,
-            "search": self._search and self._search.state(),
-            "trials": self._trials,
-            "best_seen": self._best_seen,
-            "index": list(self._course.places.items()) if self._course else [],
-            "orphans": self._course.waiting if self._course else [],
-        }
+        return super().get_state() | {"best_seen": self._best_seen}
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
-            )
-        self._metric, self._mode = state["metric"], state["mode"]
-        if state["search"] is not None:
-            places = {tuple(key): place for key, place in state["index"]}
-            search = self._limited(restore(state["search"]))
-            self._course = Course(search, places, list(state.get("orphans", [])))
-        self._trials, self._best_seen = dict(state["trials"]), dict(state["best_seen"])
-        self._restored, self._rows_before = True, None
+        super().set_state(state)
+        self._best_seen = dict(state["best_seen"])
 
-    def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
-        since.
+    # The adapter's --------------------------------------------------------------------------------------------
 
-        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be
-        read.
-        """
-        trials: list[Ran] = []
-        try:
-            trials = trials_in(checkpoint_dir)
-        except ValueError as error:
-            logger.warning("%s; the searcher goes on from its own state alone", error)
-        try:
-            super().restore_from_dir(checkpoint_dir)
-        except ValueError as error:
-            if not trials or self._search is None:
-                raise
-            del self.suggest
-            self._go_on()
-            logger.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
-        if trials and self._search is not None:
-            self._agree(trials)
-
-    def __getstate__(self) -> dict:
-        """Tune pickles the searcher when the Tuner is made; optimisers need not be picklable."""
-        return {**vars(self), "_course": self._course and replace(self._course, search=self._search.state())}
-
-    def __setstate__(self, state: dict) -> None:
-        vars(self).update(state)
-        if self._course is not None:
-            self._course.search = restore(self._course.search)
-
-    # ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def _search(self) -> Optimiser | None:
-        return self._course and self._course.search
-
-    def _begin_if_known(self) -> None:
-        """The search begins once it is known what is searched, and whether for the largest or the smallest."""
-        if self._course is None and self._space is not None and self._mode is not None:
-            self._begin(self._space)
-
-    def _begin(self, space: Space) -> None:
+    def _begin(self, space: Space) -> Course:
         tried = [point for point, reward in self._points if reward is None]
         starts = tried + ([self._start] if self._start is not None else [])
-        self._course = Course(self._limited(self._make(space, start=starts or None)))
+        search = self._limited(self._make(space, start=starts or None))
         for point, reward in self._points:
             if reward is not None:
-                self._search.tell(point, self._signed(reward))
-        self._tell_evaluated()
+                search.tell(point, self._signed(reward))
+        for told in inside(self._known, search.space):
+            search.tell(*told)
+        return Course(search)
 
-    def _tell_evaluated(self) -> None:
-        outside = 0
-        for told in self._evaluated:
-            try:
-                self._search.tell(*told)
-            except ValueError:
-                outside += 1
-        if outside:
-            warnings.warn(
-                f"{outside} of {len(self._evaluated)} known trials lie outside {self._search.space} and are left out",
-                stacklevel=2,
-            )
+    _loaded, _order = staticmethod(restore), staticmethod(Course)
 
-    def _limited(self, search: Optimiser) -> Optimiser:
-        if self._limit is not None:
-            search.workers = self._limit
-        return search
+    def _knowledge(self, trials: pd.DataFrame) -> list[Told]:
+        return results.history(trials)
 
-    def _require_known(self) -> None:
-        """Raises RuntimeError, with Ray's words, while space or mode are not known. Ray's default stands for a metric
-        that nobody named."""
-        cls = type(self).__name__
-        if self._space is None and self._course is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
-        if self._mode is None:
-            raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
-        self._metric = self._metric or DEFAULT_METRIC
-
-    def _go_on(self) -> None:
-        """Where earlier rows of this same search are known: to where it was when it stopped."""
-        if self._rows_before is None or self._course is None:
-            return
-        rows, self._rows_before = self._rows_before, None
+    def _recall(self, rows: pd.DataFrame) -> None:
         if not self._course.recall(rows, ended=rows, again=rows[to_retry(rows)], others=rows[:0]):
             reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
-            warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=2)
+            warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=4)
 
-    def _agree(self, trials: list[Ran]) -> None:
-        """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""
-        key, run = self._search.space.key, set()
-        for trial in trials:
-            unknown = trial.trial_id not in self._trials
-            h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
-            if h is None:
-                continue
-            run.add(key(h))
-            if trial.ended and (unknown or key(h) in map(key, self._search.live)):
-                self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
-        self._course.rerun(self._search.live, but=run)
-
-    def _asked_since(self, trial: Ran) -> dict | None:
-        """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
-        try:
-            h = self._search.space.check({name: trial.params[name] for name in self._search.space.names})
-        except (ValueError, KeyError):
-            return None
-        key, before = self._search.space.key, self._search.state()
-        self._trials[trial.trial_id] = h
-        if key(h) not in self._course.places:
-            self._course.place(h)
-            asked = self._search.ask()
-            if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
-                self._course.search = self._limited(restore(before))
-        return h
-
-    def _adopted(self, trial_id: str, result: dict | None) -> dict | None:
-        """The configuration of a trial we never suggested, if its result names one inside the space."""
-        if not result or self._search is None:
-            return None
-        config = flatten_dict(result.get("config") or {})
-        config |= {key.removeprefix("config/"): value for key, value in result.items() if key.startswith("config/")}
-        try:
-            self._trials[trial_id] = self._search.space.check(config)
-        except ValueError:
-            return None
-        return self._trials[trial_id]
-
-    def _number(self, result: dict | None) -> float | None:
-        """The result's value, larger is better; None where there is no finite number."""
-        return self._signed(finite((result or {}).get(self._metric)))
-
-    def _signed(self, value: float | None) -> float | None:
-        return value if value is None else -float(value) if self._mode == "min" else float(value)
+    def _tell(self, h: Configuration, value: float | None, pruned: bool) -> None:
+        """A pruned trial's value is censored."""
+        self._search.tell(h, value, censored=pruned)

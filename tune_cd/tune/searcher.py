@@ -1,15 +1,9 @@
 """`CoordinateDescentSearch`: the descent as a Ray Tune `Searcher`."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from tune_cd import results
-from tune_cd.results.attempts import to_retry
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.line_search import SearchSettings
 from tune_cd.search.protocol import check_workers
@@ -46,8 +40,6 @@ class CoordinateDescentSearch(OptimiserSearch):
     Raises ValueError, before any trial starts, for what the search cannot answer for.
     """
 
-    earlier = 0  # trials of an earlier run that are not run again, see `from_results`
-
     def __init__(
         self,
         space: Space | Mapping[str, Any] | None = None,
@@ -79,66 +71,3 @@ class CoordinateDescentSearch(OptimiserSearch):
             space, metric, mode, make=make, start=start, points_to_evaluate=points_to_evaluate,
             evaluated_rewards=evaluated_rewards, use_result=use_result, full_length=full_length, annotate=annotate,
         )  # fmt: skip
-
-    @classmethod
-    def from_results(
-        cls,
-        path: str | Path,
-        study: str | None = None,
-        *,
-        resume: bool = False,
-        space: Space | Mapping[str, Any] | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        **arguments,
-    ) -> "CoordinateDescentSearch":
-        """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
-
-        They cost no trial; the rest is as in the constructor. A finished search is continued so, and a search of the
-        same parameters begun better than blind. Trials outside the space are left out with a warning.
-
-        resume: the study is this same search's, with the same arguments, and it goes on as if it had never stopped:
-        what was running when it did is suggested first, then what would have come next; trials whose process or node
-        was lost are run again. `earlier` is the number of trials that are not: Tune's num_samples counts those that are
-        still to come. Without `workers`, as few are taken to have run at a time as the rows allow. A study without rows
-        is begun. Pass the same `annotate` here and to `ResultsCallback`, so that rows have the order of asking.
-
-        Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
-        to resume, without a study or with one that several searches share; its first suggestion does for rows outside
-        the space.
-        """
-        trials = _rows(path, study, resume)
-        completed = trials[trials["status"] == "completed"]
-        if (completed.empty and not resume) or completed["metric_name"].nunique() > 1:
-            names = sorted(completed["metric_name"].unique())
-            raise ValueError(
-                f"{path}, study {study}: {len(completed)} of {len(trials)} trials completed, with metrics {names}; "
-                "one metric is needed"
-            )
-        searcher = cls(space, metric, mode, **arguments)
-        if resume:
-            searcher.earlier = int((~to_retry(trials)).sum())
-            searcher._rows_before = None if trials.empty else trials
-            return searcher
-        searcher._evaluated = results.history(trials)
-        if searcher._search is not None:
-            searcher._tell_evaluated()
-        return searcher
-
-
-def _rows(path: str | Path, study: str | None, resume: bool) -> pd.DataFrame:
-    if not resume:
-        return results.read(path, study)
-    if study is None:
-        raise ValueError("to resume, name the study")
-    try:
-        trials = results.read(path, study)
-    except FileNotFoundError:
-        warnings.warn(f"there is no results folder {path} yet: the search of study {study} begins", stacklevel=3)
-        return results.TRIALS.empty_table().to_pandas()
-    if trials["search"].nunique() > 1:
-        raise ValueError(
-            f"{path}, study {study}: trials of several searches, {sorted(trials['search'].unique())}; one search "
-            "is resumed"
-        )
-    return trials

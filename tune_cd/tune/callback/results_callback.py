@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ray.tune import Callback
+from ray.tune.experiment import Trial
+from ray.tune.result import TRAINING_ITERATION
 from ray.tune.utils import flatten_dict
 
 from tune_cd import results
@@ -38,8 +40,10 @@ class ResultsCallback(Callback):
     annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
     identify: (a training's configuration) -> the fields that identify it, instead of `annotate`'s.
     full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
-    record: "all" trials, or "failures" alone where the trainable writes rows of its own, also of trainings that fail:
-        then Tune's failures are the machine's. Rows that the trainable could not write it may report, see UNSTORED.
+    record: "all" trials when they end; "pauses": also whenever one pauses, as a `PausingSearch`'s do, so that the table
+        knows of it where Tune's folder is lost (it needs full_length); "failures" alone where the trainable writes rows
+        of its own, also of trainings that fail: then Tune's failures are the machine's. Rows that the trainable could
+        not write it may report, see UNSTORED.
     patience: seconds that a store which does not answer is waited for at the end of the experiment.
 
     A second run into a study is numbered on behind the rows it finds, a restored experiment keeps its numbers, and a
@@ -67,9 +71,11 @@ class ResultsCallback(Callback):
         identify: Callable[[dict], dict] | None = None,
         patience: float = 600.0,
     ):
-        if mode not in ("min", "max") or record not in ("all", "failures") or patience < 0:
-            allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all' or 'failures'"
+        if mode not in ("min", "max") or record not in ("all", "pauses", "failures") or patience < 0:
+            allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all', 'pauses' or 'failures'"
             raise ValueError(f"{allowed}; patience {patience!r}: at least 0")
+        if record == "pauses" and full_length is None:
+            raise ValueError("record 'pauses' needs full_length: a row of a trial that goes on must not be 'completed'")
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
@@ -96,8 +102,14 @@ class ResultsCallback(Callback):
             os.environ[STRICT], self._unchecked = "1", True
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        if self._record == "all":
+        if self._record != "failures" and self._is_news(trial):
             self._write(trials, trial, failed=False)
+
+    def on_step_end(self, iteration, trials, **info) -> None:
+        for trial in trials if self._record == "pauses" else ():
+            if trial.status == Trial.PAUSED and trial.last_result and self._is_news(trial):
+                self._paused[trial.trial_id] = trial.last_result.get(TRAINING_ITERATION)
+                self._write(trials, trial, failed=False)
 
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         self._write(trials, trial, failed=True)
@@ -130,6 +142,12 @@ class ResultsCallback(Callback):
         self._since, self._rows = datetime.now(UTC), 0
         self._taken: set[tuple[str, int]] = set()  # (trial, place in its pack) of rows that were taken over
         self._broken: list[tuple[str, Exception]] = []  # trials of which no row could be made
+        self._paused: dict[str, Any] = {}  # trial id -> the iteration of its last row, which it paused at
+
+    def _is_news(self, trial: Any) -> bool:
+        """Whether the trial has reported anything since the row of its last pause."""
+        paused = self._paused.get(trial.trial_id)
+        return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
 
     def _take_over(self, trial: Any, result: dict) -> None:
         """Rows that trainings have made and could not store."""

@@ -1,0 +1,362 @@
+"""What an ask-and-tell search needs of Ray Tune, whether its trials pause or not.
+
+Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into
+numbers of which larger is better, knows what earlier rows say, and saves its state as JSON. What to try next is decided
+by the search, what a trial's end means by the subclass.
+"""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+from ray.tune.result import DEFAULT_METRIC
+from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
+from ray.tune.utils import flatten_dict
+from ray.tune.utils.util import unflatten_dict
+
+from tune_cd.results.attempts import to_retry
+from tune_cd.results.rows import finite
+from tune_cd.search.space import Configuration, Space
+from tune_cd.tune.arguments import check_metric, check_mode, points
+from tune_cd.tune.course import AnySearch, Order
+from tune_cd.tune.earlier import rows_of
+from tune_cd.tune.json_state import JsonState
+from tune_cd.tune.param_space import space_from_tune, space_of
+from tune_cd.tune.snapshot import Ran, trials_in
+
+logger = logging.getLogger(__name__)
+
+
+class Adapter(JsonState, Searcher):
+    """A Searcher around a search and the order in which it asked. Arguments are `CoordinateDescentSearch`'s."""
+
+    STATE_VERSION: ClassVar[int]
+    KNOWN: ClassVar[tuple[str, ...]] = ("completed",)
+    """Statuses of rows that a search can begin with."""
+
+    earlier = 0  # trials of an earlier run that are not run again, see `from_results`
+    _informed = False  # Tune has said what is searched
+
+    def __init__(
+        self,
+        space: Space | Mapping[str, Any] | None,
+        metric: str | None,
+        mode: str | None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None,
+        evaluated_rewards: Sequence[float] | None,
+        annotate: str | None,
+    ):
+        check_metric(metric)
+        check_mode(mode)
+        super().__init__(metric=metric, mode=mode)
+        self._space, self._points = space_of(space), points(points_to_evaluate, evaluated_rewards)
+        self._annotate = annotate
+        self._course: Order | None = None  # from the moment at which space and mode are known
+        self._trials: dict[str, Configuration] = {}  # trial id -> h
+        self._known: list[Any] = []  # what `_knowledge` made of rows, until the search begins
+        self._limit: int | None = None  # of live trials, where Tune sets one
+        self._restored = False
+        self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
+
+    # The subclass's -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self, space: Space) -> Order:
+        """The search, told what is known beforehand."""
+
+    @staticmethod
+    @abstractmethod
+    def _loaded(state: Mapping[str, Any]) -> AnySearch:
+        """The search that its `state()` stands for."""
+
+    @abstractmethod
+    def _order(self, search: AnySearch, places: dict, waiting: list[Configuration]) -> Order:
+        """The search as it was saved, in the order in which it asked."""
+
+    @abstractmethod
+    def _knowledge(self, trials: pd.DataFrame) -> list[Any]:
+        """What rows say, for a search that has asked for none of them."""
+
+    @abstractmethod
+    def _recall(self, rows: pd.DataFrame) -> None:
+        """Go on where these rows of the same search end."""
+
+    @abstractmethod
+    def _tell(self, h: Mapping[str, Any], value: float | None, pruned: bool) -> None:
+        """A value that was measured elsewhere, larger is better; None: a failure."""
+
+    @abstractmethod
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None: ...
+
+    # Tune's side ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
+
+        False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
+        metric, a mode or a domain that the search cannot answer for.
+        """
+        if self._informed and not self._restored:
+            return False
+        check_metric(metric)
+        check_mode(mode)
+        given = space_from_tune(config)
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        self._space = self._space or given
+        self._begin_if_known()
+        searched = self._search.space if self._search else self._space
+        if given is not None and not set(given.names) <= set(searched.names):
+            unanswered = sorted(set(given.names) - set(searched.names))
+            raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
+        if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
+            self._run_anew()
+        self._restored, self._informed = False, True
+        return True
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing is left to suggest: the search has stopped by itself."""
+        return self._course is not None and self._course.finished
+
+    def suggest(self, trial_id: str) -> dict | str | None:
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED.
+
+        For the id of an earlier suggestion the same again. Raises RuntimeError while it is not known what is searched.
+        """
+        self._require_known()
+        self._go_on()
+        h = self._trials.get(trial_id) or self._next()
+        if h is None:
+            return Searcher.FINISHED if self.finished else None
+        self._trials[trial_id] = h
+        config = unflatten_dict(h)
+        if self._annotate is not None:
+            config[self._annotate] = self._course.annotation(h)
+        return config
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Tune's max_concurrent_trials, and a ConcurrencyLimiter's: so many trials at a time, whatever `workers` is."""
+        self._limit = max_concurrent
+        if self._search is not None:
+            self._limited(self._search)
+        return True
+
+    # Knowledge from elsewhere ---------------------------------------------------------------------------------
+
+    @classmethod
+    def from_results(
+        cls,
+        path: str | Path,
+        study: str | None = None,
+        *,
+        resume: bool = False,
+        space: Space | Mapping[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **arguments,
+    ) -> "Adapter":
+        """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
+
+        They cost no trial; the rest is as in the constructor. A finished search is continued so, and a search of the
+        same parameters begun better than blind. Trials outside the space are left out with a warning.
+
+        resume: the study is this same search's, with the same arguments, and it goes on: what was running when it
+        stopped is suggested first, then what would have come next; trials whose process or node was lost are run again.
+        `earlier` is the number of trials that are not: Tune's num_samples counts those that are still to come. Without
+        `workers`, as few are taken to have run at a time as the rows allow. A study without rows is begun. Pass the
+        same `annotate` here and to `ResultsCallback`, so that rows have the order of asking.
+
+        Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
+        to resume, without a study or with one that several searches share; its first suggestion does for rows outside
+        the space.
+        """
+        trials = rows_of(path, study, resume, cls.KNOWN)
+        searcher = cls(space, metric, mode, **arguments)
+        if resume:
+            searcher.earlier = int((~to_retry(trials)).sum())
+            searcher._rows_before = None if trials.empty else trials
+            return searcher
+        searcher._known = searcher._knowledge(trials)
+        searcher._course = None
+        searcher._begin_if_known()
+        return searcher
+
+    def add_evaluated_point(
+        self,
+        parameters: dict,
+        value: float | None,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
+
+        A pruned trial's value is `value`, else the last of `intermediate_values`; one without either is left out.
+        Raises RuntimeError while it is not known what is searched: it needs `space` and `mode`.
+        """
+        self._require_known()
+        if pruned and value is None:
+            if not intermediate_values:
+                return
+            value = intermediate_values[-1]
+        self._tell(flatten_dict(parameters), None if error else self._signed(value), pruned)
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict:
+        """Everything needed to continue, as plain JSON types."""
+        self._go_on()
+        return {
+            "version": self.STATE_VERSION,
+            "metric": self._metric,
+            "mode": self._mode,
+            "search": self._search and self._search.state(),
+            "trials": self._trials,
+            "index": list(self._course.places.items()) if self._course else [],
+            "orphans": self._course.waiting if self._course else [],
+        }
+
+    def set_state(self, state: dict) -> None:
+        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
+        if state.get("version") != self.STATE_VERSION:
+            raise ValueError(
+                f"searcher state of version {state.get('version')!r}; this release reads version {self.STATE_VERSION}"
+            )
+        self._metric, self._mode = state["metric"], state["mode"]
+        if state["search"] is not None:
+            places = {tuple(key): place for key, place in state["index"]}
+            search = self._limited(self._loaded(state["search"]))
+            self._course = self._order(search, places, list(state.get("orphans", [])))
+        self._trials = dict(state["trials"])
+        self._restored, self._rows_before = True, None
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
+        since.
+
+        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be
+        read.
+        """
+        trials: list[Ran] = []
+        try:
+            trials = trials_in(checkpoint_dir)
+        except ValueError as error:
+            logger.warning("%s; the searcher goes on from its own state alone", error)
+        try:
+            super().restore_from_dir(checkpoint_dir)
+        except ValueError as error:
+            if not trials or self._search is None:
+                raise
+            del self.suggest
+            self._go_on()
+            logger.warning("%s; the search goes on from what Tune's own snapshot says of its trials", error)
+        if trials and self._search is not None:
+            self._agree(trials)
+
+    def __getstate__(self) -> dict:
+        """Tune pickles the searcher when the Tuner is made; searches need not be picklable."""
+        return {**vars(self), "_course": self._course and replace(self._course, search=self._search.state())}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        if self._course is not None:
+            self._course.search = self._loaded(self._course.search)
+
+    # ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _search(self) -> AnySearch | None:
+        return self._course and self._course.search
+
+    def _begin_if_known(self) -> None:
+        """The search begins once it is known what is searched, and whether for the largest or the smallest."""
+        if self._course is None and self._space is not None and self._mode is not None:
+            self._course = self._begin(self._space)
+
+    def _next(self) -> Configuration | None:
+        """The configuration of a new trial; None where there is none for now."""
+        return self._course.next()
+
+    def _run_anew(self) -> None:
+        """Nobody runs the live trials any more."""
+        self._course.rerun(self._search.live)
+
+    def _limited(self, search: AnySearch) -> AnySearch:
+        if self._limit is not None:
+            search.workers = self._limit
+        return search
+
+    def _require_known(self) -> None:
+        """Raises RuntimeError, with Ray's words, while space or mode are not known. Ray's default stands for a metric
+        that nobody named."""
+        cls = type(self).__name__
+        if self._space is None and self._course is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
+        if self._mode is None:
+            raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
+        self._metric = self._metric or DEFAULT_METRIC
+
+    def _go_on(self) -> None:
+        """Where earlier rows of this same search are known: to where it was when it stopped."""
+        if self._rows_before is not None and self._course is not None:
+            rows, self._rows_before = self._rows_before, None
+            self._recall(rows)
+
+    def _agree(self, trials: list[Ran]) -> None:
+        """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""
+        key, run = self._search.space.key, set()
+        for trial in trials:
+            unknown = trial.trial_id not in self._trials
+            h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
+            if h is None:
+                continue
+            run.add(key(h))
+            self._hear(trial)
+            if trial.ended and (unknown or self._under_way(h)):
+                self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
+        self._course.rerun(self._search.live, but=run)
+
+    def _hear(self, trial: Ran) -> None:
+        """What a trial that may go on has reported."""
+
+    def _asked_since(self, trial: Ran) -> Configuration | None:
+        """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
+        try:
+            h = self._search.space.check({name: trial.params[name] for name in self._search.space.names})
+        except (ValueError, KeyError):
+            return None
+        key, before = self._search.space.key, self._search.state()
+        self._trials[trial.trial_id] = h
+        if key(h) not in self._course.places:
+            self._course.place(h)
+            asked = self._search.ask()
+            if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
+                self._course.search = self._limited(self._loaded(before))
+        return h
+
+    def _adopted(self, trial_id: str, result: Mapping[str, Any] | None) -> Configuration | None:
+        """The configuration of a trial we never suggested, if its result names one inside the space."""
+        if not result or self._search is None:
+            return None
+        config = flatten_dict(result.get("config") or {})
+        config |= {key.removeprefix("config/"): value for key, value in result.items() if key.startswith("config/")}
+        try:
+            self._trials[trial_id] = self._search.space.check(config)
+        except ValueError:
+            return None
+        return self._trials[trial_id]
+
+    def _under_way(self, h: Configuration) -> bool:
+        key = self._search.space.key
+        return key(h) in map(key, self._search.live)
+
+    def _number(self, result: Mapping[str, Any] | None) -> float | None:
+        """The result's value, larger is better; None where there is no finite number."""
+        return self._signed(finite((result or {}).get(self._metric)))
+
+    def _signed(self, value: float | None) -> float | None:
+        return value if value is None else -float(value) if self._mode == "min" else float(value)

@@ -1,0 +1,63 @@
+"""The scheduler of a `PausingSearch`: it pauses the search's trials and has them go on."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+
+if TYPE_CHECKING:
+    from tune_cd.tune.pausing_search import PausingSearch
+
+log = logging.getLogger(__name__)
+
+
+class PausingScheduler(FIFOScheduler):
+    """What `PausingSearch.scheduler()` gives. It decides nothing itself, so there is nothing of it to be saved."""
+
+    _supports_buffered_results = False
+
+    def __init__(self, search: "PausingSearch"):
+        super().__init__()
+        self._search = search
+        self._said = False
+
+    def on_trial_add(self, tune_controller, trial: Trial) -> None:
+        """Tune has restored trials go on all at once: those that were paused wait."""
+        if trial.status == Trial.PENDING and self._search.added(trial.trial_id, trial.evaluated_params):
+            trial.set_status(Trial.PAUSED)
+
+    def on_trial_error(self, tune_controller, trial: Trial) -> None:
+        self._search.on_trial_complete(trial.trial_id, error=True)
+
+    def on_trial_result(self, tune_controller, trial: Trial, result: dict) -> str:
+        return self._search.reported(trial.trial_id, result)
+
+    def choose_trial_to_run(self, tune_controller) -> Trial | None:
+        """A new trial first; then, if that was decided, a paused one. When nothing is left, paused ones are ended."""
+        trials = tune_controller.get_trials()
+        pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
+        if pending is not None:
+            return pending
+        paused = {trial.trial_id: trial for trial in trials if trial.status == Trial.PAUSED}
+        if not paused:
+            return None
+        h = self._search.decided()
+        trial = None if h is None else paused.get(self._search.trial_of(h))
+        if trial is not None:
+            self._warn(trial)
+            self._search.goes_on()
+            return trial
+        running = any(trial.status == Trial.RUNNING for trial in trials)
+        if not running and (self._search.finished or tune_controller.search_alg.is_finished()):
+            for trial in paused.values():
+                tune_controller.stop_trial(trial)
+        return None
+
+    def _warn(self, trial: Trial) -> None:
+        if trial.checkpoint is None and not self._said:
+            self._said = True
+            log.warning(
+                "%s has no checkpoint and begins again: report one (functions), or save and load it (classes)",
+                trial,
+            )

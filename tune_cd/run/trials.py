@@ -15,8 +15,7 @@ from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
-from tune_cd.run.options import ORIGIN
-from tune_cd.run.portfolio import Portfolio
+from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources

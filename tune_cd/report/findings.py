@@ -13,6 +13,7 @@ from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.scores import (
+    judged_by,
     octaves,
     parameter,
     parameter_of,
@@ -220,7 +221,7 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
 
 
 def _noise(trials: pd.DataFrame) -> float:
-    score = "test_score" if trials["test_score"].notna().any() else "val_score"
+    score = judged_by(trials)
     groups = trials[trials["status"] == "completed"].drop_duplicates(["setting", "seed"]).groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]

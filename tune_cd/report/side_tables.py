@@ -6,7 +6,7 @@ import pandas as pd
 
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.scores import per_class
+from tune_cd.analysis.scores import judged_by, per_class
 from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 from tune_cd.report.findings import Findings, averages_of
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
@@ -58,7 +58,7 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _gain(whole: pd.DataFrame) -> dict[str, Any]:
-    score = "test_score" if whole["test_score"].notna().any() else "val_score"
+    score = judged_by(whole)
     averages = averages_of(whole)
     gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]

@@ -18,7 +18,7 @@ from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import finite
-from tune_cd.search.protocol import Optimiser, Told
+from tune_cd.search.protocol import Optimiser, Told, check_version
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
@@ -181,10 +181,7 @@ class OptimiserSearch(JsonState, Searcher):
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"searcher state of version {state.get('version')!r}; this release reads version {STATE_VERSION}"
-            )
+        check_version(state, STATE_VERSION)
         self._metric, self._mode = state["metric"], state["mode"]
         if state["search"] is not None:
             places = {tuple(key): place for key, place in state["index"]}

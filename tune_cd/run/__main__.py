@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
             return _refuse(error)
         return _with_ray(study, lock)
     except KeyboardInterrupt:  # a run under way says more
-        print("interrupted before the first trial")
+        print("interrupted")
         return INTERRUPTED
     finally:
         lock.release()

@@ -1,10 +1,15 @@
-"""What a trial costs beside its training: from the end of one trial to the first step of the next in the same slot.
+"""What a trial costs beside its training: from the end of one trial to the first step of the next in the same slot,
+and how much of the time of eight workers is spent in trials.
 
     python tests/benchmarks/overhead.py
 
 Prints medians in seconds over the trials of one worker, with a process used again for the next trial (`reuse_actors`,
 as `tune_cd.run` has it) and with a new process each, alternating; and beside it what is done in that time: Tune's own
 part with an empty trainable, and the new network. glyphs, the small set-up's network, 32 images seen a trial.
+
+Then the share of eight workers' time in which a trial runs, of ASLEEP seconds each, from the moment all eight have
+begun to that at which the last trial begins: the rest goes to reporting, searching and handing out. These trials sleep,
+so that two cores hold eight of them.
 """
 
 import logging
@@ -32,6 +37,9 @@ from tune_cd import CoordinateDescentSearch, Space
 
 TRIALS = {True: 12, False: 4}  # with and without reuse
 ROUNDS = 2
+WORKERS, ASLEEP = 8, 10.0  # of the busy share; seconds that each of its trials takes
+
+Noted = list[tuple[float, str]]  # when a step began or ended, in order
 
 
 def noted(file: str, what: str) -> None:
@@ -53,6 +61,22 @@ class Timed(TrainTrial):
         return report
 
 
+class NotKept:
+    """A `trainables.trial.Recorder` that keeps nothing."""
+
+    def recorded(self, config):
+        return None
+
+    def record(self, config, outcome, where):
+        return None
+
+    def saved(self, config):
+        return []
+
+    def save(self, config, images_seen, state):
+        pass
+
+
 class Empty(tune.Trainable):
     """Nothing but what Tune does."""
 
@@ -68,8 +92,20 @@ class Empty(tune.Trainable):
         return {"val_score": 0.5, "done": True}
 
 
-def gaps(trainable, reuse: bool, notes: Path, **parameters) -> list[float]:
-    """Seconds between a trial's last step and the next one's first, of one run, one trial at a time."""
+class Asleep(Empty):
+    """A training that takes ASLEEP seconds and no core; the first ones wait until all workers have one."""
+
+    def step(self):
+        noted(self._notes, "begin")
+        while Path(self._notes).read_text(encoding="utf-8").count("begin") < WORKERS:
+            time.sleep(0.1)
+        time.sleep(ASLEEP)
+        noted(self._notes, "end")
+        return {"val_score": 0.5, "done": True}
+
+
+def run(trainable, trials: int, notes: Path, *, workers: int = 1, reuse: bool = True, **parameters) -> Noted:
+    """A search of so many trials to its end, and what its steps noted."""
     notes.unlink(missing_ok=True)
     searcher = CoordinateDescentSearch(
         Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0)),
@@ -84,9 +120,9 @@ def gaps(trainable, reuse: bool, notes: Path, **parameters) -> list[float]:
             tune_config=tune.TuneConfig(
                 metric="val_score",
                 mode="max",
-                num_samples=TRIALS[reuse],
+                num_samples=trials,
                 search_alg=searcher,
-                max_concurrent_trials=1,
+                max_concurrent_trials=workers,
                 reuse_actors=reuse,
             ),
             run_config=tune.RunConfig(
@@ -94,19 +130,34 @@ def gaps(trainable, reuse: bool, notes: Path, **parameters) -> list[float]:
             ),
         ).fit()
     lines = [line.split() for line in notes.read_text(encoding="utf-8").splitlines()]
-    times = [(float(at), what) for at, what in lines]
+    return sorted((float(at), what) for at, what in lines)
+
+
+def gaps(times: Noted) -> list[float]:
+    """Seconds between a trial's last step and the next one's first, one trial at a time."""
     return [begin - end for (end, _), (begin, what) in itertools.pairwise(times) if what == "begin"]
+
+
+def busy_share(times: Noted, workers: int) -> float:
+    """The share of the workers' time in which they have trials, while there are trials to hand out."""
+    begun = [at for at, what in times if what == "begin"]
+    first, last = begun[workers - 1], begun[-1]
+    busy, live = 0.0, 0
+    for (at, what), (then, _) in itertools.pairwise(times):
+        live += 1 if what == "begin" else -1
+        busy += live * (then - at) if first <= at < last else 0.0
+    return busy / (workers * (last - first))
 
 
 def main() -> None:
     logging.disable(logging.WARNING)
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
     setup = replace(find_setup("glyphs", "small"), images_seen=32, evaluations=1)
     parameters = {
         "setup_fields": asdict(setup),
         "data_root": None,
         "threads": 1,
-        "record": lambda config, outcome, where: None,
+        "recorder": NotKept(),
     }
     cases = {
         "TrainTrial, process reused": (Timed, True, parameters),
@@ -118,13 +169,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
             for name, (trainable, reuse, arguments) in cases.items():
-                measured[name] += gaps(trainable, reuse, Path(folder) / "notes", **arguments)
+                times = run(trainable, TRIALS[reuse], Path(folder) / "notes", reuse=reuse, **arguments)
+                measured[name] += gaps(times)
+        share = busy_share(run(Asleep, 4 * WORKERS, Path(folder) / "notes", workers=WORKERS), WORKERS)
     print(
         f"seconds from the end of a trial to the next one's first step, {ROUNDS} x {TRIALS[True]} (reused) or "
         f"{TRIALS[False]} (new) trials"
     )
     for name, values in measured.items():
         print(f"{name:<34} median {statistics.median(values):6.3f}   {min(values):6.3f} .. {max(values):6.3f}")
+    print(f"share of the time of {WORKERS} workers that is spent in trials of {ASLEEP:g} s: {share:.3f}")
 
 
 if __name__ == "__main__":

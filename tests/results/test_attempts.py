@@ -3,7 +3,6 @@
 from datetime import timedelta
 from itertools import permutations
 
-import pandas as pd
 import pytest
 from rows import NOON, full, minimal
 
@@ -64,8 +63,6 @@ def test_only_a_later_attempt_supersedes_and_only_what_failed_or_stopped(tmp_pat
 
 def test_attempts_are_numbered_one_after_the_other():
     assert attempts.next_attempt(None) == 0 and attempts.next_attempt(minimal(attempt=2)) == 3
-    assert attempts.next_attempts(pd.DataFrame([minimal(attempt=2), minimal(trial_id="t1")])) == {"t0": 3, "t1": 1}
-    assert attempts.next_attempts(pd.DataFrame({"trial_id": [], "attempt": []})) == {}
 
 
 def test_a_run_has_ended_once_its_trial_is_final_or_it_has_failed_itself():

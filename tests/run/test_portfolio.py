@@ -8,7 +8,7 @@ from portfolios import BEST, PLANE, START, bowl, line, pausing, portfolio, until
 from ray.tune.search import Searcher
 
 from tune_cd import PausingDescent
-from tune_cd.run.options import ORIGIN
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.study_search import StudySearch
 from tune_cd.search.model_guided import LENGTHS
 from tune_cd.tune.packed import PACK

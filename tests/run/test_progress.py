@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from studies import empty
 
-from tune_cd.run.options import ORIGIN
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 
 

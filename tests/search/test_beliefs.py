@@ -6,7 +6,19 @@ import pytest
 from tune_cd import CoordinateDescent, Space
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.replay import replay_all
-from tune_cd.search.beliefs import BALANCE, DRAWS, GENERAL, NOISE, TERMS, WIDE, along_rows, belief_over
+from tune_cd.search.beliefs import (
+    ALIKE,
+    BALANCE,
+    DRAWS,
+    GENERAL,
+    NOISE,
+    NOISES,
+    TERMS,
+    WIDE,
+    along_rows,
+    belief_over,
+    prior_of,
+)
 from tune_cd.search.lines import lines_through
 from tune_cd.search.registry import OPTIMISERS
 
@@ -66,6 +78,17 @@ def test_length_scales_are_shares_of_the_box(n_axes, closely):
     assert small.maps.shape == (DRAWS, n_axes, n_axes)
     assert np.allclose(small.maps, 5 * large.maps) and np.array_equal(small.noises, large.noises)
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
+
+
+@pytest.mark.parametrize("belief, draws, each", [(BALANCE, len(NOISES), True), (GENERAL, DRAWS, False)])
+def test_many_draws_have_the_length_scales_in_turn_and_few_have_them_all(belief, draws, each):
+    drawn = plan(2)
+    one, several = (prior_of(belief, drawn, False, lengths) for lengths in ((1.0,), (0.5, 1.0)))
+    assert len(one.maps) == len(one.noises) == draws
+    assert len(several.maps) == len(several.noises) == draws * (len(ALIKE) if each else 1)
+    scales = sorted(1 / several.maps[:, 2, 2])
+    assert np.allclose(scales, np.repeat(ALIKE, len(scales) // len(ALIKE)))
+    assert np.allclose(one.maps[:, :2, :2], belief.prior(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
 
 
 def test_trials_that_look_closely_believe_in_short_length_scales():

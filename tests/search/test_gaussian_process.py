@@ -5,7 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from tune_cd.search.gaussian_process import PRIOR_POINTS, UNLIKELY, Prior, Process, expected_excess, matern
+from tune_cd.search.gaussian_process import (
+    PRIOR_POINTS,
+    ROWS,
+    UNLIKELY,
+    Prior,
+    Process,
+    correlations,
+    expected_excess,
+    factors_of,
+    matern,
+)
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-2, 2, size=(12, 2))
@@ -31,6 +41,38 @@ def test_the_correlation_is_matern_five_halves():
     for distance in (0.0, 0.3, 1.0, 4.0):
         scaled = math.sqrt(5) * distance
         assert matern(np.array(distance)) == pytest.approx((1 + scaled + scaled**2 / 3) * math.exp(-scaled))
+
+
+@pytest.mark.parametrize("away", [0.0, 1e5])
+def test_correlations_are_of_distances_wherever_the_points_lie(away):
+    a, b = RNG.normal(size=(2, 3, 40)) + away, RNG.normal(size=(2, 3, 500)) + away
+    apart = np.linalg.norm(a[:, :, :, None] - b[:, :, None, :], axis=1)
+    assert np.allclose(correlations(a, b), matern(apart), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 3])
+def test_the_factors_are_of_the_whole_covariance(n):
+    points, shares = RNG.uniform(-2, 2, size=(n, 2)), RNG.choice([0.25, 1.0], n)
+    factors = factors_of(points, shares, AVERAGED)
+    assert np.allclose(factors, np.tril(factors))
+    for factor, lengths, noise in zip(factors, AVERAGED.maps, AVERAGED.noises):
+        x = np.column_stack([points, np.log2(shares)]) @ lengths.T
+        covariance = matern(np.linalg.norm(x[:, None] - x[None], axis=-1)) + noise * np.eye(n)
+        assert np.allclose(factor @ factor.T, covariance, rtol=0, atol=1e-10)
+
+
+def test_factors_of_more_points_serve_for_the_first_of_them():
+    more, shares = np.append(POINTS, [[5.0, 5.0], [0.1, 0.0]], axis=0), np.append(SHARES, [0.5, 1.0])
+    alone, among = Process(POINTS, SHARES, VALUES, AVERAGED), factors_of(more, shares, AVERAGED)
+    other = Process(POINTS, SHARES, VALUES, AVERAGED, among)
+    assert np.allclose(other.mean(more, shares), alone.mean(more, shares), rtol=1e-9)
+    assert np.allclose(other.deviation(more), alone.deviation(more), rtol=1e-6)
+
+
+def test_points_may_have_a_length_each():
+    process = Process(POINTS, SHARES, VALUES, AVERAGED)
+    each = [process.mean(point[None], share)[0] for point, share in zip(POINTS, SHARES)]
+    assert np.allclose(process.mean(POINTS, SHARES), each)
 
 
 def test_it_passes_near_smooth_values_and_knows_nothing_far_away():

@@ -11,8 +11,9 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.replay import replay_all
 from tune_cd.search.beliefs import BALANCE
-from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided, Training
+from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
 from tune_cd.search.registry import OPTIMISERS
+from tune_cd.search.trainings import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))
 LINES = {"balance": (-1, 1), "joint": (1, 1), "Lambda_p": (1, 0), "Lambda_e": (0, 1)}

@@ -6,7 +6,7 @@ landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
 landscape.holes                         # cells without a value, and why
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -157,7 +157,7 @@ def cells(
 
 
 def cells_of(
-    trials: pd.DataFrame, scores: Sequence[str], axes: Sequence[str] | None = None, cell: float | None = None
+    trials: pd.DataFrame, scores: Collection[str], axes: Sequence[str] | None = None, cell: float | None = None
 ) -> dict[str, pd.DataFrame]:
     """`cells` of several scores, which are placed once."""
     placed = _place(trials, axes, cell)

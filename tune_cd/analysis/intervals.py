@@ -7,9 +7,14 @@ import numpy.typing as npt
 from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 
+def student(freedom: int) -> float:
+    """Half the 95 % interval of Student's t with so many degrees of freedom, at least one."""
+    return float(stdtrit(freedom, 0.975))
+
+
 def half_interval(std: float, n: int) -> float:
     """Half the 95 % interval of a mean of n values with this sample standard deviation (Student's t); NaN below two."""
-    return float(stdtrit(n - 1, 0.975) * std / np.sqrt(n)) if n > 1 else np.nan
+    return float(student(n - 1) * std / np.sqrt(n)) if n > 1 else np.nan
 
 
 def half_interval_of(values: Sequence[float] | npt.NDArray[np.float64]) -> float:

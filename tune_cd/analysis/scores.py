@@ -94,10 +94,19 @@ def score_names(trials: pd.DataFrame) -> list[str]:
     return own + sorted({name for scores in maps_of(trials, "scores") for name in scores}.difference(own))
 
 
+SPLITS = {"val_score": "validation", "test_score": "test"}
+"""A split's score -> its name in words."""
+
+
+def judged_by(trials: pd.DataFrame) -> str:
+    """The score that settings are judged by: of the test split, or where none was tested of the validation split."""
+    return "test_score" if trials["test_score"].notna().any() else "val_score"
+
+
 def score_words(trials: pd.DataFrame, score: str) -> str:
     """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another
     metric. "score" where trials have several metrics, and a score's own name where it is neither of the two."""
-    split = {"val_score": "validation", "test_score": "test"}.get(score)
+    split = SPLITS.get(score)
     if split is None or trials.empty:
         return score if split is None else f"{split} score"
     metrics = trials["metric_name"].unique()

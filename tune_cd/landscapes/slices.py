@@ -7,10 +7,10 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from tune_cd import balance
 from tune_cd.analysis import Grid, grid, reachable
+from tune_cd.analysis.intervals import student
 from tune_cd.landscapes.measured import Measured
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
@@ -108,4 +108,4 @@ def half_of(parts: Sequence[Slice], cells: Sequence[tuple[int, int]]) -> float:
     freedom = min(part.noise[1] for part in parts)
     if not freedom:
         return nan
-    return float(stdtrit(freedom, 0.975)) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))
+    return student(freedom) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))

@@ -14,7 +14,7 @@ from tune_cd import balance, plots
 from tune_cd.analysis import Curve, balance_gain, curves_of, grid, mean_curve, parts_of, sublosses
 from tune_cd.analysis.comparison import grouped
 from tune_cd.analysis.curves import OVER
-from tune_cd.analysis.scores import BALANCE, per_class, published_of, score_words, varied
+from tune_cd.analysis.scores import BALANCE, judged_by, per_class, published_of, score_words, varied
 from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.planes import axes_of
 from tune_cd.report.printed import searched, tables_of
@@ -101,7 +101,7 @@ def _publish(folder: Path, name: str, make: Callable[[], dict[str, str]]) -> lis
 
 def figures_of(trials: pd.DataFrame) -> Named:
     """The figures of one study's trials of one problem and set-up."""
-    score = "test_score" if trials["test_score"].notna().any() else "val_score"
+    score = judged_by(trials)
     axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
     on_paths = trials
     if is_grid(cells, axes[:2]):

@@ -13,6 +13,7 @@ from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.scores import (
+    judged_by,
     octaves,
     parameter,
     parameter_of,
@@ -87,17 +88,9 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
     best = best_trial(means)
     names = varied(trials)
     allowed = ranges or _extents(trials, names)
-    found = (
-        []
-        if best is None
-        else [(average, _recipe(trials, means, best, average, allowed)) for average in averages_of(trials)]
-    )
-    alike = (
-        means[means["val_score"] >= best["val_score"] - ALIKE * abs(best["val_score"])]
-        if best is not None
-        else means[:0]
-    )
-    alike = alike.assign(**{name: parameter(alike, name) for name in names}) if len(alike) else alike
+    averages = averages_of(trials) if best is not None else ()
+    found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
+    alike = _alike(means, best)
     return Findings(
         study=str(trials["study"].iloc[0]),
         trials=trials,
@@ -106,9 +99,7 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
-        alike_ranges={name: (float(alike[name].min()), float(alike[name].max())) for name in names}
-        if len(alike)
-        else {},
+        alike_ranges=_extremes(alike, names) if len(alike) else {},
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         fresh=None if best is None else fresh_mean(trials, best),
@@ -186,9 +177,19 @@ def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
     """The ranges of a grid are its own; what a search was allowed cannot be seen from where it went."""
     if not is_grid(trials, names):
         return {}
-    return {
-        name: (float(np.nanmin(parameter(trials, name))), float(np.nanmax(parameter(trials, name)))) for name in names
-    }
+    return _extremes(trials, names)
+
+
+def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The least and the largest value of each parameter in some trials."""
+    columns = {name: pd.Series(parameter(trials, name)) for name in names}
+    return {name: (float(column.min()), float(column.max())) for name, column in columns.items()}
+
+
+def _alike(means: pd.DataFrame, best: pd.Series | None) -> pd.DataFrame:
+    """The settings within ALIKE of the best; none where there is no best."""
+    least = np.inf if best is None else best["val_score"] - ALIKE * abs(best["val_score"])
+    return means[means["val_score"] >= least]
 
 
 def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
@@ -220,7 +221,7 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
 
 
 def _noise(trials: pd.DataFrame) -> float:
-    score = "test_score" if trials["test_score"].notna().any() else "val_score"
+    score = judged_by(trials)
     groups = trials[trials["status"] == "completed"].drop_duplicates(["setting", "seed"]).groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]

@@ -15,6 +15,9 @@ from tune_cd.report.findings import averages_of, grid_rows, is_grid
 from tune_cd.report.plain import numbers
 from tune_cd.report.words import letters, recipe_words
 
+TOLD = "val_score"
+"""What a search is told: a training without it is lost."""
+
 SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
 
 
@@ -70,8 +73,8 @@ def axes_of(trials: pd.DataFrame, names: Sequence[str], plane: Sequence[str] = (
 
 def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
     """Every setting that was tried along the axes: means over trainings, spreads, and which trials they are."""
-    measured = cells_of(wide, [*scores, "val_score"], axes)
-    tried = measured.pop("val_score") if "val_score" not in scores else measured["val_score"]
+    measured = cells_of(wide, {TOLD, *scores}, axes)
+    tried = measured[TOLD]
     ticks, at = zip(*(np.unique(tried[axis].to_numpy(dtype=float), return_inverse=True) for axis in axes))
     absent = 3 - len(axes)
     return {
@@ -81,8 +84,8 @@ def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) ->
             "at": np.column_stack([*at, *[np.zeros(len(tried), dtype=int)] * absent]).tolist(),
             "trials": [sorted(map(int, rows)) for rows in tried["trials"]],
             "lost": tried["lost"].tolist(),
-            "values": {score: numbers(table["value"]) for score, table in measured.items()},
-            "spread": {score: numbers(table["spread"]) for score, table in measured.items()},
+            "values": {score: numbers(measured[score]["value"]) for score in scores},
+            "spread": {score: numbers(measured[score]["spread"]) for score in scores},
         },
     }
 

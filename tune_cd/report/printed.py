@@ -11,29 +11,32 @@ from tune_cd import balance
 from tune_cd.analysis import Curve, comparable, curves_of, summary, tables
 from tune_cd.analysis.comparison import BUDGETS, FEWEST, grouped
 from tune_cd.analysis.confirmation import gains
+from tune_cd.analysis.scores import SPLITS
 from tune_cd.report.words import LETTERS
 
-HEADS = LETTERS | {
-    "val_score": "validation",
-    "test_score": "test",
-    "best_Lambda_p": "its Λp",
-    "best_Lambda_e": "its Λe",
-    "gain_separate": "gain over separate",
-    "gain_global": "gain over global",
-    "alike": "within 1 %",
-    "alike_Lambda_p": "their Λp",
-    "alike_Lambda_e": "their Λe",
-    "positive_term": "positive",
-    "entropy_term": "entropy",
-    "recall_at_1": "R@1",
-    "rank_of_best": "rank in the best tenth",
-    "metric_name": "metric",
-    "set_up": "set-up",
-    "batch_size": "b",
-    "tuned": "balance tuned",
-    "separate": "separate average",
-    "global": "global average",
-}
+HEADS = (
+    LETTERS
+    | SPLITS
+    | {
+        "best_Lambda_p": "its Λp",
+        "best_Lambda_e": "its Λe",
+        "gain_separate": "gain over separate",
+        "gain_global": "gain over global",
+        "alike": "within 1 %",
+        "alike_Lambda_p": "their Λp",
+        "alike_Lambda_e": "their Λe",
+        "positive_term": "positive",
+        "entropy_term": "entropy",
+        "recall_at_1": "R@1",
+        "rank_of_best": "rank in the best tenth",
+        "metric_name": "metric",
+        "set_up": "set-up",
+        "batch_size": "b",
+        "tuned": "balance tuned",
+        "separate": "separate average",
+        "global": "global average",
+    }
+)
 """Column of a table -> its heading."""
 
 SCORES = (
@@ -132,7 +135,7 @@ def _definitions(
     cells: pd.DataFrame, most: int, curves: Sequence[Curve], best: float, reference: str | None
 ) -> Iterator[str]:
     """Definitions of the columns of a table of methods, a sentence each. most: searches of one method."""
-    split = {"test_score": "test", "val_score": "validation"}.get(curves[0].score, curves[0].score)
+    split = SPLITS.get(curves[0].score, curves[0].score)
     yield f"Reached: the {split} score of the trial that was best by validation so far."
     if any(name.startswith("AUC") for name in cells):
         several = ", ± half the 95 % interval over searches (Student's t)" if most > 1 else ", of one search each"

@@ -7,7 +7,7 @@ import pandas as pd
 from tune_cd.analysis import balance_gain, comparable, curves_of, grid, subloss_statistics, sublosses
 from tune_cd.analysis.believed import believed
 from tune_cd.analysis.comparison import grouped
-from tune_cd.analysis.scores import per_class
+from tune_cd.analysis.scores import SPLITS, judged_by, per_class
 from tune_cd.analysis.tables import MEMORY_FIELDS, best_values, cell_text, memory_modes
 from tune_cd.report.findings import Findings, Ranges, averages_of
 from tune_cd.report.printed import HEADS, WITHIN, methods, readable, searched
@@ -68,14 +68,13 @@ def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _gain(whole: pd.DataFrame) -> dict[str, Any]:
-    score = "test_score" if whole["test_score"].notna().any() else "val_score"
+    score = judged_by(whole)
     averages = averages_of(whole)
     gain = balance_gain(grid(whole, score), per_class(whole), averages, select=grid(whole))
     columns = ["best", "best_Lambda_p", "best_Lambda_e", *averages, *(f"gain_{average}" for average in averages)]
     means = gain.filter(like="gain_").mean().dropna()
     gains = [f"{value:+.4f} over the {name.removeprefix('gain_')} average" for name, value in means.items()]
-    split = "test" if score == "test_score" else "validation"
-    note = f"Scores of the {split} split, each cell chosen by validation. "
+    note = f"Scores of the {SPLITS[score]} split, each cell chosen by validation. "
     note += f"Mean over batch sizes: {', '.join(gains) or 'not known'}."
     return _table("What balancing gains at each batch size", readable(gain[columns].reset_index()), note)
 

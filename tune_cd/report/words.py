@@ -9,7 +9,7 @@ import pandas as pd
 from tune_cd import balance
 from tune_cd.analysis import alignment
 from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import parameter_of, weights_of
+from tune_cd.analysis.scores import SPLITS, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, finite
 from tune_cd.results.attempts import to_retry
@@ -96,9 +96,8 @@ def interval(low: float, high: float, sign: str = "") -> str:
 
 def fresh_score(fresh: Mean) -> str:
     """A setting's score over fresh seeds: "test 0.8867 (95 % interval 0.8700 to 0.9034, 3 seeds)"."""
-    split = "test" if fresh.score == "test_score" else "validation"
     sure = f"{interval(fresh.low, fresh.high)}, " if finite(fresh.low) else ""
-    return f"{split} {fresh.value:.4f} ({sure}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
+    return f"{SPLITS[fresh.score]} {fresh.value:.4f} ({sure}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
 
 
 def _parameters(found: Findings) -> list[str]:

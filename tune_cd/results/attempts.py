@@ -75,11 +75,6 @@ def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
     return chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
 
 
-def next_attempts(trials: pd.DataFrame) -> dict[str, int]:
-    """trial_id -> the number of its next run."""
-    return {trial: next_attempt({"attempt": attempt}) for trial, attempt in zip(trials["trial_id"], trials["attempt"])}
-
-
 def final_trials(trials: pa.Table) -> set[str]:
     """The trial_ids whose curve is whole with their row: it is written before the row, and grows in later attempts
     alone."""

@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
             return _refuse(error)
         return _with_ray(study, lock)
     except KeyboardInterrupt:  # a run under way says more
-        print("interrupted before the first trial")
+        print("interrupted")
         return INTERRUPTED
     finally:
         lock.release()
@@ -94,10 +94,7 @@ def _connect(address: str | None, verbose: bool = False) -> None:
     """Join the cluster, or start one here. verbose: with Ray's messages. Raises ConnectionError where there is none at
     the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in (
-        "TUNE_CD_DATA",
-        "TUNE_CD_CACHE",
-    ):  # a Ray started here hands them to trials, which run in folders of their own
+    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # a Ray started here hands them to trials, in folders of their own
         if os.environ.get(name) and not is_uri(os.environ[name]):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary

@@ -144,11 +144,7 @@ class Pausing:
     def annotation(self, h: Configuration) -> dict[str, Any]:
         key = self.search.space.key(h)
         origin = self.origins.get(key) or self.search.origin(h)
-        return {
-            "direction": origin.direction,
-            "line_position": origin.line_position,
-            "trial_index": self.places[key],
-        }
+        return origin.annotation(self.places[key])
 
     def recall(
         self,

@@ -14,6 +14,9 @@ from tune_cd.run.looks import Looks, over_seeds, reaches
 from tune_cd.run.members import Member
 from tune_cd.search.space import Configuration, Key, Space
 
+ORIGIN = "origin"
+"""The config key under which a trial finds the `Asked.origin` of its setting."""
+
 Training = tuple[Key, int]
 """A setting's key and a seed: what is trained once."""
 

@@ -9,7 +9,7 @@ from ray.tune import Callback
 from tqdm import tqdm
 
 from tune_cd.results.schema import CONFIRM
-from tune_cd.run.options import ORIGIN
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.search.directions import WEIGHT
 from tune_cd.tune.packed import members_of
 

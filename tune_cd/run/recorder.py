@@ -14,7 +14,7 @@ from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.options import ORIGIN
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
 from tune_cd.run.study import CHECKPOINTS, Study

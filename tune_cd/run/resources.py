@@ -24,9 +24,8 @@ class Resources:
 
     @property
     def processes(self) -> int:
-        return math.ceil(
-            self.workers / max(1, self.pack // self.replicates)
-        )  # the trainings of a setting stay together
+        settings = max(1, self.pack // self.replicates)  # the trainings of a setting stay together
+        return math.ceil(self.workers / settings)
 
 
 def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:

@@ -13,8 +13,7 @@ from ray.tune.search import Searcher
 from trainables.trial import UNTIL
 from tune_cd.run.budget import Meter
 from tune_cd.run.looks import Looks, reaches
-from tune_cd.run.options import ORIGIN
-from tune_cd.run.portfolio import Asked, Portfolio
+from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.tune.packed import SEED, Packing
 
 Trial = tuple[str, int, int]

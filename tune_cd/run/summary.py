@@ -80,9 +80,8 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
             lines.append(f"{label:<40}{'no completed trial':>40}")
             continue
         h = f"{best['Lambda_p']:>10.4g}{best['Lambda_e']:>10.4g}"
-        recall = (
-            "-" if isnan(best["recall_at_1"]) else f"{best['recall_at_1']:.4f}"
-        )  # revisited Oxford and Paris have none
+        recall = best["recall_at_1"]  # revisited Oxford and Paris have none
+        recall = "-" if isnan(recall) else f"{recall:.4f}"
         when = f"{best['iterations']:,.0f}" if best["iterations"] == best["iterations"] else "-"
         lines.append(f"{label:<40}{h}{best['val_score']:>12.4f}{best['test_score']:>8.4f}{recall:>8}{when:>12}")
     note = (

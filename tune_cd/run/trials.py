@@ -15,8 +15,7 @@ from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
 from tune_cd.run.cluster import Counting
 from tune_cd.run.lock import user
-from tune_cd.run.options import ORIGIN
-from tune_cd.run.portfolio import Portfolio
+from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
 from tune_cd.run.resources import Resources
@@ -83,20 +82,7 @@ def _tune(
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
-        run_config=tune.RunConfig(
-            name="-".join(portfolio.members),
-            storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
-            callbacks=[progress, failures, Counting(load), losses],
-            stop=losses,
-            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
-            progress_reporter=tune.CLIReporter(
-                metric_columns=["images_seen", "val_score", "time_total_s"],
-                parameter_columns=[],
-                max_report_frequency=STATUS_SECONDS,
-            ),
-            verbose=int(study.call.verbose),
-        ),
+        run_config=_run_config(study, portfolio, [progress, failures, Counting(load), losses], losses),
     )
     try:
         tuner.fit()
@@ -104,6 +90,26 @@ def _tune(
         failures.close(PATIENCE)
     if losses.broken is not None:
         raise OSError(losses.broken)
+
+
+def _run_config(
+    study: Study, portfolio: Portfolio, callbacks: list[tune.Callback], stop: tune.Stopper
+) -> tune.RunConfig:
+    """Where a Tune run keeps what is its own, who listens, and what ends it."""
+    return tune.RunConfig(
+        name="-".join(portfolio.members),
+        storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
+        callbacks=callbacks,
+        stop=stop,
+        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        failure_config=tune.FailureConfig(max_failures=study.call.max_failures),
+        progress_reporter=tune.CLIReporter(
+            metric_columns=["images_seen", "val_score", "time_total_s"],
+            parameter_columns=[],
+            max_report_frequency=STATUS_SECONDS,
+        ),
+        verbose=int(study.call.verbose),
+    )
 
 
 def tune_folder(given: str | None) -> Path:

@@ -5,7 +5,7 @@ TERMS, for other weights in boxes as wide, is the same with more lines. GENERAL 
 any size: all its lengths are shares of the box.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, product
@@ -103,21 +103,6 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     return (central + around) / 2
 
 
-def over_lengths(prior: Prior, lengths: Sequence[float]) -> Prior:
-    """A prior over configurations, for values at these lengths of training: one more axis, in octaves of it, with the
-    length scales ALIKE. Of a single length nothing is asked."""
-    alike = ALIKE if len(lengths) > 1 else ALIKE[:1]
-    pairs = list(product(range(len(prior.maps)), alike))
-    if len(prior.maps) >= DRAWS:  # there are many already
-        pairs = list(zip(range(len(prior.maps)), cycle(alike)))
-    draws, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
-    n_axes = prior.maps.shape[1]
-    maps = np.zeros((len(pairs), n_axes + 1, n_axes + 1))
-    maps[:, :n_axes, :n_axes] = prior.maps[draws]
-    maps[:, n_axes, n_axes] = 1 / np.array(scales)
-    return Prior(maps, prior.noises[draws])
-
-
 def _fixed(plan: Plan, closely: bool) -> Prior:
     """BALANCE's: one pair of length scales, and each of NOISES."""
     lengths = (CLOSE, CLOSE) if closely else (TRADING, SCALING)
@@ -178,7 +163,8 @@ def _uniforms(n: int, dimensions: int) -> Array:
 class Belief:
     """What is believed before anything is told, and how far it is trusted.
 
-    prior: of the values over a plan's space, and of those that a trial which looks closely believes in.
+    prior: of the values at one length, over a plan's space, and of those that a trial which looks closely believes in.
+    alike_in_turn: its draws are many, and have the length scales ALIKE in turn; else every draw has each of them.
     margin_until: an improvement counts from 1 / min(n, margin_until) above the best of n values, in their standard
     deviations; from a given start as if there were enough of them, as longer steps miss what is near.
     fades_from: from so many values on, what is believed of where the best lies fades (CENTRE).
@@ -187,13 +173,14 @@ class Belief:
     """
 
     prior: Callable[[Plan, bool], Prior]
+    alike_in_turn: bool
     margin_until: float
     fades_from: float
     close_turns: int
     pairs: bool
 
 
-BALANCE = Belief(_fixed, margin_until=10, fades_from=inf, close_turns=2, pairs=False)
+BALANCE = Belief(_fixed, alike_in_turn=False, margin_until=10, fades_from=inf, close_turns=2, pairs=False)
 """margin_until: the fewer values there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on
 smooth ridges and on the margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much
 early on gains .01 more on the former and loses .01 more on the latter. Without the limit the search ends up to 20
@@ -203,13 +190,28 @@ close_turns: ridges can be narrower than believed. This costs nothing measurable
 whose ridge is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 %
 with one in three."""
 
-GENERAL = Belief(_drawn, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
+GENERAL = Belief(_drawn, alike_in_turn=True, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
 """fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
 From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
 
 
 TERMS = replace(BALANCE, pairs=True)
 """Of three weights and more the diagonals of pairs help beside joint and contrasts (README, Weights of other terms)."""
+
+
+@lru_cache(maxsize=64)  # at every step a search asks for one of the same two
+def prior_of(belief: Belief, plan: Plan, closely: bool, lengths: tuple[float, ...]) -> Prior:
+    """What a belief says of values at these lengths of training: one more axis, in octaves of it, with the length
+    scales ALIKE. Of a single length nothing is asked."""
+    prior, alike = belief.prior(plan, closely), ALIKE if len(lengths) > 1 else ALIKE[:1]
+    draws = range(len(prior.maps))
+    pairs = list(zip(draws, cycle(alike)) if belief.alike_in_turn else product(draws, alike))
+    chosen, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]
+    n_axes = prior.maps.shape[1]
+    maps = np.zeros((len(pairs), n_axes + 1, n_axes + 1))
+    maps[:, :n_axes, :n_axes] = prior.maps[chosen]
+    maps[:, n_axes, n_axes] = 1 / np.array(scales)
+    return Prior(maps, prior.noises[chosen])
 
 
 def belief_over(space: Space) -> Belief:

@@ -18,10 +18,11 @@ from tune_cd.search.beliefs import belief_over
 from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
-from tune_cd.search.model_guided import Guided, Training
+from tune_cd.search.model_guided import Guided
 from tune_cd.search.protocol import Proposal, Told, best_of, check_version, check_workers, is_free, uncensored
 from tune_cd.search.space import Configuration, Key, Space
 from tune_cd.search.speculative import needed_next
+from tune_cd.search.trainings import Training
 
 STATE_VERSION = 1
 

@@ -13,9 +13,11 @@ values say how likely each is. Mean and variance of the process follow from the 
 """
 
 from dataclasses import dataclass
-from math import log2, pi, sqrt
+from functools import cached_property
+from math import pi, sqrt
 
 import numpy as np
+from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtr
 
 from tune_cd.search.space import Array
@@ -27,6 +29,10 @@ UNLIKELY = 0.01
 """Draws whose likelihood is below this share of the largest are left out."""
 
 TINY = 1e-9
+
+BLOCK, ROWS = 1 << 14, 32
+"""So many correlations are computed at a time: what comes between distances and them stays in a processor's cache. Of a
+covariance so many rows, up to their diagonal."""
 
 
 @dataclass(frozen=True)
@@ -43,52 +49,58 @@ class Prior:
 
 
 class Process:
-    """points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better."""
+    """points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better.
 
-    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior):
+    factors: `factors_of` these points, or of more that begin with them; None: not known yet.
+    """
+
+    def __init__(self, points: Array, shares: Array, values: Array, prior: Prior, factors: Array | None = None):
         self._offset = float(values.mean())
         self.spread = float(values.std()) if np.ptp(values) > 0 else 1.0  # the unit of standardised values
         standardised = (values - self._offset) / self.spread
         n, octaves = len(points), np.log2(shares)
         self._sloped = bool(np.ptp(octaves) > 0)
-        scaled = mapped(np.column_stack([points, octaves]), prior.maps)  # [n_draws, n_axes + 1, n]
-        covariances = matern(distances(scaled, scaled)) + prior.noises[:, None, None] * np.eye(n)
         basis = self._basis(octaves)
-        inverses = np.linalg.inv(covariances)
-        weighted = np.swapaxes(inverses @ basis, 1, 2)  # [n_draws, n_basis, n]
+        factors = (factors_of(points, shares, prior) if factors is None else factors)[:, :n, :n]
+        solved = solutions(factors, np.column_stack([basis, standardised]))  # [n_draws, n, n_basis + 1]
+        weighted = np.swapaxes(solved[..., :-1], 1, 2)  # [n_draws, n_basis, n]
         informed = weighted @ basis + TINY * np.eye(basis.shape[1])  # of the trend's coefficients
         trends = np.linalg.solve(informed, (weighted @ standardised)[..., None])
         residuals = standardised - (basis @ trends)[..., 0]  # [n_draws, n]
-        pulls = (inverses @ residuals[..., None])[..., 0]
+        pulls = solved[..., -1] - (solved[..., :-1] @ trends)[..., 0]
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
-        determinants = np.linalg.slogdet(covariances)[1]
+        determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # their logarithms
         weights = weights_of(-n / 2 * np.log(variances) - determinants / 2)
         kept = np.flatnonzero(weights)
-        self._weights, self._maps, self._scaled = weights[kept], prior.maps[kept], scaled[kept]
+        self._weights, self._maps, self._variances = weights[kept], prior.maps[kept], variances[kept]
         self._noises, self._trends, self._pulls = prior.noises[kept], trends[kept, :, 0], pulls[kept]
-        self._variances, self._inverses = variances[kept], inverses[kept]
+        self._factors, self._scaled = factors[kept], scaled(points, octaves, self._maps)
         self._weighted, self._informed = weighted[kept], informed[kept]
 
     def ends(self, points: Array) -> Array:
         """What is expected of points [n, n_axes] at full length, in standardised units, [n_draws, n]."""
         return self._at(points, 1.0)[0]
 
-    def mean(self, points: Array, share: float = 1.0) -> Array:
-        """What is expected of points [n, n_axes] at a length [n], in the units of `values`."""
-        return self._offset + self.spread * (self._weights @ self._at(points, share)[0])
+    def mean(self, points: Array, share: float | Array = 1.0) -> Array:
+        """What is expected of points [n, n_axes] at a length, or one each [n], in the units of `values`."""
+        return self.averaged(self._at(points, share)[0])
+
+    def averaged(self, expected: Array) -> Array:
+        """The mean over the draws [n] of expectations [n_draws, n] in standardised units, in the units of `values`."""
+        return self._offset + self.spread * (self._weights @ expected)
 
     def deviation(self, points: Array, share: float = 1.0) -> Array:
         """The standard deviation of what is expected [n], in standardised units."""
-        _, correlation, _ = self._at(points, share)
-        explained = ((correlation @ self._inverses) * correlation).sum(-1)
-        deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * np.maximum(1 - explained, TINY))
+        correlation = self._at(points, share)[1]
+        left = np.maximum(1 - _products(correlation @ self._inverses, correlation), TINY)
+        deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * left)
         return deviation
 
     def measured(self, points: Array) -> tuple[Array, Array]:
         """What would be measured of points [n, n_axes] at full length, mean and standard deviation [n], in the units of
         `values`. Unlike `deviation` this has all doubt in it: between draws, of the trend, and the noise."""
         means, correlation, _ = self._at(points, 1.0)
-        explained = ((correlation @ self._inverses) * correlation).sum(-1)
+        explained = _products(correlation @ self._inverses, correlation)
         basis = self._basis(np.zeros(len(points)))
         unknown = basis - correlation @ np.swapaxes(self._weighted, 1, 2)  # [n_draws, n, n_basis]
         trend = (unknown @ np.linalg.inv(self._informed) * unknown).sum(-1)
@@ -108,23 +120,26 @@ class Process:
         """What is expected of the ends, and the standard deviation of what will be once the points were trained to this
         length, [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
-        if share == 1.0:
-            at_share, share_scaled = at_end, end_scaled
-        else:
-            _, at_share, share_scaled = self._at(points, share)
+        _, at_share, share_scaled = (ends, at_end, end_scaled) if share == 1.0 else self._at(points, share)
         solved = at_share @ self._inverses
-        seen = np.maximum(1 - (solved * at_share).sum(-1), TINY) + self._noises[:, None]
+        explained = _products(solved, at_share)
         apart = np.sqrt(((end_scaled - share_scaled) ** 2).sum(1))  # [n_draws, n]
-        shared = matern(apart) - (solved * at_end).sum(-1)
+        shared = matern(apart) - (explained if share == 1.0 else _products(solved, at_end))
+        seen = np.maximum(1 - explained, TINY) + self._noises[:, None]
         return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
 
-    def _at(self, points: Array, share: float) -> tuple[Array, Array, Array]:
+    @cached_property
+    def _inverses(self) -> Array:
+        """Of the covariances, [n_draws, n, n]."""
+        return solutions(self._factors, np.eye(self._factors.shape[-1]))
+
+    def _at(self, points: Array, share: float | Array) -> tuple[Array, Array, Array]:
         """Means [n_draws, n], correlations with the data [n_draws, n, n_data], and the scaled points."""
-        octaves = np.full(len(points), log2(share))
-        scaled = mapped(np.column_stack([points, octaves]), self._maps)
-        correlation = matern(distances(scaled, self._scaled))
+        octaves = np.broadcast_to(np.log2(share), len(points))
+        theirs = scaled(points, octaves, self._maps)
+        correlation = correlations(theirs, self._scaled)
         means = self._trends @ self._basis(octaves).T + (correlation @ self._pulls[..., None])[..., 0]
-        return means, correlation, scaled
+        return means, correlation, theirs
 
     def _basis(self, octaves: Array) -> Array:
         ones = np.ones((len(octaves), 1))
@@ -142,7 +157,12 @@ def expected_excess(mean: Array, deviation: Array) -> Array:
 def matern(distance: Array) -> Array:
     """The Matérn 5/2 correlation at distances in length scales."""
     scaled: Array = sqrt(5) * distance
-    return (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
+    correlation: Array = scaled / 3
+    correlation += 1.0
+    correlation *= scaled
+    correlation += 1.0
+    correlation *= np.exp(-scaled)
+    return correlation
 
 
 def weights_of(log_likelihood: Array) -> Array:
@@ -153,15 +173,43 @@ def weights_of(log_likelihood: Array) -> Array:
     return weights
 
 
-def mapped(points: Array, maps: Array) -> Array:
-    """Points [n, n_axes] in every draw's length scales, [n_draws, n_axes, n]."""
-    mapped: Array = maps @ points.T
-    return mapped
+def scaled(points: Array, octaves: Array, maps: Array) -> Array:
+    """Points [n, n_axes] and lengths [n] in every draw's length scales, [n_draws, n_axes + 1, n]."""
+    scaled: Array = maps @ np.column_stack([points, octaves]).T
+    return scaled
 
 
-def distances(a: Array, b: Array) -> Array:
-    """Euclidean distances [n_draws, len(a), len(b)] of points [n_draws, n_axes, len]."""
-    squares: Array = np.zeros((a.shape[0], a.shape[2], b.shape[2]))
-    for ours, theirs in zip(a.transpose(1, 0, 2), b.transpose(1, 0, 2)):  # a sum over a short axis is slow
-        squares += (ours[:, :, None] - theirs[:, None, :]) ** 2
-    return np.sqrt(squares)
+def correlations(a: Array, b: Array) -> Array:
+    """Between scaled points [n_draws, n_axes, len], [n_draws, len(a), len(b)]; b: at least one."""
+    a, b = a - b[..., :1], b - b[..., :1]  # small numbers, of which differences lose few digits
+    ones, others = (np.ones((len(points), 1, points.shape[2])) for points in (a, b))
+    ours = np.concatenate([-2 * a, (a**2).sum(1, keepdims=True), ones], axis=1)
+    theirs = np.concatenate([b, others, (b**2).sum(1, keepdims=True)], axis=1)
+    found: Array = np.swapaxes(ours, 1, 2) @ theirs  # |a|² - 2ab + |b|², squared distances but for rounding
+    flat = found.reshape(-1)
+    for at in range(0, len(flat), BLOCK):
+        block = np.maximum(flat[at : at + BLOCK], 0.0)
+        flat[at : at + BLOCK] = matern(np.sqrt(block, out=block))
+    return found
+
+
+def factors_of(points: Array, shares: Array, prior: Prior) -> Array:
+    """Cholesky factors [n_draws, n, n], lower, of the covariances of values at points [n, n_axes] and shares [n]."""
+    ours, every = scaled(points, np.log2(shares), prior.maps), np.arange(len(points))
+    covariances = np.zeros((len(prior.maps), len(points), len(points)))
+    for end in range(ROWS, len(points) + ROWS, ROWS):  # no more than the lower triangle is read
+        covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
+    covariances[:, every, every] += prior.noises[:, None]
+    factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
+    return factors
+
+
+def _products(a: Array, b: Array) -> Array:
+    """Scalar products [n_draws, n] of the rows of two arrays [n_draws, n, n_data]."""
+    products: Array = np.einsum("dij,dij->di", a, b)
+    return products
+
+
+def solutions(factors: Array, right: Array) -> Array:
+    """x [n_draws, n, n_right] of A x = right [n, n_right], by the lower Cholesky factors [n_draws, n, n] of every A."""
+    return np.array([dpotrs(factor.T, right, lower=0)[0] for factor in factors])

@@ -68,9 +68,9 @@ latter. With 2, 6 or 8 octaves instead of 4 the gains are 0.003, 0.004 and 0.002
 larger the loss from a blind start."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """What does not change during a search."""
+    """What does not change during a search; hashable, every plan its own."""
 
     space: Space
     names: tuple[str, ...]  # of the directions

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -20,11 +21,13 @@ PAIRED = 4
 
 @dataclass(frozen=True)
 class Line:
-    """Points x(through) + γ·direction of the space, x its coordinates. positions: their γ, array [n], ascending."""
+    """Points x + γ·direction of the space, x [n_axes] the coordinates of `through`. positions: their γ, array [n],
+    ascending."""
 
     space: Space
     name: str
     through: Configuration
+    x: Array
     direction: Array  # [n_axes], in the axes' coordinates
     positions: Array
 
@@ -42,14 +45,20 @@ def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Lin
     """Through h from end to end of the box, along the plan's directions and along each axis that is none of them;
     pairs: and along both diagonals of each pair of axes, where there are at most PAIRED axes."""
     space, x = plan.space, plan.space.to_coordinates(h)
+    return [
+        Line(space, name, h, x, direction, _positions(space.chord(x, direction), length))
+        for name, direction, length in _directions(plan, pairs)
+    ]
+
+
+@lru_cache(maxsize=64)  # of every search the same at every step
+def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
+    """Name, direction [n_axes] and length of each of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
-    for name, direction in [*_axes(space), *(_diagonals(space) if pairs else ())]:
+    for name, direction in [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())]:
         if not any(_parallel(direction, known) for _, known in directions):
             directions.append((name, direction))
-    return [
-        Line(space, name, h, direction, _positions(space.chord(x, direction), direction))
-        for name, direction in directions
-    ]
+    return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]
 
 
 def _axes(space: Space) -> Iterator[tuple[str, Array]]:
@@ -69,9 +78,7 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
 def candidates(lines: Sequence[Line]) -> Array:
     """Coordinates [n, n_axes] of the configurations at the points of all lines, one line after the other."""
     space = lines[0].space
-    x = np.concatenate(
-        [space.to_coordinates(line.through) + line.positions[:, None] * line.direction for line in lines]
-    )
+    x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
     for i, axis in enumerate(space.axes):
         if axis.values is not None or axis.step is not None:
             x[:, i] = [axis.coordinate(axis.snap(at)) for at in x[:, i]]
@@ -87,9 +94,9 @@ def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
     raise IndexError("the lines have fewer candidates")
 
 
-def _positions(chord: tuple[float, float], direction: Array) -> Array:
-    length = (chord[1] - chord[0]) * float(np.linalg.norm(direction))
-    return np.linspace(*chord, int(length / STEP) + 2)
+def _positions(chord: tuple[float, float], length: float) -> Array:
+    """From end to end of a chord, STEP apart at most; length: of the direction, in octaves."""
+    return np.linspace(*chord, int((chord[1] - chord[0]) * length / STEP) + 2)
 
 
 def _parallel(a: Array, b: Array) -> bool:

@@ -17,21 +17,23 @@ through the likeliest of them are compared too. What is asked next depends on ho
 under way, and on nothing else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_cd.search.beliefs import Belief, first_weight, over_lengths
-from tune_cd.search.gaussian_process import Prior, Process
+from tune_cd.search.beliefs import Belief, first_weight, prior_of
+from tune_cd.search.gaussian_process import Prior, Process, factors_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import Array, Configuration, Key
+from tune_cd.search.trainings import Training, raised, start_left
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
@@ -57,33 +59,13 @@ none, n-95 with 8 workers is 26 instead of 18 on the margin grid and 25 instead 
 no better. And an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this
 training ends: from 0.1, n-95 with 4 workers is 13 instead of 10 on the narrowest fitted ridge."""
 
+AT_ONCE = 4
+"""So many lines are looked at together for a promise; the first few mostly have one."""
+
 FIRST_WEIGHT = 0.25
 """While only failures are told, the point of largest uncertainty is asked, times the weight to this power: workers
 start far apart. AUC@20 with 8 workers for 1, 0.5, 0.25, 0: narrow ridge .61 .64 .66 .61, margin grid .53 .54 .54
 .51."""
-
-TAIL = 4.0
-"""Values further below the median than TAIL times what the best is above it count as that far below. Very bad values
-say nothing of where the best is, and a metric without a lower bound would hide the differences at the top."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """A training so far. looks: (share of the full length, value) ascending, FAILED for a training that failed or
-    diverged, which ends it; until: the share that it is being trained to, None where it is paused or at its end."""
-
-    h: Configuration
-    looks: tuple[tuple[float, float], ...] = ()
-    until: float | None = None
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.looks) and self.looks[-1][1] == FAILED
-
-    @property
-    def share(self) -> float:
-        """How much of it is done; all of it where it failed."""
-        return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0
 
 
 @dataclass(frozen=True)
@@ -114,9 +96,8 @@ class Guided:
     @cached_property
     def step(self) -> Step | None:
         """What to train next; None: nothing, until a training under way has ended, or at all."""
-        known = {self.plan.space.key(training.h) for training in self.trainings}
         for h in self.starts:
-            if self.plan.space.key(h) not in known:
+            if not self._has(self.plan.space.key(h)):
                 return self._begin(Proposal(h, "start", 0.0))
         if not self._any_value:
             lines = self._lines_through(range(len(self.trainings)))
@@ -125,6 +106,10 @@ class Guided:
             return self._finish()
         found = max(self._steps(), key=lambda scored: scored[0], default=(0.0, None))[1]
         return self._finish() if found is None else found
+
+    def _has(self, key: Key) -> bool:
+        """Whether a configuration is known; starts are among the first."""
+        return any(self.plan.space.key(one.h) == key for one in self.trainings)
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
         """A new configuration, where there is one and it can be paid for."""
@@ -201,26 +186,34 @@ class Guided:
         [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
         return float(mean), float(deviation)
 
-    @cached_property
+    @property
     def _usual(self) -> Process:
-        return self._modelled(False) if self._closely else self._process
+        return self._other if self._closely else self._process
+
+    @cached_property
+    def _other(self) -> Process:
+        """The process that looks closely where this step does not, and the other way round."""
+        return Process(*self._placed, self._values, self._prior(not self._closely))
 
     @cached_property
     def _settled(self) -> bool:
         """Whether no step promises anything: see PROMISE."""
         if len(self.trainings) < CLOSE_FROM + PATIENCE:
             return False
-        looks = zip((False, True), PROMISE) if self._varied else [(False, PROMISE[0])]
-        return all(self._promise(closely) < promise for closely, promise in looks)
+        looks = list(zip((False, True), PROMISE)) if self._varied else [(False, PROMISE[0])]
+        looks.sort(key=lambda look: look[0] != self._closely)  # the process that is there first
+        return not any(self._promises(closely, share) for closely, share in looks)
 
-    def _promise(self, closely: bool) -> float:
-        """The largest gain of any step, whatever its weight and cost, as a share of the range of the values."""
-        process = self._process if closely == self._closely else self._modelled(closely)
-        new, paused = candidates(self._lines_through([self.leader])), self._points[self._waiting]
-        x = np.concatenate([new[is_new(new, self._points)], paused])
-        best = process.ends(self._points).max(1, keepdims=True)
-        gain = float(process.gain(x, 1.0, best).max(initial=0.0))
-        return gain * process.spread / (np.ptp(self._data[2]) or 1.0)
+    def _promises(self, closely: bool, share: float) -> bool:
+        """Whether a step gains so much, whatever its weight and cost, as a share of the range of the values."""
+        process, ends = self._process, self._expected
+        if closely != self._closely:
+            process, ends = self._other, self._other.ends(self._points)
+        best, least = ends.max(1, keepdims=True), share * (np.ptp(self._values) or 1.0) / process.spread
+        lines = self._lines_through([self.leader])
+        parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
+        steps = chain([self._points[self._waiting]], (x[is_new(x, self._points)] for x in parts))
+        return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _reserve(self, at: int | None) -> float:
         """What is kept to finish the leader, unless this training is it."""
@@ -245,15 +238,20 @@ class Guided:
     @cached_property
     def _ends(self) -> Array:
         """The values of all trainings at full length [n_trainings], believed where they are not there yet."""
-        believed = self._process.mean(self._points)
+        believed = self._process.averaged(self._expected)
         whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
         return np.where(np.isnan(whole), believed, whole)
 
     @cached_property
     def _above(self) -> Array:
         """What an end must exceed to be worth anything [n_draws, 1]: the best that is expected, and the margin."""
-        above: Array = self._process.ends(self._points).max(1, keepdims=True) + self._margin
+        above: Array = self._expected.max(1, keepdims=True) + self._margin
         return above
+
+    @cached_property
+    def _expected(self) -> Array:
+        """What is expected of all trainings at full length, in the process's units [n_draws, n_trainings]."""
+        return self._process.ends(self._points)
 
     @property
     def _margin(self) -> float:
@@ -289,37 +287,44 @@ class Guided:
         return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
 
     @cached_property
-    def _data(self) -> tuple[Array, Array, Array]:
-        """What the process is told: points [n, n_axes], shares [n], values [n]. A failure counts at full length, as the
-        worst; what is under way, as what is believed of it.
+    def _placed(self) -> tuple[Array, Array]:
+        """What the process is told of: points [n, n_axes] and shares [n] of every look, then of what is under way. A
+        failure counts at full length."""
+        looks = [
+            (at, 1.0 if value == FAILED else share)
+            for at, one in enumerate(self.trainings)
+            for share, value in one.looks
+        ]
+        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
+        places, shares = zip(*looks, *under_way)
+        return self._points[list(places)], np.array(shares)
+
+    @cached_property
+    def _values(self) -> Array:
+        """What it is told there [n]: of a failure the worst, of what is under way what is believed of it.
 
         The least or the median value told for what is under way instead cost .002 to .026 of AUC@20 on ridges, with 4
         workers.
         """
-        looks = [(at, share, value) for at, one in enumerate(self.trainings) for share, value in one.looks]
-        points = self._points[np.array([at for at, _, _ in looks], dtype=int)]
-        shares = np.array([1.0 if value == FAILED else share for _, share, value in looks])
-        values = raised(np.array([value for _, _, value in looks]))
-        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
-        if not under_way:
-            return points, shares, values
-        theirs = self._points[[at for at, _ in under_way]]
-        believed = np.zeros(len(under_way))
-        if looks:
-            process = Process(points, shares, values, self._prior(self._closely))
-            believed = np.array([process.mean(x[None], until)[0] for x, (_, until) in zip(theirs, under_way)])
-        untils = [until for _, until in under_way]
-        return np.concatenate([points, theirs]), np.append(shares, untils), np.append(values, believed)
+        points, shares = self._placed
+        told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
+        n = len(told)
+        if n in (0, len(points)):
+            return np.append(told, np.zeros(len(points) - n))
+        process = Process(points[:n], shares[:n], told, self._prior(self._closely), self._factors)
+        return np.append(told, process.mean(points[n:], shares[n:]))
+
+    @cached_property
+    def _factors(self) -> Array:
+        """Of the process, and of what is told alone, with which it begins."""
+        return factors_of(*self._placed, self._prior(self._closely))
 
     @cached_property
     def _process(self) -> Process:
-        return self._modelled(self._closely)
-
-    def _modelled(self, closely: bool) -> Process:
-        return Process(*self._data, self._prior(closely))
+        return Process(*self._placed, self._values, self._prior(self._closely), self._factors)
 
     def _prior(self, closely: bool) -> Prior:
-        return over_lengths(self.belief.prior(self.plan, closely), self.lengths)
+        return prior_of(self.belief, self.plan, closely, self.lengths)
 
     @cached_property
     def _closely(self) -> bool:
@@ -337,22 +342,8 @@ class Guided:
 
 def is_new(x: Array, points: Array) -> NDArray[np.bool_]:
     """Which x [n, n_axes] lie APART from all points [n_points, n_axes], [n]."""
-    near = [np.abs(ours[:, None] - theirs) < APART for ours, theirs in zip(x.T, points.T)]
-    known: NDArray[np.bool_] = np.logical_and.reduce(near).any(1)
-    return ~known
-
-
-def raised(values: Array) -> Array:
-    """Values [n] with a short lower tail (`TAIL`); failures count as the worst that is left."""
-    numbers = values[values > FAILED]
-    if not len(numbers):
-        return np.zeros(len(values))
-    median, best = np.median(numbers), numbers.max()
-    return np.maximum(values, max(float(numbers.min()), float(median - TAIL * (best - median))))
-
-
-def start_left(space: Space, starts: Sequence[Configuration], values: Mapping[Key, float]) -> Array | None:
-    """Coordinates [n_axes] of the best of the starts that did not fail, by their values; None where all did."""
-    left = [h for h in starts if values.get(space.key(h)) != FAILED]
-    best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
-    return None if best is None else space.to_coordinates(best)
+    ours, theirs = np.nonzero(np.abs(x[:, None, 0] - points[:, 0]) < APART)  # few pairs are near on the first axis
+    near = (np.abs(x[ours] - points[theirs]) < APART).all(1)
+    new = np.ones(len(x), dtype=np.bool_)
+    new[ours[near]] = False
+    return new

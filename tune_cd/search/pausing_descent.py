@@ -19,9 +19,10 @@ from tune_cd.search.coordinate_descent import Start, starts_of, value_of
 from tune_cd.search.directions import directions_of
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
-from tune_cd.search.model_guided import LENGTHS, Guided, Training
+from tune_cd.search.model_guided import LENGTHS, Guided
 from tune_cd.search.protocol import Proposal, check_version, check_workers, is_free
 from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.search.trainings import Training
 
 STATE_VERSION = 1
 

@@ -20,6 +20,10 @@ class Proposal:
     direction: str
     line_position: float
 
+    def annotation(self, trial_index: int) -> dict[str, Any]:
+        """The results table's columns; trial_index: its place in the order of asking."""
+        return {"direction": self.direction, "line_position": self.line_position, "trial_index": trial_index}
+
 
 class Told(NamedTuple):
     """What a trial found. value: larger is better; None: it failed. censored: it was stopped early, see `tell`."""

@@ -233,18 +233,18 @@ class Space:
         x [n_axes] must lie in the box (else ValueError), so γ_min <= 0 <= γ_max; both are 0 where the line only
         touches a corner.
         """
-        point, steps = np.asarray(x, float), np.asarray(direction, float)
-        if np.any(point < self.low - 1e-9) or np.any(point > self.high + 1e-9):
-            raise ValueError(f"point {self.from_coordinates(point)} (coordinates {point.tolist()}) lies outside {self}")
-        low, high = -inf, inf
-        negligible = NEGLIGIBLE * np.abs(steps).max()
-        for position, step, bottom, top in zip(point, steps, self.low, self.high):
+        point, steps = np.asarray(x, float).tolist(), np.asarray(direction, float).tolist()
+        low, high, negligible = -inf, inf, NEGLIGIBLE * max(map(abs, steps))
+        for position, step, axis in zip(point, steps, self.axes, strict=True):
+            bottom, top = axis.ends
+            if not bottom - 1e-9 <= position <= top + 1e-9:
+                raise ValueError(f"point {self.from_coordinates(point)} (coordinates {point}) lies outside {self}")
             if abs(step) > negligible:
                 ends = sorted(((bottom - position) / step, (top - position) / step))
                 low, high = max(low, ends[0]), min(high, ends[1])
         if not isfinite(low) or not isfinite(high):
-            raise ValueError(f"direction {steps.tolist()}: at least one component must differ from 0")
-        return float(min(low, 0.0)), float(max(high, 0.0))
+            raise ValueError(f"direction {steps}: at least one component must differ from 0")
+        return min(low, 0.0), max(high, 0.0)
 
     def along(self, h: Mapping[str, Any], direction: Coordinates, position: float) -> Configuration:
         """The configuration at x(h) + position·direction; axes the direction does not move keep their exact value."""
@@ -263,7 +263,7 @@ class Space:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a real number, Python's or numpy's; a bool is none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return isinstance(value, (float, Real)) and not isinstance(value, bool)  # a float is found sooner so
 
 
 def _axis(name: str, domain: Domain) -> Axis:

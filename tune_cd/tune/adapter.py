@@ -20,6 +20,7 @@ from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import finite
+from tune_cd.search.protocol import check_version
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
 from tune_cd.tune.course import AnySearch, Order
@@ -222,10 +223,7 @@ class Adapter(JsonState, Searcher):
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
-        if state.get("version") != self.STATE_VERSION:
-            raise ValueError(
-                f"searcher state of version {state.get('version')!r}; this release reads version {self.STATE_VERSION}"
-            )
+        check_version(state, self.STATE_VERSION)
         self._metric, self._mode = state["metric"], state["mode"]
         if state["search"] is not None:
             places = {tuple(key): place for key, place in state["index"]}

@@ -61,11 +61,7 @@ class Order:
         """Where a configuration comes from, in the results table's columns."""
         key = self.search.space.key(h)
         origin = self.origins.get(key) or self.search.origin(h)
-        return {
-            "direction": origin.direction,
-            "line_position": origin.line_position,
-            "trial_index": self.places[key],
-        }
+        return origin.annotation(self.places[key])
 
     def rerun(self, configurations: Iterable[Configuration], but: Collection[Key] = ()) -> None:
         """Run these once more, and what waits already, none of those whose key is in `but`, in the order of asking."""

@@ -16,6 +16,7 @@ from ray.tune.search import Searcher
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.rows import finite
+from tune_cd.search.protocol import check_version
 from tune_cd.tune.json_state import JsonState
 
 PACK, SEED = "pack", "seed"
@@ -117,8 +118,7 @@ class PackedSearch(JsonState, Packing):
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`. Raises ValueError for another version's."""
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(f"state of version {state.get('version')!r}; this release reads version {STATE_VERSION}")
+        check_version(state, STATE_VERSION)
         self._searcher.set_state(state["searcher"])
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
 

@@ -1,0 +1,83 @@
+"""Values of options as a command line writes them. All raise `argparse.ArgumentTypeError` for what they cannot read."""
+
+import argparse
+from math import inf
+from pathlib import Path
+
+from trainables.losses import LOSSES
+from tune_cd.results.location import is_uri
+
+
+def path(text: str) -> str:
+    """As it stays valid in a trial's folder, and when the study is resumed from another one."""
+    return str(Path(text).expanduser().resolve())
+
+
+def root(text: str) -> str:
+    """A URI as it is; it is checked with the study, as an error here would repeat it."""
+    return text if is_uri(text) and not Path(text).exists() else path(text)
+
+
+def loss(text: str) -> str:
+    """One's own is imported with the study, as an error here would not say why."""
+    if text in LOSSES or ":" in text:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r}: one of {', '.join(LOSSES)}, or module:function")
+
+
+def weights(text: str) -> str:
+    return text if text in ("none", "imagenet") else path(text)
+
+
+def assignment(text: str) -> str:
+    name, equals, value = text.partition("=")
+    return f"weights={weights(value)}" if equals and name == "weights" else text
+
+
+def gpus(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number, or auto") from None
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of seconds")
+    return number
+
+
+def seconds_or_never(text: str) -> float | None:
+    return None if text == "never" else seconds(text)
+
+
+def limit(text: str) -> float:
+    number = seconds(text)
+    if not number:
+        raise argparse.ArgumentTypeError("0 s are no time to train")
+    return number
+
+
+def count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: 0, 1, 2, ...")
+    return int(text)
+
+
+def bounds(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: two numbers LO,HI") from None
+    return low, high
+
+
+def integers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers B,B,...") from None

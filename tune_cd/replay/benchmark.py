@@ -76,7 +76,7 @@ MODELLED = (
     *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
     "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",
 )  # fmt: skip
-"""A few of each kind, for rivals that take a second a suggestion. Chosen before any of these was run on them."""
+"""A few of each kind, for rivals that take a second a suggestion."""
 
 MODEL_COLUMNS = ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20")
 

@@ -5,7 +5,7 @@ import pytest
 
 from tune_cd.landscapes.curves import CurveLandscape
 from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, Pruned, ShortThenBest, Spent, spend
-from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, run, table
+from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, methods_of, run, table
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
@@ -140,6 +140,17 @@ def test_optunas_pruners_stop_what_they_stop(pruner):
     assert spent.cost[-1] == pytest.approx(15, abs=0.5)
     states = {trial.state.name for trial in search._study.trials}
     assert {"PRUNED", "COMPLETE"} <= states
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_all_methods_of_a_part_begin_at_the_same_point(part):
+    pytest.importorskip("optuna")
+    pytest.importorskip("botorch")
+    expected = PausingDescent(RIDGE.space, seed=3, budget=5).ask()
+    for workers, methods in methods_of(part).items():
+        assert {OURS, FULL} < set(methods)
+        for name, make in methods.items():
+            assert make(RIDGE.space, 3, 5.0, workers).ask() == pytest.approx(expected), name
 
 
 def test_ours_needs_a_part_of_what_full_length_needs():

@@ -72,6 +72,13 @@ def _in_parallel(workers: int, durations: str, title: str) -> Part:
 
 AUCS = ("AUC@10", "AUC@20", "n-95")
 COMPARED = _entries(("cd", *RIVALS))
+MODELLED = (
+    *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
+    "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",
+)  # fmt: skip
+"""A few of each kind, for rivals that take a second a suggestion."""
+
+MODEL_COLUMNS = ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20")
 
 PARTS: dict[str, Part] = {
     "paper": Part(
@@ -113,14 +120,18 @@ PARTS: dict[str, Part] = {
         (Entry("cd"), *(Entry("cd", start=f"near:{k}") for k in (2, 4, 8))), FITTED + MEASURED,
         ("AUC@10", "ΔAUC@10", "ΔAUC@20"),
     ),
-    "gp": Part(
-        "Optuna's Gaussian process", _entries(("cd", "gp")), FITTED + MEASURED,
-        ("AUC@10", "AUC@20", "ΔAUC@20", "n-95", "stuck"), trajectories=20,
+    "bayesian": Part(
+        "Gaussian processes: Optuna's, BoTorch's, and TuRBO", _entries(("cd", "gp", "botorch", "turbo")), MODELLED,
+        MODEL_COLUMNS, trajectories=10, trials=20,
+    ),
+    "smac": Part(
+        "SMAC's random forest", _entries(("cd", "smac")), MODELLED, MODEL_COLUMNS, trajectories=10, trials=20,
     ),
 }  # fmt: skip
-"""Everything; "gp" takes longer than all others together and is run only when asked for."""
+"""Everything. SLOW ones take longer than all others together and are run only when asked for."""
 
-USUAL = tuple(name for name in PARTS if name != "gp")
+SLOW = ("bayesian", "smac")
+USUAL = tuple(name for name in PARTS if name not in SLOW)
 
 
 def benchmark(names: Sequence[str], trajectories: int | None = None, processes: int | None = None) -> Iterable[str]:

@@ -239,7 +239,7 @@ class Pruned:
         import optuna  # type: ignore[import-not-found]
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        samplers = {"tpe": optuna.samplers.TPESampler}
+        samplers = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}
         pruners = {
             "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=8, reduction_factor=2),
             "median": optuna.pruners.MedianPruner,

@@ -66,9 +66,9 @@ def _median(space: Space, seed: int, budget: float, workers: int, *, method: str
     return MedianStop(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers)
 
 
-def _pruned(space: Space, seed: int, budget: float, workers: int, *, pruner: str) -> Pausing:
+def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> Pausing:
     start = OPTIMISERS["cd"](space, seed=seed).ask()
-    return Pruned(space, sampler="tpe", pruner=pruner, seed=seed, start=start or {})
+    return Pruned(space, sampler=sampler, pruner=pruner, seed=seed, start=start or {})
 
 
 METHODS: dict[str, Method] = {
@@ -83,9 +83,17 @@ METHODS: dict[str, Method] = {
     "random, ASHA": partial(_asha, method="random"),
     "tpe, full length": partial(_full, method="tpe"),
     "tpe, ASHA": partial(_asha, method="tpe"),
-    "tpe, Hyperband (Optuna)": partial(_pruned, pruner="hyperband"),
-    "tpe, median (Optuna)": partial(_pruned, pruner="median"),
+    "tpe, Hyperband (Optuna)": partial(_pruned, sampler="tpe", pruner="hyperband"),
+    "tpe, median (Optuna)": partial(_pruned, sampler="tpe", pruner="median"),
 }
+
+BAYESIAN: dict[str, Method] = {
+    OURS: METHODS[OURS],
+    FULL: METHODS[FULL],
+    "gp, Hyperband (Optuna)": partial(_pruned, sampler="gp", pruner="hyperband"),
+    "botorch, ASHA": partial(_asha, method="botorch"),
+}
+"""Rivals that take up to a second a suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
 
 def run(
@@ -108,21 +116,25 @@ def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, b
     return spend(search, landscape, budget=budget, workers=workers, seed=seed, name=name)
 
 
-PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES}
+PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-bayesian": IN_VIEW}
 """Parts of the benchmark, by name: the landscapes of each, as far as they come with the package."""
 
-PARALLEL = (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")
+PARALLEL = {name: METHODS[name] for name in (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")}
 SEARCHES = 40
 
 
+def methods_of(part: str) -> dict[int, dict[str, Method]]:
+    """What a part compares, by the number of workers."""
+    return {1: BAYESIAN} if part == "pausing-bayesian" else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
+
+
 def sections(part: str, searches: int | None = None, processes: int | None = None) -> Iterable[str]:
-    """The tables of a part: one worker with every method, then 4 and 8 with those that can. Raises ImportError without
-    Optuna."""
+    """The tables of a part, one for each number of workers, see `methods_of`. Raises ImportError where a rival is not
+    installed."""
     searches = searches or SEARCHES
     landscapes = [curves_of(measured.load(name)) for name in PARTS[part] if name in measured.MEASURED]
-    for workers in (1, 4, 8):
+    for workers, methods in methods_of(part).items():
         begun = perf_counter()
-        methods = {name: METHODS[name] for name in (METHODS if workers == 1 else PARALLEL)}
         rows = table(run(methods, landscapes, range(searches), workers=workers, processes=processes), landscapes)
         head = f"## {part}: {workers} worker{'s' * (workers > 1)}, budget of {BUDGET:g} full trainings"
         tables = [head, f"{searches} searches each, {perf_counter() - begun:.0f} s"]

@@ -14,6 +14,8 @@ REPEATS = 20
 class Sampled(ABC):
     """The part of a `baseline.Rule` that keeps a sampler from proposing what is known."""
 
+    repeats = REPEATS
+
     def __init__(self, space: Space, seed: int):
         self._space, self._uniform = space, Listed(space, uniform_draws(space, seed))
 
@@ -21,7 +23,7 @@ class Sampled(ABC):
         """The sampler's next configuration that is not known; a uniform draw where it keeps to known ones."""
         if self.exhausted(known):
             return None
-        for _ in range(REPEATS):
+        for _ in range(self.repeats):
             h = self._drawn()
             if h is None:
                 continue

@@ -1,0 +1,105 @@
+"""BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`. It is imported when one is made."""
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.space import Array, Configuration, Key, Space
+
+INITIAL = 5
+"""Trials before the model is asked, the start among them: the default of Ax, through which BoTorch is mostly used."""
+
+RESTARTS, RAW_SAMPLES = 10, 512
+"""Of `optimize_acqf`, as in BoTorch's tutorials."""
+
+
+class BotorchRule(Sampled):
+    """A `baseline.Rule`: a `SingleTaskGP` with its defaults and `LogExpectedImprovement` over the best value told.
+
+    The model is over the unit cube of the space's coordinates; what it proposes is snapped through the space. Live
+    trials are its X_pending, for which the improvement becomes `qLogExpectedImprovement`. A failure counts as the
+    worst value told so far. Until `initial` trials are told, one of them with a value, points are Sobol's.
+    """
+
+    repeats = 1  # asked again about the same trials, the model would say the same
+
+    def __init__(self, space: Space, seed: int, *, initial: int = INITIAL, method: str = "botorch"):
+        super().__init__(space, seed)
+        self._botorch, self._torch = _botorch(method), import_module("torch")
+        self._seed, self._initial = seed, initial
+        self._sobol = self._torch.quasirandom.SobolEngine(len(space.axes), scramble=True, seed=seed)
+        self._told: dict[Key, tuple[Array, float | None]] = {}  # by key, in telling order: unit coordinates, value
+        self._live: dict[Key, Array] = {}  # by key: unit coordinates
+        self._count = 0
+
+    def take(self, h: Configuration) -> None:
+        self._live[self._space.key(h)] = self._unit(h)
+
+    def observe(self, h: Configuration, value: float | None) -> None:
+        self._live.pop(self._space.key(h), None)
+        self._told[self._space.key(h)] = (self._unit(h), value)
+
+    def _drawn(self) -> Configuration:
+        self._count += 1
+        x, y = self._observed()
+        if len(y) < self._initial:
+            at = self._sobol.draw(1, dtype=self._torch.float64)
+        else:
+            seed = int(np.random.SeedSequence((self._seed, self._count)).generate_state(1)[0])
+            with self._botorch.utils.sampling.manual_seed(seed), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of flat improvements and of second attempts to fit
+                at = self._proposed(self._fitted(x, y), x, y)
+        low, width = self._space.low, self._space.high - self._space.low
+        h = self._space.from_coordinates(low + width * at[0].numpy())
+        self.take(h)
+        return h
+
+    def _observed(self) -> tuple[Any, Any]:
+        """Tensors, unit coordinates [n, n_axes] and values [n, 1] of what is told; empty while no value is."""
+        values = [value for _, value in self._told.values() if value is not None]
+        told = list(self._told.values()) if values else []
+        y = [[min(values) if value is None else value] for _, value in told]
+        return self._tensor([x for x, _ in told]), self._tensor(y)
+
+    def _fitted(self, x: Any, y: Any) -> Any:
+        """The model: RBF with the log-normal priors that grow with the axes, values standardised."""
+        model = self._botorch.models.SingleTaskGP(x, y)
+        gpytorch = import_module("gpytorch")
+        self._botorch.fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))
+        return model
+
+    def _proposed(self, model: Any, x: Any, y: Any) -> Any:
+        """Unit coordinates [1, n_axes] of the point with the largest expected improvement."""
+        acquisition = self._botorch.acquisition
+        if self._live:
+            pending = self._tensor(list(self._live.values()))
+            improvement = acquisition.qLogExpectedImprovement(model, best_f=y.max(), X_pending=pending)
+        else:
+            improvement = acquisition.LogExpectedImprovement(model, best_f=y.max())
+        bounds = self._tensor([[0.0] * x.shape[1], [1.0] * x.shape[1]])
+        at, _ = self._botorch.optim.optimize_acqf(
+            improvement, bounds=bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
+        )
+        return at
+
+    def _unit(self, h: Configuration) -> Array:
+        width: Array = self._space.high - self._space.low
+        unit: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
+        return unit
+
+    def _tensor(self, rows: list[Any]) -> Any:
+        return self._torch.tensor(np.array(rows, dtype=float))
+
+
+def _botorch(method: str) -> Any:
+    """BoTorch. Raises ImportError saying how to install it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of functions of torch that it still uses
+            import_module("botorch.acquisition"), import_module("botorch.generation")
+            return import_module("botorch")
+    except ImportError as error:
+        raise ImportError(f"{method} needs botorch: pip install tune_cd[baselines]", name="botorch") from error

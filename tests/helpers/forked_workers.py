@@ -26,7 +26,7 @@ IMPORTED = ["torch", "pandas", "pyarrow.parquet", "pyarrow.fs", "pyarrow.dataset
 IMPORTED += ["aiohttp", "fsspec", "google.protobuf.json_format", "grpc.aio", "jsonschema", "opentelemetry.sdk.metrics"]
 IMPORTED += ["pydantic", "requests", "tensorboardX", "yaml"]  # of Ray
 IMPORTED += [f"trainables.{name}" for name in ("data.resident", "training.parallel", "training.watchdog")]
-IMPORTED += ["tune_cd.analysis", "tune_cd.cluster.nodes", "tune_cd.results.attempts", "listed"]
+IMPORTED += ["tune_cd.analysis", "tune_cd.cluster.nodes", "tune_cd.results.attempts", "listed", "hypothesis", "pytest"]
 """Ray itself is not among them: it reads the worker's job from the environment when it is imported."""
 
 

@@ -50,8 +50,13 @@ SHARED = ("cluster", "ray_session")
 @pytest.fixture(scope="module", autouse=True)
 def _own_ray(request):
     """A module that does not use the shared Ray finds none connected."""
+    if "ray_session" not in _fixtures_of(request):
+        _disconnect()
+
+
+def _disconnect() -> None:
     ray = sys.modules.get("ray")
-    if ray and "ray_session" not in _fixtures_of(request) and ray.is_initialized():
+    if ray and ray.is_initialized():
         ray.shutdown()
 
 
@@ -61,24 +66,43 @@ def _fixtures_of(request) -> set[str]:
     return {name for item in items for name in getattr(item, "fixturenames", ())}
 
 
+@pytest.fixture(scope="session")
+def workers():
+    """What a Ray node of `Cluster` is given for workers that start without their imports."""
+    from forked_workers import SETUP, serving
+
+    with serving():
+        yield {"setup_worker_path": SETUP}
+
+
+@pytest.fixture(scope="session")
+def _own_node(workers):
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, **workers})
+    yield made
+    _disconnect()
+    made.shutdown()
+
+
 @pytest.fixture
-def ray_session():
+def ray_session(_own_node):
     """A Ray of two CPUs, which the modules of a worker share: its processes are used again."""
     import ray
 
     if not ray.is_initialized():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+        ray.init(address=_own_node.address, log_to_driver=False, configure_logging=False)
 
 
 @pytest.fixture(scope="session")
-def cluster():
+def cluster(workers):
     """For drivers: a head without trials and a node of two, which may use the tests' S3. Every driver starts a process
     on every node to look at it."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **workers})
     keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
-    made.add_node(num_cpus=2, env_vars=keys)
+    made.add_node(num_cpus=2, env_vars=keys, **workers)
     made.wait_for_nodes()
     yield made
     made.shutdown()

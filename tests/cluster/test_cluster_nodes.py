@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(workers):
     """A head without trials; this process is a driver on it."""
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **workers})
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     yield made
     ray.shutdown()
@@ -33,12 +33,12 @@ def cluster():
 
 
 @pytest.fixture
-def node(cluster):
+def node(cluster, workers):
     """Adds a node, which is there for one test."""
     added = []
 
     def add(**arguments):
-        added.append(cluster.add_node(**arguments))
+        added.append(cluster.add_node(**workers, **arguments))
         return added[-1]
 
     yield add
@@ -268,11 +268,20 @@ def is_gone():
     return False
 
 
+QUICK = (4.0, 2.0, 0.5)
+
+
+@pytest.fixture
+def two_gpus(node):
+    """A node of them. A test names it before the actor, which would end, unused, while the node starts."""
+    node(num_cpus=2, num_gpus=2)
+
+
 @pytest.fixture
 def quick_actor(cluster):
-    """The actor, with a short memory; gone before the next test."""
+    """The actor, with a short memory; gone before the next test. One that a study makes itself stays for a minute."""
     until(is_gone, 10)
-    yield request_actor(4.0, 2.0, 0.5)
+    yield request_actor(*QUICK)
     until(is_gone, 60)
 
 
@@ -299,7 +308,8 @@ def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_a
         code = "import ray, time; from tune_cd.cluster.node_requests import request_actor\n"
         code += f"ray.init({cluster.address!r})\n"
         code += (
-            f"ray.get(request_actor().renew.remote('s', {{}}, [{BUNDLE}])); print('asked', flush=True); time.sleep(600)"
+            f"ray.get(request_actor(*{QUICK}).renew.remote('s', {{}}, [{BUNDLE}]))\n"
+            "print('asked', flush=True); time.sleep(600)"
         )
         driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
@@ -316,8 +326,7 @@ def test_nothing_stays_asked_for_after_a_driver_however_it_ends(cluster, quick_a
     assert requested() == []
 
 
-def test_two_studies_ask_together_and_share_what_is_there(node, quick_actor):
-    node(num_cpus=2, num_gpus=2)
+def test_two_studies_ask_together_and_share_what_is_there(two_gpus, quick_actor):
     lines = {"a": [], "b": []}
     with ClusterWatch(TYPES, 1, 1.0, 2, 1.0, say=lines["a"].append, interval=0.2) as first:
         first.load.running = first.load.live = 2

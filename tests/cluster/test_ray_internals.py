@@ -11,15 +11,6 @@ from tune_cd.cluster import ray_internals
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def head():
-    """A Ray of its own."""
-    ray = pytest.importorskip("ray")
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
-
-
 def test_a_ray_without_a_record_of_node_types_has_none(monkeypatch):
     monkeypatch.setattr("ray._private.state.state", object())
     assert ray_internals.cluster_config() is None
@@ -27,7 +18,7 @@ def test_a_ray_without_a_record_of_node_types_has_none(monkeypatch):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_what_a_connected_cluster_is_asked(head):
+def test_what_a_connected_cluster_is_asked(ray_session):
     assert ray_internals.draining_nodes() == set()
     config = ray_internals.cluster_config()
     assert config is None or not config.node_group_configs, "open-source Ray leaves no record of node types"

@@ -1,4 +1,4 @@
-"""Imported by the process that drivers are forked from: the list of the glyphs, which takes seconds, is made there."""
+"""Imported by processes that drivers and workers are forked from: the list of the glyphs takes seconds."""
 
 from trainables.datasets import check_source
 

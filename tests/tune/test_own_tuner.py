@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 from ray import tune
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
@@ -220,16 +221,29 @@ tuner(takes_its_time, Path({folder!r}), search(), others=[Kill()]).fit()
 """
 
 
-@pytest.fixture
-def killed(tmp_path):
-    """A study whose driver was killed when it had some rows. Tune takes a snapshot with every step."""
-    code = DRIVER.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+@pytest.fixture(scope="module")
+def study_and_copy(tmp_path_factory):
+    """(a study whose driver was killed when it had some rows, its copy). Tune takes a snapshot with every step."""
+    folder = tmp_path_factory.mktemp("killed")
+    code = DRIVER.format(tests=str(Path(__file__).parent), folder=str(folder))
     environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
     driver = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert driver.returncode == -signal.SIGKILL, driver.stderr[-3000:]
-    rows = table(tmp_path)
+    return folder, shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "killed")
+
+
+@pytest.fixture
+def killed(ray_session, study_and_copy):
+    """The study as its driver left it, and its rows. What Tune keeps of a restored run in Ray's session is removed: it
+    would go on from there."""
+    folder, copy = study_and_copy
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    for restored in Path(ray._private.worker._global_node.get_session_dir_path()).glob("artifacts/*/run"):
+        shutil.rmtree(restored)
+    rows = table(folder)
     assert len(rows) == 4
-    return tmp_path, rows
+    return folder, rows
 
 
 def assert_as_if_never_stopped(folder, kept):
@@ -240,7 +254,7 @@ def assert_as_if_never_stopped(folder, kept):
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["as it was", "its snapshots of the searcher cut off"])
-def test_a_killed_driver_and_tuner_restore(ray_session, killed, cut):
+def test_a_killed_driver_and_tuner_restore(killed, cut):
     folder, kept = killed
     snapshots = list(folder.glob("tune/run/searcher-state-*.pkl"))
     assert len(snapshots) == 2
@@ -251,7 +265,7 @@ def test_a_killed_driver_and_tuner_restore(ray_session, killed, cut):
     assert_as_if_never_stopped(folder, kept)
 
 
-def test_a_killed_driver_and_a_new_tuner(ray_session, killed):
+def test_a_killed_driver_and_a_new_tuner(killed):
     folder, kept = killed
     shutil.rmtree(folder / "tune")
     again = CoordinateDescentSearch.from_results(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from rows import NOON, full, silent
 
-from tune_cd import landscapes, results
+from tune_cd import results
 from tune_cd.results import attempts, provenance
 from tune_cd.results.migrations import UPGRADES, upgrade
 
@@ -116,14 +116,6 @@ def test_a_failed_row_of_version_2_is_as_failed_as_any(tmp_path):
         results.write_trial(tmp_path, lost | {"failure_kind": "timeout"})
     results.write_trial(tmp_path, full(attempt=1))
     assert results.read(tmp_path)[["attempt", "status"]].values.tolist() == [[1, "completed"]]
-
-
-@pytest.mark.parametrize("path", sorted(Path(landscapes.__file__).parent.glob("*.parquet")), ids=lambda path: path.name)
-def test_the_measured_landscapes_are_of_an_earlier_version_and_read(path):
-    assert int(pq.read_schema(path).metadata[b"format_version"]) < results.FORMAT_VERSION
-    trials = results.read_file(path)
-    assert list(trials.columns) == results.TRIALS.names and len(trials) == pq.read_metadata(path).num_rows > 0
-    assert (trials["failure_kind"].notna() == (trials["status"] == "failed")).all()
 
 
 def test_compaction_brings_files_to_today_s_version(tmp_path):

@@ -462,8 +462,9 @@ class Interrupt(tune.Callback):
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize("pauses", [True, False], ids=["pausing", "descent"])
-def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, pauses):
+def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_session, tmp_path, monkeypatch, pauses):
     """The course of the search that nobody interrupts; a trial is trained once, and has a row."""
+    monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "0")  # `tune_cd.run` sets it for its process
     search = PausingSearch(full_length=FULL, budget=1.5) if pauses else CoordinateDescentSearch()
     scheduler = search.scheduler() if pauses else None
     callback = ResultsCallback(tmp_path / "results", "own", metric="acc", full_length=FULL)

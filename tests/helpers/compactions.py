@@ -4,7 +4,8 @@ import math
 from pathlib import Path
 
 import pandas as pd
-from rows import evaluation, full, minimal, silent
+from rows import evaluation, full, minimal
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results import parquet

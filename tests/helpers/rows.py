@@ -1,6 +1,5 @@
 """Rows of the results table: with every field, with as few as are allowed, and curves."""
 
-import warnings
 from datetime import UTC, datetime, timedelta
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
@@ -54,10 +53,3 @@ def full(**fields) -> dict:
 
 def evaluation(**fields) -> dict:
     return {"attempt": 0, "images_seen": 0, "scores": {"mean_positive_similarity": 0.5}} | fields
-
-
-def silent(function, *arguments):
-    """The result of a call that must not warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return function(*arguments)

@@ -3,13 +3,13 @@
 import json
 import math
 import re
-import warnings
 
 import kinds
 import numpy as np
 import pandas as pd
 import pytest
 from studies import full_grid, row, table
+from warned import no_warnings
 
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
@@ -21,7 +21,7 @@ from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content
 from tune_cd.results.parquet import serialise
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 BOX = {"Lambda_p": (1e-6, 16.0), "Lambda_e": (1e-6, 16.0)}
 
@@ -476,8 +476,7 @@ def test_one_parquet_file_is_enough(tmp_path):
     trials = kinds.landscape("omniglot-242-margin").astype(object)
     rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
     (tmp_path / "grid.parquet").write_bytes(serialise(rows, results.TRIALS))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warnings():
         found = content(tmp_path / "grid.parquet")
     assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == len(trials)
 

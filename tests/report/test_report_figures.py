@@ -19,7 +19,7 @@ from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
 from tune_cd.report.printed import methods, readable
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 THEORY = {"directions", "constraints", "pipeline"}
 CURVES = {"curves-trials", "curves-seconds"}

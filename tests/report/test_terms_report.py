@@ -19,7 +19,7 @@ from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 STUDIES = {"three searched": searched(VICREG), "two searched": searched(TWINS), "three on a grid": gridded(VICREG),
            "two on a grid": gridded(TWINS)}  # fmt: skip

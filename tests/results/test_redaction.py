@@ -1,11 +1,11 @@
 """Secrets in errors and configurations, and that none of them reaches a table or a message."""
 
 import json
-import warnings
 from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+from warned import no_warnings
 
 from tune_cd import ResultsCallback
 from tune_cd.results.__main__ import main as results_command
@@ -68,8 +68,7 @@ def test_errors_and_configurations_reach_the_table_without_secrets(tmp_path, mon
     callback = ResultsCallback(tmp_path / "results", "mine", metric="score")
     callback.setup()
     callback.on_trial_error(0, [trial], trial)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warnings():
         callback.on_experiment_end([trial])
     (row,) = pq.read_table(next((tmp_path / "results").rglob("*.parquet"))).to_pylist()
     assert SECRET not in str(row) and "abcdefgh" not in str(row) and "hidden-too" not in str(row)

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import NOON, evaluation, full, minimal, silent
+from rows import NOON, evaluation, full, minimal
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results.schema import check_trial

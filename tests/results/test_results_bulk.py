@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from compactions import names, put, same, some_trials
-from rows import full, minimal, silent
+from rows import full, minimal
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results import compaction, parquet

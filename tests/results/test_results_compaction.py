@@ -18,7 +18,8 @@ import pytest
 from compactions import names, put, same, some_trials
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import NOON, evaluation, full, minimal, silent
+from rows import NOON, evaluation, full, minimal
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results import compaction, parquet, store

@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from rows import full, minimal, silent
+from rows import full, minimal
+from warned import silent
 
 from tune_cd import results
 

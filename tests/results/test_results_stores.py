@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pyarrow import fs
-from rows import evaluation, full, minimal, silent
+from rows import evaluation, full, minimal
 from s3 import free_port, place, proxy, server  # noqa: F401
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results import parquet

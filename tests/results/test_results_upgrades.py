@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rows import NOON, full, silent
+from rows import NOON, full
+from warned import silent
 
 from tune_cd import results
 from tune_cd.results import attempts, provenance

@@ -6,7 +6,7 @@ import pickle
 import pandas as pd
 import pytest
 from made_studies import study
-from rows import silent
+from warned import silent
 
 from trainables import trial
 from trainables.training.outcome import Evaluation, Outcome, failure

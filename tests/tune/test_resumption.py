@@ -2,12 +2,12 @@
 
 import math
 import pickle
-import warnings
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from ray import tune
 from ray.tune.search import Searcher
+from warned import no_warnings
 
 from tune_cd import CoordinateDescentSearch, Linear, Space, results
 
@@ -199,8 +199,7 @@ def test_more_or_fewer_workers_than_before_train_nothing_twice(tmp_path):
     cut.run(rows=6)
     table = results.read(tmp_path, "s")
     for workers in (1, 5):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with no_warnings():
             rest = Driver(again(tmp_path, workers), 6).run()
         assert not {PLANE.key(h) for h in rest} & set(map(PLANE.key, table["params"])) and len(rest) == 6
 

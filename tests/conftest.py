@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(items):
 
 SHARED = ("cluster", "ray_session")
 
+NODE = {"include_dashboard": False, "include_log_monitor": False}
+"""A monitor reads the logs of all workers that ever ran, again and again."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_ray(request):
@@ -79,7 +82,7 @@ def workers():
 def _own_node(workers):
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, **workers})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **NODE, **workers})
     yield made
     _disconnect()
     made.shutdown()
@@ -100,9 +103,9 @@ def cluster(workers):
     on every node to look at it."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **workers})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **NODE, **workers})
     keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
-    made.add_node(num_cpus=2, env_vars=keys, **workers)
+    made.add_node(num_cpus=2, env_vars=keys, **NODE, **workers)
     made.wait_for_nodes()
     yield made
     made.shutdown()

@@ -82,7 +82,8 @@ def resume(folder: Path) -> list[str]:
     return ["--resume"] if (folder / "studies/s/study.json").exists() else []
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("kills", [2, 20])
 def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, kills):
     """Rows of trials that had ended stay, others go on from their states, of which one is damaged now and then. Every
     other kill comes as soon as there is a state."""
@@ -116,7 +117,8 @@ def test_the_driver_is_killed_at_random_moments(cluster, undisturbed, tmp_path, 
     assert [seen for word, _, seen, _ in diary(tmp_path) if word == "begin" and seen], "some went on from a state"
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("kills", [1, 6])
 def test_processes_of_trials_are_killed(cluster, undisturbed, tmp_path, kills):
     """Each is begun again elsewhere, from its last state, and no row says that anything happened."""
     pick = random.Random(kills)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import kinds
 import pandas as pd
 import pytest
+from figure_checks import laid_out_alone, touched
 from PIL import Image
 from studies import full_grid, lost, plain, row, search_study, table
 
@@ -90,14 +91,6 @@ KINDS = {
 """Kind of study -> its table, the figures and the tables that it gives, and no others."""
 
 
-def touched(figure, stem) -> tuple[Path, Path]:
-    """In place of `plots.save`: two empty files stand for a figure."""
-    files = Path(f"{stem}.svg"), Path(f"{stem}.png")
-    for file in files:
-        file.touch()
-    return files
-
-
 def elsewhere(monkeypatch, *figures):
     """Figures that need no trial are drawn in tests/plots."""
     for name in figures:
@@ -127,11 +120,7 @@ def drawn(monkeypatch, undrawn):
 def laid_out(monkeypatch, undrawn):
     """Figures are drawn with their layout: all but the pixels."""
 
-    def save(figure, stem):
-        figure.draw_without_rendering()
-        return touched(figure, stem)
-
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(plots, "save", laid_out_alone)
 
 
 def names(files, folder: Path, *endings: str) -> set[str]:

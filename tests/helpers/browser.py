@@ -32,29 +32,42 @@ def browser():
 
 
 @contextmanager
-def opened(running, path: Path, width: int = 1280, height: int = 900, **context):
+def opened(running, path: Path, **window):
     """The page of a file, drawn to its end; afterwards it is an error that it logged an error or a warning, raised, or
     asked a network for anything."""
+    with watched(running, path, **window) as (page, complaints):
+        yield page
+        assert not complaints, complaints
+
+
+@contextmanager
+def watched(running, path: Path, width: int = 1280, height: int = 900, clock: bool = False, **context):
+    """(page of a file, drawn to its end; the list that grows by whatever it complains about or asks a network for).
+    clock: its timers run with `page.clock` as well."""
     with running.new_context(viewport={"width": width, "height": height}, **context) as window:
+        if clock:
+            window.clock.install()
         page = window.new_page()
-        complaints, asked = [], []
-        page.on(
-            "console",
-            lambda message: (
-                complaints.append(f"{message.type}: {message.text}") if message.type in ("error", "warning") else None
-            ),
-        )
-        page.on("pageerror", lambda error: complaints.append(f"raised: {error}"))
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda request: (
-                asked.append(request.url) if not request.url.startswith(("file:", "data:", "blob:")) else None
-            ),
-        )
+        complaints = _complaints(page)
         window.route(lambda url: not url.startswith("file:"), lambda route: route.abort())
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]", state="attached", timeout=30_000)
-        yield page
-        assert not complaints, complaints
-        assert not asked, asked
+        yield page, complaints
+
+
+def _complaints(page) -> list[str]:
+    found: list[str] = []
+
+    def logged(message):
+        if message.type in ("error", "warning"):
+            found.append(f"{message.type}: {message.text}")
+
+    def asked(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            found.append(f"asked for {request.url}")
+
+    page.on("console", logged)
+    page.on("pageerror", lambda error: found.append(f"raised: {error}"))
+    page.on("dialog", lambda dialog: (found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", asked)
+    return found

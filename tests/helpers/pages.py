@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import cache
 
 HOSTILE = "<script>alert(1)</script>"
 FIELDS = [
@@ -498,3 +499,38 @@ EXAMPLES = {
     "one-parameter": lambda: payload(one_parameter()),
     "hostile": lambda: payload(hostile(), notes=(HOSTILE,)),
 }
+
+
+def of_small_tables() -> dict:
+    """With a table of numbers in every form that there is, and a command among the words."""
+    rows = [
+        ["cd", "0.742 ±0.038", "7 (6 to 9)", "+0.0670", "0.2 to 0.4"],
+        ["a", "-", ">20 (9 to >20)", "-", "5 or so"],
+        ["b", "0.8", ">5", None, "17"],
+    ]
+    table = {"title": "Searches", "columns": ["method", "AUC@5", "n-95", "gain", "range"], "rows": rows, "note": ""}
+    text = f"Do {'a thing or two ' * 3} with `--replicates 3` at last."
+    return single() | {"name": "tables", "tables": [table], "words": [{"head": "Next", "text": text, "kind": "next"}]}
+
+
+def of_seeds() -> dict:
+    """The curves are those of three seeds of one search."""
+    one = search_study("seeds")
+    curves = enumerate(one["curves"])
+    return one | {"curves": [c | {"search": "cd", "label": f"cd, seed {n}", "seed": n} for n, c in curves]}
+
+
+def with_a_paused_training() -> dict:
+    one = search_study("paused")
+    one["trials"]["status"][one["learning"][0]["row"]] = "stopped"
+    return one
+
+
+@cache
+def studies() -> dict[str, dict]:
+    """Those of the examples and some more, each with a name of its own."""
+    several = ("no-study", "two-studies")
+    more = {"slices": slices, "tables": of_small_tables, "seeds": of_seeds, "paused": with_a_paused_training}
+    return {name: made()["studies"][0] for name, made in EXAMPLES.items() if name not in several} | {
+        name: made() for name, made in more.items()
+    }

@@ -5,11 +5,10 @@ import json
 import math
 import random
 import re
-import time
 
 import pytest
-from browser import browser, opened
-from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, slices
+from browser import browser, opened, watched
+from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, studies
 
 from tune_cd.report.page import render
 
@@ -49,17 +48,49 @@ def running():
 
 
 @pytest.fixture(scope="module")
-def page_of(tmp_path_factory):
-    """Function from an example's name to its page's file, written once."""
-    folder, written, examples = tmp_path_factory.mktemp("pages"), {}, EXAMPLES | {"slices": lambda: payload(slices())}
+def album(running, tmp_path_factory):
+    """(a page of all studies, what it complained about): to open a page costs ten times what drawing a study does."""
+    path = tmp_path_factory.mktemp("pages") / "album.html"
+    path.write_text(render(payload(*studies().values(), notes=(HOSTILE,))), encoding="utf-8")
+    with watched(running, path) as (page, complaints):
+        page.evaluate("() => { window.fresh = structuredClone(state) }")
+        yield page, complaints
 
-    def path(name):
-        if name not in written:
-            written[name] = folder / f"{name}.html"
-            written[name].write_text(render(examples[name]()), encoding="utf-8")
-        return written[name]
 
-    return path
+@pytest.fixture
+def show(album):
+    """Function from the name of a study to the page that has just drawn it, whatever other tests did; it has complained
+    about nothing afterwards."""
+    page, complaints = album
+
+    def choose(name):
+        as_opened(page)
+        page.select_option("#study", studies()[name]["name"])
+        return page
+
+    yield choose
+    found = complaints.copy()
+    complaints.clear()
+    assert not found, found
+
+
+def as_opened(page):
+    page.mouse.move(1, 1)
+    page.emulate_media(color_scheme="light")
+    resize(page, 1280, 900)
+    page.evaluate("""() => {
+      Object.assign(state, structuredClone(window.fresh));
+      document.activeElement.blur();
+      hideTip();
+      scrollTo(0, 0);
+    }""")
+
+
+def resize(page, width, height=800):
+    """The window, until its charts have been drawn anew."""
+    if page.viewport_size != {"width": width, "height": height}:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(400)
 
 
 def traces(page, chart="landscape"):
@@ -159,187 +190,196 @@ def test_a_payload_without_a_key_is_refused():
         render(without)
 
 
-def test_a_page_of_3750_trials_is_a_file_of_less_than_15_mb(page_of):
-    assert 4e6 < page_of("grid").stat().st_size < 15e6
+def test_a_page_of_3750_trials_is_a_file_of_less_than_15_mb():
+    assert 4e6 < len(render(payload(studies()["grid"])).encode()) < 15e6
 
 
 # ---------------------------------------------------------------- every kind of study
 
 
-@slow
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(running, page_of, name):
-    with opened(running, page_of(name), width=400, height=800) as page:
-        for width in (400, 1280):
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(400)
-            assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), width
-        for section in ("landscape", "curves", "learning", "timeline", "trials"):
-            whole, sentence = (page.locator(f"#{section}-{part}").is_visible() for part in ("whole", "empty"))
-            assert whole != sentence or name == "no-study", section
-        assert page.locator("#nothing").is_visible() == (name == "no-study")
-        assert page.locator("html").get_attribute("lang") == "en-GB"
+SECTIONS = ("landscape", "curves", "learning", "timeline", "trials")
+
+
+def check_whole(page, name):
+    """Nothing is wider than the window; every section has something to show, or a sentence."""
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), name
+    for section in SECTIONS:
+        whole, sentence = (page.locator(f"#{section}-{part}").is_visible() for part in ("whole", "empty"))
+        assert whole != sentence or name == "no-study", (name, section)
+    assert page.locator("#nothing").is_visible() == (name == "no-study")
+    assert page.locator("html").get_attribute("lang") == "en-GB"
 
 
 @slow
-def test_numbers_of_small_tables_stand_below_each_other(running, tmp_path):
-    """Also with an interval, beyond what was tried, or absent; an option's name is not broken in two."""
-    rows = [
-        ["cd", "0.742 ±0.038", "7 (6 to 9)", "+0.0670", "0.2 to 0.4"],
-        ["a", "-", ">20 (9 to >20)", "-", "5 or so"],
-        ["b", "0.8", ">5", None, "17"],
-    ]
-    table = {"title": "Searches", "columns": ["method", "AUC@5", "n-95", "gain", "range"], "rows": rows, "note": ""}
-    study = search_study() | {
-        "tables": [table],
-        "words": [
-            {"head": "Next", "text": f"Do {'a thing or two ' * 3} with `--replicates 3` at last.", "kind": "next"}
-        ],
-    }
+@pytest.mark.parametrize("width", [400, 1280])
+def test_every_study_is_drawn_without_complaint_on_a_phone_and_on_a_screen(show, width):
+    page = show("empty")
+    resize(page, width)
+    for name, study in studies().items():
+        page.select_option("#study", study["name"])
+        check_whole(page, name)
+
+
+@slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.faults] * (name != "no-study")) for name in EXAMPLES]
+)
+def test_a_page_of_its_own_is_opened_without_complaint_on_a_phone_and_made_wide(running, tmp_path, name):
+    """In the long run every example: in the short one other tests open some, and the page of all draws each."""
     file = tmp_path / "page.html"
-    file.write_text(render(payload(study)), encoding="utf-8")
-    with opened(running, file) as page:
-        assert page.eval_on_selector_all("#tables-section th", "all => all.map((one) => one.className)") == [
-            "",
-            "number",
-            "number",
-            "number",
-            "",
-        ]
-        assert page.eval_on_selector_all("#words code", "all => all.map((one) => one.getClientRects().length)") == [1]
+    file.write_text(render(EXAMPLES[name]()), encoding="utf-8")
+    with opened(running, file, width=400, height=800) as page:
+        for width in (400, 1280):
+            resize(page, width)
+            check_whole(page, name)
 
 
 @slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_is_readable_and_every_control_has_a_name(running, page_of, scheme):
-    with opened(running, page_of("two-studies"), color_scheme=scheme) as page:
+def test_numbers_of_small_tables_stand_below_each_other(show):
+    """Also with an interval, beyond what was tried, or absent; an option's name is not broken in two."""
+    page = show("tables")
+    heads = page.eval_on_selector_all("#tables-section th", "all => all.map((one) => one.className)")
+    assert heads == ["", "number", "number", "number", ""]
+    assert page.eval_on_selector_all("#words code", "all => all.map((one) => one.getClientRects().length)") == [1]
+
+
+@slow
+def test_text_is_readable_and_every_control_has_a_name(show):
+    page = show("search")
+    papers = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        papers.add(page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')"))
         for front, back, contrast in page.evaluate(CONTRASTS):
-            assert contrast >= 4.5, (front, back, contrast)
+            assert contrast >= 4.5, (scheme, front, back, contrast)
         assert page.evaluate(NAMELESS) == []
+    assert len(papers) == 2
 
 
 @slow
-def test_text_that_looks_like_markup_stays_text(running, page_of):
-    example = EXAMPLES["hostile"]()["studies"][0]
-    with opened(running, page_of("hostile")) as page:
-        assert page.evaluate("[document.scripts.length, document.images.length]") == [4, 0]
-        assert column(page, "trial_id") == [example["trials"]["trial_id"][row] for row in shown_rows(page)]
-        assert page.locator(".word.lead h3").inner_text() == HOSTILE
-        _, lines = point_at(page, 0.4, 0.4)
-        assert {f"trial {example['trials']['trial_id'][2]}", f"{HOSTILE} = 1", f"{HOSTILE}: 0.2"} <= set(lines)
-        page.locator("#trials .error button").first.click()
-        assert page.locator("#trials .error.whole span").text_content().strip() == example["trials"]["error"][3].strip()
+def test_text_that_looks_like_markup_stays_text(show):
+    example = studies()["hostile"]
+    page = show("hostile")
+    assert page.evaluate("[document.scripts.length, document.images.length]") == [4, 0]
+    assert column(page, "trial_id") == [example["trials"]["trial_id"][row] for row in shown_rows(page)]
+    assert page.locator(".word.lead h3").inner_text() == HOSTILE
+    _, lines = point_at(page, 0.4, 0.4)
+    assert {f"trial {example['trials']['trial_id'][2]}", f"{HOSTILE} = 1", f"{HOSTILE}: 0.2"} <= set(lines)
+    page.locator("#trials .error button").first.click()
+    assert page.locator("#trials .error.whole span").text_content().strip() == example["trials"]["error"][3].strip()
 
 
 # ---------------------------------------------------------------- landscape
 
 
 @slow
-def test_the_slider_shows_each_slice_as_the_payload_has_it(running, page_of):
-    study = slices()
+def test_the_slider_shows_each_slice_as_the_payload_has_it(show):
+    study = studies()["slices"]
     score, ticks = "val_score", study["grid"]["ticks"][2]
     values = [value for value in study["grid"]["cells"]["values"][score] if value is not None]
-    with opened(running, page_of("slices")) as page:
-        page.locator("#slice").focus()
-        page.keyboard.press("Home")
-        for k, b in enumerate(ticks):
-            scores, lost = trace(page, "scores"), trace(page, "lost")
-            assert page.locator("#slice-text").inner_text() == f"b = {b}"
-            assert scores["z"] == matrix(study, score, k)
-            assert [scores["zmin"], scores["zmax"]] == [min(values), max(values)]
-            run = {tuple(at[:2]) for at in study["grid"]["cells"]["at"] if at[2] == k}
-            for j, i in ((j, i) for j in range(9) for i in range(9)):
-                assert lost["z"][j][i] == (1 if (i, j) in run and scores["z"][j][i] is None else None)
-            diagonals = [one["y"][0] / one["x"][0] for one in traces(page) if one["name"] == "global average"]
-            assert diagonals and diagonals == pytest.approx([study["averages"][1]["ratio"][k]] * len(diagonals))
-            page.keyboard.press("ArrowRight")
-        page.locator("#slice-down").click()
-        assert page.locator("#slice-text").inner_text() == f"b = {ticks[-2]}"
-        page.select_option("#score", "scores.test_map_at_r")
-        assert trace(page, "scores")["z"] == matrix(study, "scores.test_map_at_r", len(ticks) - 2)
+    page = show("slices")
+    page.locator("#slice").focus()
+    page.keyboard.press("Home")
+    for k, b in enumerate(ticks):
+        scores, lost = trace(page, "scores"), trace(page, "lost")
+        assert page.locator("#slice-text").inner_text() == f"b = {b}"
+        assert scores["z"] == matrix(study, score, k)
+        assert [scores["zmin"], scores["zmax"]] == [min(values), max(values)]
+        run = {tuple(at[:2]) for at in study["grid"]["cells"]["at"] if at[2] == k}
+        for j, i in ((j, i) for j in range(9) for i in range(9)):
+            assert lost["z"][j][i] == (1 if (i, j) in run and scores["z"][j][i] is None else None)
+        diagonals = [one["y"][0] / one["x"][0] for one in traces(page) if one["name"] == "global average"]
+        assert diagonals and diagonals == pytest.approx([study["averages"][1]["ratio"][k]] * len(diagonals))
+        page.keyboard.press("ArrowRight")
+    page.locator("#slice-down").click()
+    assert page.locator("#slice-text").inner_text() == f"b = {ticks[-2]}"
+    page.select_option("#score", "scores.test_map_at_r")
+    assert trace(page, "scores")["z"] == matrix(study, "scores.test_map_at_r", len(ticks) - 2)
 
 
 @slow
-def test_the_best_cells_of_a_slice_are_outlined(running, page_of):
-    study = grid_study()
+def test_the_best_cells_of_a_slice_are_outlined(show):
+    study = studies()["slices"]
     xs, ys, _ = study["grid"]["ticks"]
-    with opened(running, page_of("grid")) as page:
-        page.locator("#slice").fill("2")
-        boxes = page.evaluate("document.getElementById('landscape').layout.shapes")
-        z = matrix(study, "val_score", 2)
-        best = sorted(((z[j][i], i, j) for j in range(25) for i in range(25) if z[j][i] is not None), reverse=True)[
-            : study["top"]
-        ]
-        inside = {
-            (i, j)
-            for box in boxes
-            for i in range(25)
-            for j in range(25)
-            if box["x0"] < xs[i] < box["x1"] and box["y0"] < ys[j] < box["y1"]
-        }
-        assert inside == {(i, j) for _, i, j in best}
+    page = show("slices")
+    page.locator("#slice").fill("2")
+    boxes = page.evaluate("document.getElementById('landscape').layout.shapes")
+    z = matrix(study, "val_score", 2)
+    best = sorted(((z[j][i], i, j) for j in range(9) for i in range(9) if z[j][i] is not None), reverse=True)[
+        : study["top"]
+    ]
+    inside = {
+        (i, j)
+        for box in boxes
+        for i in range(9)
+        for j in range(9)
+        if box["x0"] < xs[i] < box["x1"] and box["y0"] < ys[j] < box["y1"]
+    }
+    assert inside == {(i, j) for _, i, j in best}
 
 
 @slow
-def test_pointing_at_a_cell_gives_the_numbers_of_the_payload(running, page_of):
-    study = slices()
+def test_pointing_at_a_cell_gives_the_numbers_of_the_payload(show):
+    study = studies()["slices"]
     cells, ticks = study["grid"]["cells"], study["grid"]["ticks"]
     mine = [c for c, at in enumerate(cells["at"]) if at[2] == 3]
     asked = (
         random.Random(1).sample([c for c in mine if not cells["lost"][c]], 6)
         + [c for c in mine if cells["lost"][c]][:2]
     )
-    with opened(running, page_of("slices")) as page:
-        page.locator("#slice").fill("3")
-        for c in asked:
-            x, y = ticks[0][cells["at"][c][0]], ticks[1][cells["at"][c][1]]
-            _, lines = point_at(page, x, y)
-            value = cells["values"]["val_score"][c]
-            score = (
-                ["validation r_map: no value", "1 did not complete"]
-                if value is None
-                else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
-            )
-            trial = f"trial {study['trials']['trial_id'][cells['trials'][c][0]]}"
-            assert lines == [f"Λp = {as_shown(page, x)}", f"Λe = {as_shown(page, y)}", "b = 128", *score, trial]
-
-
-@slow
-def test_several_trainings_of_a_setting_are_a_mean_with_its_spread(running, page_of):
-    study = EXAMPLES["one-parameter"]()["studies"][0]
-    cells = study["grid"]["cells"]
-    with opened(running, page_of("one-parameter")) as page:
-        x, mean, spread = (
-            study["grid"]["ticks"][0][cells["at"][2][0]],
-            cells["values"]["val_score"][2],
-            cells["spread"]["val_score"][2],
+    page = show("slices")
+    page.locator("#slice").fill("3")
+    for c in asked:
+        x, y = ticks[0][cells["at"][c][0]], ticks[1][cells["at"][c][1]]
+        _, lines = point_at(page, x, y)
+        value = cells["values"]["val_score"][c]
+        score = (
+            ["validation r_map: no value", "1 did not complete"]
+            if value is None
+            else [f"validation r_map: {as_shown(page, value)}", "1 seed"]
         )
-        _, lines = point_at(page, x, mean)
-        score = f"validation accuracy: {as_shown(page, mean)} ± {as_shown(page, spread)}"
-        assert lines == [f"temperature τ = {as_shown(page, x)}", score, "mean of 2 seeds", "trials cd-00004, cd-00005"]
+        trial = f"trial {study['trials']['trial_id'][cells['trials'][c][0]]}"
+        assert lines == [f"Λp = {as_shown(page, x)}", f"Λe = {as_shown(page, y)}", "b = 128", *score, trial]
 
 
 @slow
-def test_a_click_on_a_setting_leaves_its_trials_in_the_table_until_it_is_undone(running, page_of):
-    study = search_study()
+def test_several_trainings_of_a_setting_are_a_mean_with_its_spread(show):
+    study = studies()["one-parameter"]
+    cells = study["grid"]["cells"]
+    page = show("one-parameter")
+    x, mean, spread = (
+        study["grid"]["ticks"][0][cells["at"][2][0]],
+        cells["values"]["val_score"][2],
+        cells["spread"]["val_score"][2],
+    )
+    _, lines = point_at(page, x, mean)
+    score = f"validation accuracy: {as_shown(page, mean)} ± {as_shown(page, spread)}"
+    assert lines == [f"temperature τ = {as_shown(page, x)}", score, "mean of 2 seeds", "trials cd-00004, cd-00005"]
+
+
+@slow
+def test_a_click_on_a_setting_leaves_its_trials_in_the_table_until_it_is_undone(show):
+    study = studies()["search"]
     cells, ticks = study["grid"]["cells"], study["grid"]["ticks"]
     c = max(range(len(cells["at"])), key=lambda c: len(cells["trials"][c]))
     i, j, k = cells["at"][c]
-    with opened(running, page_of("search")) as page:
-        page.locator("#slice").fill(str(k))
-        place, _ = point_at(page, ticks[0][i], ticks[1][j])
-        page.mouse.click(*place)
-        page.wait_for_selector("#unchoose:visible")
-        assert sorted(shown_rows(page)) == sorted(cells["trials"][c]) and len(cells["trials"][c]) > 1
-        assert f"Its {len(cells['trials'][c])} trials" in page.locator("#chosen").inner_text()
-        page.locator("#unchoose").click()
-        assert len(shown_rows(page)) == 30
+    page = show("search")
+    page.locator("#slice").fill(str(k))
+    place, _ = point_at(page, ticks[0][i], ticks[1][j])
+    page.mouse.click(*place)
+    page.wait_for_selector("#unchoose:visible")
+    assert sorted(shown_rows(page)) == sorted(cells["trials"][c]) and len(cells["trials"][c]) > 1
+    assert f"Its {len(cells['trials'][c])} trials" in page.locator("#chosen").inner_text()
+    page.locator("#unchoose").click()
+    assert len(shown_rows(page)) == 30
 
 
 @slow
-def test_a_window_made_narrow_shows_what_a_narrow_one_shows(running, page_of):
+def test_a_window_made_narrow_shows_what_a_narrow_one_shows(running, tmp_path):
     inside = "document.getElementById('landscape')._fullLayout._size"
-    with opened(running, page_of("slices"), width=400, height=800) as page:
+    file = tmp_path / "page.html"
+    file.write_text(render(payload(studies()["slices"])), encoding="utf-8")
+    with opened(running, file, width=400, height=800) as page:
         expected = page.evaluate(f"[{inside}.w, {inside}.h]")
         page.set_viewport_size({"width": 1280, "height": 800})
         page.wait_for_function(f"(narrow) => {inside}.w > 1.5 * narrow", arg=expected[0], timeout=30_000)
@@ -348,98 +388,84 @@ def test_a_window_made_narrow_shows_what_a_narrow_one_shows(running, page_of):
 
 
 @slow
-def test_the_path_is_drawn_line_by_line_when_it_is_asked_for(running, page_of):
-    study = search_study()
-    with opened(running, page_of("search")) as page:
-        assert all(one["name"] != "path" for one in traces(page))
-        page.check("#path")
-        lines = [line for line in study["lines"] if line["search"] == "cd"]
-        for number, axis in enumerate("xy"):
-            assert trace(page, "path")[axis] == [
-                value for line in lines for value in [point[number] for point in line["points"]] + [None]
-            ]
-        numbers = page.evaluate(
-            "document.getElementById('landscape').layout.annotations.flatMap((one) => one.text.split(','))"
-        )
-        assert sorted(map(int, numbers)) == list(range(1, len(lines) + 1))
-        assert [item.split(",")[0] for item in page.locator("#path-lines li").all_inner_texts()] == [
-            line["direction"] for line in lines
+def test_the_path_is_drawn_line_by_line_when_it_is_asked_for(show):
+    study = studies()["search"]
+    page = show("search")
+    assert all(one["name"] != "path" for one in traces(page))
+    page.check("#path")
+    lines = [line for line in study["lines"] if line["search"] == "cd"]
+    for number, axis in enumerate("xy"):
+        assert trace(page, "path")[axis] == [
+            value for line in lines for value in [point[number] for point in line["points"]] + [None]
         ]
-        page.uncheck("#path")
-        assert all(one["name"] != "path" for one in traces(page))
+    numbers = page.evaluate(
+        "document.getElementById('landscape').layout.annotations.flatMap((one) => one.text.split(','))"
+    )
+    assert sorted(map(int, numbers)) == list(range(1, len(lines) + 1))
+    assert [item.split(",")[0] for item in page.locator("#path-lines li").all_inner_texts()] == [
+        line["direction"] for line in lines
+    ]
+    page.uncheck("#path")
+    assert all(one["name"] != "path" for one in traces(page))
 
 
 @slow
-def test_trials_that_all_failed_are_marked_and_have_neither_colours_nor_curves(running, page_of):
-    with opened(running, page_of("all-failed")) as page:
-        assert trace(page, "scores")["x"] == [] and len(trace(page, "lost")["x"]) == 6
-        assert page.locator("#landscape .colorbar").count() == 0
-        assert "no curve" in page.locator("#curves-empty").inner_text()
+def test_trials_that_all_failed_are_marked_and_have_neither_colours_nor_curves(show):
+    page = show("all-failed")
+    assert trace(page, "scores")["x"] == [] and len(trace(page, "lost")["x"]) == 6
+    assert page.locator("#landscape .colorbar").count() == 0
+    assert "no curve" in page.locator("#curves-empty").inner_text()
 
 
 # ---------------------------------------------------------------- curves and timeline
 
 
 @slow
-def test_curves_are_the_payloads_against_trials_and_time(running, page_of):
-    study = search_study()
-    with opened(running, page_of("search")) as page:
-        for split in ("best", "test"):
-            page.select_option("#split", split)
-            assert [one["y"] for one in traces(page, "curves")] == [curve[split] for curve in study["curves"]]
-        assert [one["x"] for one in traces(page, "curves")] == [curve["trials"] for curve in study["curves"]]
-        assert page.locator("#clock option[value=gpu_seconds]").is_disabled()  # no trial had a GPU
-        page.select_option("#clock", "seconds")
-        assert [one["x"] for one in traces(page, "curves")] == [curve["seconds"] for curve in study["curves"]]
-        styles = [
-            (one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in traces(page, "curves")
-        ]
-        assert all(len(set(kind)) == 3 for kind in zip(*styles, strict=True))  # told apart without colours too
+def test_curves_are_the_payloads_against_trials_and_time(show):
+    study = studies()["search"]
+    page = show("search")
+    for split in ("best", "test"):
+        page.select_option("#split", split)
+        assert [one["y"] for one in traces(page, "curves")] == [curve[split] for curve in study["curves"]]
+    assert [one["x"] for one in traces(page, "curves")] == [curve["trials"] for curve in study["curves"]]
+    assert page.locator("#clock option[value=gpu_seconds]").is_disabled()  # no trial had a GPU
+    page.select_option("#clock", "seconds")
+    assert [one["x"] for one in traces(page, "curves")] == [curve["seconds"] for curve in study["curves"]]
+    styles = [(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in traces(page, "curves")]
+    assert all(len(set(kind)) == 3 for kind in zip(*styles, strict=True))  # told apart without colours too
 
 
 @slow
-def test_seeds_of_one_search_look_alike_and_are_told_once(running, tmp_path):
-    study, path = search_study(), tmp_path / "seeds.html"
-    study["curves"] = [
-        curve | {"search": "cd", "label": f"cd, seed {seed}", "seed": seed}
-        for seed, curve in enumerate(study["curves"])
-    ]
-    path.write_text(render(payload(study)), encoding="utf-8")
-    with opened(running, path) as page:
-        drawn = traces(page, "curves")
-        assert (
-            len(drawn) == 3
-            and len({(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in drawn}) == 1
-        )
-        assert [one["showlegend"] for one in drawn] == [True, False, False]
+def test_seeds_of_one_search_look_alike_and_are_told_once(show):
+    lines = traces(show("seeds"), "curves")
+    styles = {(one["line"]["color"], one["line"]["dash"], one["marker"]["symbol"]) for one in lines}
+    assert len(lines) == 3 and len(styles) == 1
+    assert [one["showlegend"] for one in lines] == [True, False, False]
 
 
 @slow
-def test_learning_curves_are_the_payloads_the_best_last_and_paused_ones_open(running, tmp_path):
-    study, path = search_study(), tmp_path / "learning.html"
+def test_learning_curves_are_the_payloads_the_best_last_and_paused_ones_open(show):
+    study = studies()["paused"]
     first = study["learning"][0]
-    study["trials"]["status"][first["row"]] = "stopped"
-    path.write_text(render(payload(study)), encoding="utf-8")
-    with opened(running, path) as page:
-        drawn = traces(page, "learning")
-        said = page.locator("#learning-text").inner_text()
-    by_row = {one["customdata"][0][1]: one for one in drawn}
+    page = show("paused")
+    lines = traces(page, "learning")
+    text = page.locator("#learning-text").inner_text()
+    by_row = {one["customdata"][0][1]: one for one in lines}
     assert {row: (one["x"], one["y"]) for row, one in by_row.items()} == {
         curve["row"]: (curve["images"], curve["scores"]) for curve in study["learning"]
     }
-    assert by_row[first["row"]]["marker"]["symbol"] == "circle-open" and "Open circles: 1 that have paused" in said
+    assert by_row[first["row"]]["marker"]["symbol"] == "circle-open" and "Open circles: 1 that have paused" in text
     scores, status = study["trials"]["scores"]["val_score"], study["trials"]["status"]
     best = max((row for row in by_row if status[row] == "completed"), key=lambda row: scores[row])
-    assert drawn[-1]["customdata"][0][1] == best and drawn[-1]["line"]["width"] > 2 * drawn[0]["line"]["width"]
-    assert sum(one["showlegend"] for one in drawn) == len({study["trials"]["search"][row] for row in by_row})
+    assert lines[-1]["customdata"][0][1] == best and lines[-1]["line"]["width"] > 2 * lines[0]["line"]["width"]
+    assert sum(one["showlegend"] for one in lines) == len({study["trials"]["search"][row] for row in by_row})
 
 
 @slow
 @pytest.mark.parametrize("name", ["search", "grid"])
-def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of, name):
-    trials = EXAMPLES[name]()["studies"][0]["trials"]
-    with opened(running, page_of(name)) as page:
-        drawn = traces(page, "timeline")
+def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(show, name):
+    trials = studies()[name]["trials"]
+    drawn = traces(show(name), "timeline")
     bars = [
         (lane, start, start + length, text[1], one["name"])
         for one in drawn
@@ -460,15 +486,15 @@ def test_the_timeline_has_every_trial_once_in_the_fewest_lanes(running, page_of,
 
 
 @slow
-def test_pointing_at_a_failed_trial_in_the_timeline_gives_its_error(running, page_of):
-    with opened(running, page_of("search")) as page:
-        scroll_to(page, "timeline")
-        failed = [one["name"] for one in traces(page, "timeline")].index("failed")
-        box = page.locator("#timeline .trace.bars").nth(failed).locator(".point path").bounding_box()
-        page.mouse.move(box["x"] + 1, box["y"] + 1)
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        lines = said(page)
-        assert lines[:2] == ["cd-00014", "cd, failed"] and "train(a < b && c > d)" in lines[-1] and len(lines[-1]) < 200
+def test_pointing_at_a_failed_trial_in_the_timeline_gives_its_error(show):
+    page = show("search")
+    scroll_to(page, "timeline")
+    failed = [one["name"] for one in traces(page, "timeline")].index("failed")
+    box = page.locator("#timeline .trace.bars").nth(failed).locator(".point path").bounding_box()
+    page.mouse.move(box["x"] + 1, box["y"] + 1)
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    lines = said(page)
+    assert lines[:2] == ["cd-00014", "cd, failed"] and "train(a < b && c > d)" in lines[-1] and len(lines[-1]) < 200
 
 
 # ---------------------------------------------------------------- the table
@@ -485,93 +511,89 @@ def in_order(study, key, down):
 
 
 @slow
-def test_the_table_sorts_numbers_as_numbers_and_absent_ones_last(running, page_of):
-    study = search_study()
-    with opened(running, page_of("search")) as page:
-        assert shown_rows(page) == in_order(study, "scores.val_score", down=True)  # at first
-        for key in ("params.Lambda_e", "scores.test_score", "train_seconds"):
-            for down in (False, True):
-                page.locator(f"[id='sort-{key}']").press("Enter")
-                assert shown_rows(page) == in_order(study, key, down)
-                head = page.locator(f"th:has([id='sort-{key}'])")
-                assert head.get_attribute("aria-sort") == ("descending" if down else "ascending")
-        assert page.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
-        page.locator("#sort-trial_id").click()
-        assert column(page, "trial_id") == sorted(study["trials"]["trial_id"])
+def test_the_table_sorts_numbers_as_numbers_and_absent_ones_last(show):
+    study = studies()["search"]
+    page = show("search")
+    assert shown_rows(page) == in_order(study, "scores.val_score", down=True)  # at first
+    for key in ("params.Lambda_e", "scores.test_score", "train_seconds"):
+        for down in (False, True):
+            page.locator(f"[id='sort-{key}']").press("Enter")
+            assert shown_rows(page) == in_order(study, key, down)
+            head = page.locator(f"th:has([id='sort-{key}'])")
+            assert head.get_attribute("aria-sort") == ("descending" if down else "ascending")
+    assert page.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
+    page.locator("#sort-trial_id").click()
+    assert column(page, "trial_id") == sorted(study["trials"]["trial_id"])
 
 
 @slow
-def test_the_table_filters_by_words_and_by_status(running, page_of):
-    study = search_study()
-    with opened(running, page_of("search")) as page:
-        page.locator("#filter").fill("OUTOFMEMORY cd-0")
-        assert shown_rows(page) == [study["trials"]["status"].index("failed")]
-        page.locator("#filter").fill("separate-")
-        assert {study["trials"]["search"][row] for row in shown_rows(page)} == {"separate"} and len(
-            shown_rows(page)
-        ) == 5
-        page.locator("#filter").fill("")
-        page.select_option("#status", "diverged")
-        assert shown_rows(page) == [study["trials"]["status"].index("diverged")]
-        page.locator("#filter").fill("nothing is called this")
-        assert shown_rows(page) == [] and page.locator("#page-text").inner_text() == "no trial like this"
+def test_the_table_filters_by_words_and_by_status(show):
+    study = studies()["search"]
+    page = show("search")
+    page.locator("#filter").fill("OUTOFMEMORY cd-0")
+    assert shown_rows(page) == [study["trials"]["status"].index("failed")]
+    page.locator("#filter").fill("separate-")
+    assert {study["trials"]["search"][row] for row in shown_rows(page)} == {"separate"} and len(shown_rows(page)) == 5
+    page.locator("#filter").fill("")
+    page.select_option("#status", "diverged")
+    assert shown_rows(page) == [study["trials"]["status"].index("diverged")]
+    page.locator("#filter").fill("nothing is called this")
+    assert shown_rows(page) == [] and page.locator("#page-text").inner_text() == "no trial like this"
 
 
 @slow
-def test_a_long_error_is_cut_and_shown_whole_as_it_was_written(running, page_of):
-    with opened(running, page_of("search")) as page:
-        page.select_option("#status", "failed")
-        cell = page.locator("#trials .error").nth(0)
-        assert cell.inner_text().startswith("Traceback") and "…" in cell.inner_text() and len(cell.inner_text()) < 120
-        cell.locator("button").click()
-        assert cell.locator("span").text_content().strip() == TRACE.strip()
-        assert cell.locator("button").get_attribute("aria-expanded") == "true"
+def test_a_long_error_is_cut_and_shown_whole_as_it_was_written(show):
+    page = show("search")
+    page.select_option("#status", "failed")
+    cell = page.locator("#trials .error").nth(0)
+    assert cell.inner_text().startswith("Traceback") and "…" in cell.inner_text() and len(cell.inner_text()) < 120
+    cell.locator("button").click()
+    assert cell.locator("span").text_content().strip() == TRACE.strip()
+    assert cell.locator("button").get_attribute("aria-expanded") == "true"
 
 
 @slow
-def test_3750_rows_are_turned_over_by_pages_and_found_at_once(running, page_of):
-    study = grid_study()
+def test_3750_rows_are_turned_over_by_pages_and_found_at_once(show):
+    study = studies()["grid"]
     count = len(study["trials"]["trial_id"])
-    with opened(running, page_of("grid")) as page:
-        assert len(shown_rows(page)) == 50 and page.locator("#page-text").inner_text() == f"1–50 of {count:,}"
-        page.locator("#page-up").click()
-        assert shown_rows(page) == in_order(study, "scores.val_score", down=True)[50:100]
-        page.locator("#page-last").click()
-        assert shown_rows(page) == in_order(study, "scores.val_score", down=True)[count - (count % 50 or 50) :]
-        assert page.locator("#page-up").is_disabled()
-        page.locator("#filter").fill("grid-0123")
-        assert len(shown_rows(page)) == sum("grid-0123" in name for name in study["trials"]["trial_id"])
-        assert page.locator("#page-text").inner_text().startswith("1–")
+    page = show("grid")
+    assert len(shown_rows(page)) == 50 and page.locator("#page-text").inner_text() == f"1–50 of {count:,}"
+    page.locator("#page-up").click()
+    assert shown_rows(page) == in_order(study, "scores.val_score", down=True)[50:100]
+    page.locator("#page-last").click()
+    assert shown_rows(page) == in_order(study, "scores.val_score", down=True)[count - (count % 50 or 50) :]
+    assert page.locator("#page-up").is_disabled()
+    page.locator("#filter").fill("grid-0123")
+    assert len(shown_rows(page)) == sum("grid-0123" in name for name in study["trials"]["trial_id"])
+    assert page.locator("#page-text").inner_text().startswith("1–")
 
 
 # ---------------------------------------------------------------- several studies, and a page that is alive
 
 
 @slow
-def test_the_study_chooser_changes_everything(running, page_of):
-    first, second, third = EXAMPLES["two-studies"]()["studies"]
-    with opened(running, page_of("two-studies")) as page:
-        page.select_option("#study", second["name"])
-        assert trace(page, "scores")["z"] == matrix(second, "val_score", 0)
-        assert not page.locator("#slice-box").is_visible()
-        assert set(column(page, "trial_id")) <= set(second["trials"]["trial_id"])
-        page.select_option("#study", third["name"])
-        assert [
-            page.locator(f"#{name}-empty").is_visible()
-            for name in ("landscape", "curves", "learning", "timeline", "trials")
-        ] == [True] * 5
-        page.select_option("#study", first["name"])
-        assert len(shown_rows(page)) == len(first["trials"]["trial_id"])
+def test_the_study_chooser_changes_everything(show):
+    first, second, third = (studies()[name] for name in ("search", "one-batch-size", "empty"))
+    page = show("search")
+    assert page.locator("#slice-box").is_visible()
+    page.select_option("#study", second["name"])
+    assert trace(page, "scores")["z"] == matrix(second, "val_score", 0)
+    assert not page.locator("#slice-box").is_visible()
+    assert set(column(page, "trial_id")) <= set(second["trials"]["trial_id"])
+    page.select_option("#study", third["name"])
+    assert [page.locator(f"#{name}-empty").is_visible() for name in SECTIONS] == [True] * 5
+    page.select_option("#study", first["name"])
+    assert len(shown_rows(page)) == len(first["trials"]["trial_id"])
 
 
 @slow
 def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
     path, example = (
         tmp_path / "live.html",
-        payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=6.0),
+        payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=60.0),
     )
     path.write_text(render(example), encoding="utf-8")
-    with opened(running, path, height=700) as page:
+    with opened(running, path, height=700, clock=True) as page:
         page.select_option("#study", "small")
         page.locator("#slice").fill("0")
         page.select_option("#score", "test_score")
@@ -580,6 +602,7 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
         page.evaluate("scrollTo(0, 400)")
         example["created"] = "2026-11-21T15:00:00Z"
         path.write_text(render(example), encoding="utf-8")
+        page.clock.fast_forward(60_000)
         page.wait_for_selector("#written:has-text('15:00:00')", timeout=30_000)
         page.wait_for_selector("html[data-ready]", state="attached", timeout=30_000)
         assert page.locator("#study").input_value() == "small" and page.locator("#slice-text").inner_text() == "b = 32"
@@ -594,19 +617,19 @@ def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
         page.uncheck("#live")
         example["created"] = "2026-11-21T16:00:00Z"
         path.write_text(render(example), encoding="utf-8")
-        time.sleep(8)
-        assert "15:00:00" in page.locator("#written").inner_text()
+        loads = []
+        page.on("request", lambda request: loads.append(request.url))
+        page.clock.fast_forward(150_000)
+        page.wait_for_timeout(1000)
+        assert loads == [] and "15:00:00" in page.locator("#written").inner_text()
 
 
 @slow
-def test_somebody_elses_parameters_keep_their_names(running, page_of):
+def test_somebody_elses_parameters_keep_their_names(show):
     assert next(name for name, _ in BALANCE) == "Lambda_p"
-    with opened(running, page_of("other-parameters")) as page:
-        titles = "[chart.layout.xaxis.title.text, chart.layout.yaxis.title.text]"
-        layout = page.evaluate(f"(() => {{ const chart = document.getElementById('landscape'); return {titles} }})()")
-        assert layout == ["lr", "weight_decay"]
-        assert (
-            "epochs 10" in page.locator("#same").inner_text()
-            and page.locator("#split option[value=test]").is_disabled()
-        )
-        assert page.locator("#key").inner_text().count("average") == 0
+    page = show("other-parameters")
+    titles = "[chart.layout.xaxis.title.text, chart.layout.yaxis.title.text]"
+    layout = page.evaluate(f"(() => {{ const chart = document.getElementById('landscape'); return {titles} }})()")
+    assert layout == ["lr", "weight_decay"]
+    assert "epochs 10" in page.locator("#same").inner_text() and page.locator("#split option[value=test]").is_disabled()
+    assert page.locator("#key").inner_text().count("average") == 0

@@ -3,12 +3,14 @@ is."""
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import kinds
 import pandas as pd
 import pytest
+from figure_checks import laid_out_alone, touched
 from PIL import Image
 from studies import full_grid, lost, plain, row, search_study, table
 
@@ -17,7 +19,7 @@ from tune_cd.analysis.tables import best_values
 from tune_cd.report import figures
 from tune_cd.report.__main__ import main
 from tune_cd.report.figures import figures_of, write_figures
-from tune_cd.report.printed import methods, readable
+from tune_cd.report.printed import methods, readable, tables_of
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
@@ -89,20 +91,17 @@ KINDS = {
 """Kind of study -> its table, the figures and the tables that it gives, and no others."""
 
 
-def touched(figure, stem) -> tuple[Path, Path]:
-    """In place of `plots.save`: two empty files stand for a figure."""
-    files = Path(f"{stem}.svg"), Path(f"{stem}.png")
-    for file in files:
-        file.touch()
-    return files
+def elsewhere(monkeypatch, *figures):
+    """Figures that need no trial are drawn in tests/plots."""
+    for name in figures:
+        monkeypatch.setattr(plots, name, lambda *given: plots.style.empty_figure("drawn elsewhere"))
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are made; those that need no trial are made elsewhere."""
     monkeypatch.setattr(plots, "save", touched)
-    for name in ("directions_figure", "constraints_figure", "pipeline_figure"):
-        monkeypatch.setattr(plots, name, lambda *given: plots.style.empty_figure("drawn elsewhere"))
+    elsewhere(monkeypatch, "directions_figure", "constraints_figure", "pipeline_figure")
 
 
 @pytest.fixture
@@ -121,11 +120,7 @@ def drawn(monkeypatch, undrawn):
 def laid_out(monkeypatch, undrawn):
     """Figures are drawn with their layout: all but the pixels."""
 
-    def save(figure, stem):
-        figure.draw_without_rendering()
-        return touched(figure, stem)
-
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(plots, "save", laid_out_alone)
 
 
 def names(files, folder: Path, *endings: str) -> set[str]:
@@ -137,11 +132,13 @@ def names(files, folder: Path, *endings: str) -> set[str]:
     return found[0]
 
 
-ALIKE = ("omniglot-242-margin", "omniglot-242-infonce")
-"""Grids like the first, which are drawn in the long run alone."""
+ALONE = ("lost trials", "own parameters")
+"""On their own in the short run too: the main job is drawn for real, the others are made in a folder of all kinds."""
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ALIKE)) for kind in KINDS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.faults] * (kind not in ALONE)) for kind in KINDS]
+)
 def test_every_kind_of_study_gives_all_its_figures_and_tables(kind, tmp_path, laid_out):
     make, expected, printed = KINDS[kind]
     trials = make()
@@ -185,6 +182,47 @@ def test_a_folder_of_all_kinds_gives_what_each_gives(tmp_path, undrawn):
     assert len(titles) == len(set(titles)) and {"omniglot", "sop"} <= set(titles) and "xbm" not in text
 
 
+def batchless(trials):
+    return trials.assign(batch_size=pd.array([pd.NA] * len(trials), dtype="Int64"))
+
+
+LACKING = {
+    "no test scores": lambda t: t.assign(test_score=float("nan")),
+    "some test scores": lambda t: t.assign(test_score=t["test_score"].where(t["trial_index"] > 3)),
+    "no times": lambda t: t.assign(started_at=pd.NaT, ended_at=pd.NaT),
+    "ends alone": lambda t: t.assign(started_at=pd.NaT),
+    "some times": lambda t: t.assign(ended_at=t["ended_at"].where(t["trial_index"] != 2)),
+    "equal scores": lambda t: t.assign(val_score=0.5, test_score=0.5),
+    "scores of zero": lambda t: t.assign(val_score=0.0, test_score=0.0),
+    "negative scores": lambda t: t.assign(val_score=-1 - t["val_score"], test_score=-1 - t["test_score"]),
+    "no seeds": lambda t: t.assign(seed=pd.NA, search_seed=pd.NA),
+    "objects": lambda t: t.astype(
+        dict.fromkeys(("batch_size", "gpus", "val_score", "Lambda_p", "test_score", "seed"), object)
+    ),
+    "no batch sizes": batchless,
+    "one setting": lambda t: t.assign(Lambda_p=1.0, Lambda_e=1.0, params=[{"Lambda_p": 1.0, "Lambda_e": 1.0}] * len(t)),
+    "two search seeds": lambda t: kinds.several([t, t.assign(search_seed=1)]),
+    "several seeds of some": lambda t: kinds.several([t, t.query("trial_index < 3").assign(seed=1, test_score=0.4)]),
+    "stopped": lambda t: t.assign(status=t["status"].where(t["trial_index"] % 2 == 0, "stopped")),
+}
+"""What is done to the main job's table."""
+
+TOGETHER = (
+    ("no test scores", "no seeds", "no batch sizes", "ends alone"),
+    ("negative scores", "some test scores", "some times", "stopped", "objects"),
+    ("scores of zero", "one setting", "no times"),
+    ("two search seeds", "several seeds of some"),
+)
+"""In the short run several at once, in the long run each on its own."""
+
+
+def lacking(*names):
+    trials = kinds.main_job()
+    for name in names:
+        trials = LACKING[name](trials)
+    return trials
+
+
 ODD = {
     "no completed trial": lambda: kinds.main_job().assign(
         status="failed", val_score=float("nan"), test_score=float("nan"), positive_term=float("nan")
@@ -192,40 +230,6 @@ ODD = {
     "lost": lost,
     "one trial": lambda: kinds.main_job().iloc[:1],
     "one trial that failed": lambda: table([row(0, "failed")]),
-    "no test scores": lambda: kinds.main_job().assign(test_score=float("nan")),
-    "some test scores": lambda: kinds.main_job().assign(
-        test_score=lambda t: t["test_score"].where(t["trial_index"] > 3)
-    ),
-    "no times": lambda: kinds.main_job().assign(started_at=pd.NaT, ended_at=pd.NaT),
-    "ends alone": lambda: kinds.main_job().assign(started_at=pd.NaT),
-    "some times": lambda: kinds.main_job().assign(ended_at=lambda t: t["ended_at"].where(t["trial_index"] != 2)),
-    "equal scores": lambda: kinds.main_job().assign(val_score=0.5, test_score=0.5),
-    "scores of zero": lambda: kinds.main_job().assign(val_score=0.0, test_score=0.0),
-    "negative scores": lambda: kinds.main_job().assign(
-        val_score=lambda t: -1 - t["val_score"], test_score=lambda t: -1 - t["test_score"]
-    ),
-    "no seeds": lambda: kinds.main_job().assign(seed=pd.NA, search_seed=pd.NA),
-    "objects": lambda: kinds.main_job().astype(
-        {
-            "batch_size": object,
-            "gpus": object,
-            "val_score": object,
-            "Lambda_p": object,
-            "test_score": object,
-            "seed": object,
-        }
-    ),
-    "no batch sizes": lambda: kinds.main_job().assign(batch_size=pd.array([pd.NA] * 30, dtype="Int64")),
-    "one setting": lambda: kinds.main_job().assign(
-        Lambda_p=1.0, Lambda_e=1.0, params=[{"Lambda_p": 1.0, "Lambda_e": 1.0}] * 30
-    ),
-    "two search seeds": lambda: kinds.several([kinds.main_job(), kinds.main_job().assign(search_seed=1)]),
-    "several seeds of some": lambda: kinds.several(
-        [kinds.main_job(), kinds.main_job().query("trial_index < 3").assign(seed=1, test_score=0.4)]
-    ),
-    "stopped": lambda: kinds.main_job().assign(
-        status=lambda t: t["status"].where(t["trial_index"] % 2 == 0, "stopped")
-    ),
     "grid of one column": lambda: table(
         row(n, val=0.1 * n, params={"Lambda_p": 1.0, "Lambda_e": 2.0**n, "batch_size": 64}) for n in range(5)
     ),
@@ -247,9 +251,17 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD)
-def test_tables_that_lack_something_cost_no_figure(kind, tmp_path, drawn):
-    written = write_figures(ODD[kind](), tmp_path)
+ODD |= {", ".join(names): partial(lacking, *names) for names in TOGETHER}
+SINGLY = {name: partial(lacking, name) for name in LACKING}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, id=name) for name, make in ODD.items()]
+    + [pytest.param(make, id=name, marks=pytest.mark.faults) for name, make in SINGLY.items()],
+)
+def test_tables_that_lack_something_cost_no_figure(make, tmp_path, drawn):
+    written = write_figures(make(), tmp_path)
     assert written.failed == {} and all(file.is_file() for file in written.files)
 
 
@@ -258,18 +270,26 @@ def test_tables_that_lack_something_cost_no_figure(kind, tmp_path, drawn):
 
 @pytest.fixture(scope="module")
 def main_job(tmp_path_factory):
-    """(what was written of the main job, its folder), as it is for a user."""
+    """(what was written of the main job, its folder), as it is for a user, but for two figures that need nothing."""
     folder = tmp_path_factory.mktemp("figures")
-    return write_figures(kinds.main_job(), folder), folder
+    trials = kinds.main_job()
+    before = trials.copy()
+    with pytest.MonkeyPatch.context() as patched:
+        elsewhere(patched, "constraints_figure", "pipeline_figure")
+        written = write_figures(trials, folder)
+    assert trials.equals(before)
+    return written, folder
 
 
 def test_pictures_are_pictures_and_tables_are_tables(main_job):
     written, folder = main_job
-    assert (
-        written.failed == {}
-        and names([file for file in written.files if file.suffix == ".png"], folder, ".png") == KINDS["main job"][1]
-    )
-    for file in written.files:
+    _, expected, printed = KINDS["main job"]
+    pictures = [file for file in written.files if file.suffix in (".svg", ".png")]
+    assert written.failed == {} and names(pictures, folder, ".svg", ".png") == expected
+    tables = [file for file in written.files if file.suffix in (".md", ".tex")]
+    assert names(tables, folder, ".md", ".tex") == printed
+    assert sorted(written.files) == sorted(file for file in folder.rglob("*") if file.is_file())
+    for file in (file for file in written.files if file.stem not in ("constraints", "pipeline")):
         if file.suffix == ".png":
             with Image.open(file) as image:
                 assert min(image.size) > 300 and len(image.convert("RGB").getcolors(10**7)) > 10
@@ -313,8 +333,9 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
             {name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value for name, value in row_.items()},
         )
     command = [str(tmp_path / "r"), "--figures", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]
-    assert main(command) == 0
-    capsys.readouterr()
+    (tmp_path / "out/glyphs-margin").mkdir(parents=True)
+    for name in ("sub-losses", "timeline"):
+        touched(None, tmp_path / "out/glyphs-margin" / name)
     monkeypatch.setattr(plots, "timeline_figure", lambda trials: Unfit())
     monkeypatch.setattr(figures, "sublosses", lambda trials, score: 1 / 0)
     monkeypatch.setattr("tune_cd.analysis.tables.best_values", lambda trials: [][0])
@@ -334,7 +355,7 @@ def test_a_figure_that_cannot_be_drawn_costs_no_other_and_is_named(tmp_path, cap
     )
 
 
-def test_what_cannot_be_written_ends_the_command(tmp_path, capsys):
+def test_what_cannot_be_written_ends_the_command(tmp_path, capsys, undrawn):
     results.write_trial(tmp_path / "r", {name: value for name, value in row(0).items() if value is not None})
     (tmp_path / "out").mkdir()
     (tmp_path / "out/s").write_text("a file where a folder should be")
@@ -459,7 +480,7 @@ def test_intervals_stand_beside_their_means():
     assert "±" not in once.loc[0, "test"] and "set-up" not in once and "test_ci" not in once
 
 
-def test_several_datasets_have_memory_tables_of_their_own(tmp_path, undrawn):
+def test_several_datasets_have_memory_tables_of_their_own():
     """Two studies of the experiment: no number of one stands for the other's."""
     both = kinds.several(
         [
@@ -469,12 +490,13 @@ def test_several_datasets_have_memory_tables_of_their_own(tmp_path, undrawn):
             ),
         ]
     )
-    assert write_figures(both, tmp_path).failed == {}
-    first = (tmp_path / "memory.md").read_text().split("Cross-batch memory on ")[0]
-    assert "0.25 / -" not in first and (tmp_path / "memory.md").read_text().count("| (S1) Original") == 2
-    captions = re.findall(r"Cross-batch memory on (\w+)", (tmp_path / "memory.md").read_text())
+    made = tables_of(both)
+    text = made["memory"]()["md"]
+    first = text.split("Cross-batch memory on ")[0]
+    assert "0.25 / -" not in first and text.count("| (S1) Original") == 2
+    captions = re.findall(r"Cross-batch memory on (\w+)", text)
     assert captions == ["glyphs", "sop"]
-    numbers = (tmp_path / "base-numbers.md").read_text()
+    numbers = made["base-numbers"]()["md"]
     own = [line for line in numbers.splitlines() if line.startswith("|") and "this table" in line]
     assert len(own) == 3 and all(line.startswith("| sop ") for line in own) and "memory=variable" in numbers, (
         "nothing is published of glyphs"
@@ -492,7 +514,7 @@ def test_long_and_equal_names_of_set_ups_have_folders_of_their_own(tmp_path, und
     assert written.failed == {} and len(folders) == 2 and all(len(name) < 90 for name in folders)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_grid_over_three_axes_for_real(tmp_path):
     searches = [
         search_study([0.2, 0.3 + seed / 50, 0.5], search, seed, study="lines", dataset="sop-12")

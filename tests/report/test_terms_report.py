@@ -6,8 +6,10 @@ from itertools import combinations
 import matplotlib
 import numpy as np
 import pytest
+from figure_checks import laid_out_alone
 from term_studies import BOX, TWINS, VICREG, gridded, searched
 
+from tune_cd import plots
 from tune_cd.analysis import best_trial, grid, on_diagonal, subloss_statistics, sublosses
 from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
@@ -111,7 +113,8 @@ def test_four_weights_are_shown_with_the_first():
 
 
 @each_study
-def test_all_figures_and_tables_are_written(trials, tmp_path):
+def test_all_figures_and_tables_are_written(trials, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "save", laid_out_alone)
     written = write_figures(trials, tmp_path)
     assert not written.failed, written.failed
     assert any(path.suffix == ".png" for path in tmp_path.rglob("*"))

@@ -72,28 +72,29 @@ def spans_of(folder, study):
 # trials
 
 
-def test_eight_workers_all_have_trials(node, tmp_path):
-    """Trials are held until eight have begun, and a little longer; how long a worker waits for its next trial is for
+@pytest.mark.parametrize("workers", [4, pytest.param(8, marks=pytest.mark.faults)])
+def test_all_workers_have_trials(node, tmp_path, workers):
+    """Trials are held until as many have begun, and a little longer; how long a worker waits for its next trial is for
     benchmarks/overhead.py to say."""
     node(num_cpus=8, num_gpus=8)
     (tmp_path / "hold").touch()
-    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 8), daemon=True).start()
-    sleep(tmp_path, "s", workers=8, trials=16, seconds=0.5, cpu=1, gpu=1)
+    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == workers), daemon=True).start()
+    sleep(tmp_path, "s", workers=workers, trials=2 * workers, seconds=0.5, cpu=1, gpu=1)
     slept = [(entry["began"], entry["ended"]) for entry in diary(tmp_path, "s")]
-    assert len(spans_of(tmp_path, "s")) == len(slept) == 16 and at_once(slept) == 8
+    assert len(spans_of(tmp_path, "s")) == len(slept) == 2 * workers and at_once(slept) == workers
 
 
-def test_four_trials_share_a_gpu(node, tmp_path):
+def test_trials_share_a_gpu(node, tmp_path):
     """Trials are held until as many have begun as may, and a little longer."""
-    node(num_cpus=8, num_gpus=1)
+    node(num_cpus=4, num_gpus=1)
     (tmp_path / "hold").touch()
-    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 4), daemon=True).start()
-    sleep(tmp_path, "s", workers=8, trials=12, seconds=0.5, cpu=1, gpu=0.25)
+    threading.Thread(target=release, args=(tmp_path, lambda: len(begun(tmp_path, "s")) == 2), daemon=True).start()
+    sleep(tmp_path, "s", workers=4, trials=6, seconds=0.5, cpu=1, gpu=0.5)
     slept = diary(tmp_path, "s")
-    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 4, (
-        "no fewer, no more, though eight were allowed"
+    assert at_once([(entry["began"], entry["ended"]) for entry in slept]) == 2, (
+        "no fewer, no more, though four were allowed"
     )
-    assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 12
+    assert {entry["gpus"] for entry in slept} == {"0"} and len(slept) == 6
 
 
 def release(folder, reached):
@@ -105,8 +106,10 @@ def release(folder, reached):
         (folder / "hold").unlink()
 
 
+@pytest.mark.faults
 def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, tmp_path):
-    """There is room for six; trials are held for a while when both have as many as they may."""
+    """In short: test_submit_cluster.py. There is room for six; trials are held for a while when both have as many as
+    they may."""
     node(num_cpus=6)
     (tmp_path / "hold").touch()
     command = [sys.executable, "-m", "sleepers", cluster.address, str(tmp_path), "other", "2", "6", "1"]
@@ -128,13 +131,13 @@ def test_two_studies_side_by_side_are_each_held_to_their_workers(cluster, node, 
 
 def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(cluster, node, tmp_path):
     """Trials are held until both nodes have some; then one of the nodes goes, with the trials it has."""
-    first = node(num_cpus=2)
+    first = node(num_cpus=1)
     hold, ended = tmp_path / "hold", []
     hold.touch()
 
     def drive():
         try:
-            ended.append(sleep(tmp_path, "s", workers=4, trials=10, seconds=1, cpu=1))
+            ended.append(sleep(tmp_path, "s", workers=2, trials=5, seconds=0.5, cpu=1))
         except BaseException as error:
             ended.append(error)
 
@@ -143,15 +146,15 @@ def test_a_node_that_joins_gets_trials_and_one_that_leaves_takes_none_along(clus
 
     driver = threading.Thread(target=drive, daemon=True)
     driver.start()
-    until(lambda: nodes_with_trials() == [first.node_id] * 2 or ended)
-    second = node(num_cpus=2)
-    until(lambda: nodes_with_trials()[2:] == [second.node_id] * 2 or ended)
+    until(lambda: nodes_with_trials() == [first.node_id] or ended)
+    second = node(num_cpus=1)
+    until(lambda: nodes_with_trials()[1:] == [second.node_id] or ended)
     cluster.remove_node(first)
     hold.unlink()
     driver.join(180)
     assert not driver.is_alive() and ended == [None]
     rows = results.read(tmp_path / "results", "s")
-    assert set(rows["status"]) == {"completed"} and sorted(rows["trial_index"]) == list(range(10))
+    assert set(rows["status"]) == {"completed"} and sorted(rows["trial_index"]) == list(range(5))
     assert {entry["node"] for entry in diary(tmp_path, "s")} == {second.node_id}, "the first had not finished any"
 
 

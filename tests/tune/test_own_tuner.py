@@ -207,7 +207,7 @@ class Kill(tune.Callback):
     def on_trial_complete(self, iteration, trials, trial, **info):
         self.ended += 1
         if self.ended == 4 and "ARMED" in os.environ:  # Tuner.restore brings this callback back
-            time.sleep(1)
+            time.sleep(3)
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -298,6 +298,7 @@ def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, mo
         step(self)
 
     monkeypatch.setattr(Training, "step", lasting)
+    monkeypatch.setattr(module, "SLACK", 10_000)  # the watchdog would end this process
     driven(make({PACK: SETTINGS}, recorder, limit=400))
     outcomes = [outcome for _, outcome, _ in recorder.ended]
     assert [outcome.status for outcome in outcomes] == ["completed", "failed", "completed"]

@@ -9,6 +9,7 @@ Python of its own is started as Ray does it.
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -103,6 +104,11 @@ def _prepare(serialized: str, argv: list[str]) -> None:
     from ray.core.generated.common_pb2 import Language
 
     context = RuntimeEnvContext.deserialize(serialized)
+    if context.command_prefix[::2] == ["cd", "&&"] and len(context.command_prefix) == 3:  # a `working_dir`
+        [folder] = shlex.split(context.command_prefix.pop(1))
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        context.command_prefix.clear()
     if context.command_prefix or context.py_executable != sys.executable or context.override_worker_entrypoint:
         context.exec_worker(argv, Language.PYTHON)
     update_envs(context.env_vars)

@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -290,22 +289,28 @@ def test_states_are_saved_at_a_pace(make, monkeypatch):
 
 
 def test_a_training_that_takes_too_long_has_failed_and_the_next_goes_on(make, monkeypatch):
-    recorder, step = InMemory(), Training.step
-    monkeypatch.setattr(Training, "step", lambda self: (time.sleep(1.2 if self.seed == 1 else 0), step(self))[1])
-    driven(make({PACK: SETTINGS}, recorder, limit=4))
+    """A step of the second takes 120 s by the clock, those of the others none."""
+    clock, recorder, step = [0.0], InMemory(), Training.step
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+
+    def lasting(self):
+        clock[0] += 120 if self.seed == 1 else 0
+        step(self)
+
+    monkeypatch.setattr(Training, "step", lasting)
+    monkeypatch.setattr(module, "SLACK", 10_000)  # the watchdog would end this process
+    driven(make({PACK: SETTINGS}, recorder, limit=400))
     outcomes = [outcome for _, outcome, _ in recorder.ended]
     assert [outcome.status for outcome in outcomes] == ["completed", "failed", "completed"]
-    assert outcomes[1].failure_kind == "timeout"
-    assert (
-        outcomes[1].error == "timeout: not done after 4 s" and 0 < outcomes[1].images_seen < 256 and outcomes[1].curve
-    )
+    assert outcomes[1].failure_kind == "timeout" and outcomes[1].error == "timeout: not done after 400 s"
+    assert outcomes[1].images_seen == 128 and len(outcomes[1].curve) == 2, "the look after its 480 s was its last"
 
 
 HANGS = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from recorders import InMemory
 from trainings import configuration
 from trainings import DATA, SETUP
@@ -315,17 +320,19 @@ from trainables.training.loop import Training
 class Printing(InMemory):
     def record(self, config, outcome, where):
         print(config["seed"], outcome.status, outcome.error, flush=True)
+        trial.SLACK = 0  # a machine may be slow at the first, which is evaluated once, and has no limit before that
 
 class Bound(trial.TrainTrial):
     def setup(self, config):
-        super().setup(config, asdict(SETUP), None, 1, Printing(), limit=5.0, at_once=1)
+        tiny = replace(SETUP, images_seen=64, evaluations=1)
+        super().setup(config, asdict(tiny), None, 1, Printing(), limit=5.0, at_once=1)
 
 def hangs(self):
     if self.seed == 1:
         time.sleep(600)
     step(self)
 
-step, Training.step, trial.SLACK = Training.step, hangs, 0
+step, Training.step, trial.SLACK = Training.step, hangs, 600
 trial.DeviceData.load = classmethod(lambda cls, *args: DATA)
 bound = Bound({trial.PACK: [configuration(0.3, 2.0, 32, seed) for seed in range(3)]})
 while True:
@@ -335,10 +342,9 @@ while True:
 
 @pytest.mark.slow
 def test_a_training_that_hangs_is_recorded_and_its_process_ends():
-    started = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", HANGS, Path(__file__).parent], capture_output=True, text=True, timeout=500
     )
     assert ended.returncode == OVERDUE, ended.stderr
     assert ended.stdout.splitlines() == ["0 completed None", "1 failed timeout: not done after 5 s"]
-    assert "in hangs" in ended.stderr and time.monotonic() - started < 60, "and where it hung is said"
+    assert "in hangs" in ended.stderr, "and where it hung is said"

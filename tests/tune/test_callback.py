@@ -71,9 +71,11 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
     assert '"epochs": 2' in row["config"] and "origin" not in row["config"] and row["ended_at"] >= row["started_at"]
 
 
+@pytest.mark.faults
 @pytest.mark.ray
 @pytest.mark.slow
 def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path):
+    """In short: test_own_tuner.py."""
     (tmp_path / "file").touch()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -443,9 +443,15 @@ def optuna():
     return OptunaSearch
 
 
+def ours():
+    return CoordinateDescentSearch
+
+
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("search", [optuna, lambda: CoordinateDescentSearch], ids=["OptunaSearch", "ours"])
+@pytest.mark.parametrize(
+    "search", [pytest.param(optuna, id="OptunaSearch", marks=pytest.mark.faults), pytest.param(ours, id="ours")]
+)
 def test_in_optunas_place_the_same_tuner_runs_the_same_points_first_and_fills_the_cluster(
     ray_session, tmp_path, monkeypatch, search
 ):
@@ -489,6 +495,6 @@ def test_a_tuner_without_a_metric_whose_trials_return_what_is_no_number(ray_sess
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_tuner_with_a_repeater(ray_session, tmp_path):
-    grid = fit(tmp_path, report, Repeater(CoordinateDescentSearch(), repeat=2), num_samples=8)
+    grid = fit(tmp_path, report, Repeater(CoordinateDescentSearch(), repeat=2), num_samples=4)
     settings = [repr(searched(result.config)) for result in grid]
-    assert len(grid) == 8 and {settings.count(setting) for setting in settings} == {2}
+    assert len(grid) == 4 and {settings.count(setting) for setting in settings} == {2}

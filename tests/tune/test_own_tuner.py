@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
+from forked import Forked
 from ray import tune
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
@@ -136,8 +136,9 @@ def fails_once(config):
     tune.report({"acc": bowl(config)})
 
 
-@pytest.mark.parametrize("how", ["resume_errored", "restart_errored"])
+@pytest.mark.parametrize("how", ["resume_errored", pytest.param("restart_errored", marks=pytest.mark.faults)])
 def test_failed_trials_that_tune_runs_again_are_their_next_attempts(ray_session, tmp_path, how):
+    """Restarted, in short: test_callback.py."""
     (tmp_path / "flags").mkdir()
     flags = {"flags": str(tmp_path / "flags")}
     tuner(fails_once, tmp_path, search(), num_samples=4, constants=flags).fit()
@@ -206,29 +207,26 @@ class Kill(tune.Callback):
     def on_trial_complete(self, iteration, trials, trial, **info):
         self.ended += 1
         if self.ended == 4 and "ARMED" in os.environ:  # Tuner.restore brings this callback back
-            time.sleep(1)
+            time.sleep(3)
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-DRIVER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import ray
-from test_own_tuner import Kill, search, takes_its_time, tuner
-ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-tuner(takes_its_time, Path({folder!r}), search(), others=[Kill()]).fit()
-"""
+def drive(argv):
+    """The driver that is killed; argv: the Ray's address, its folder."""
+    ray.init(address=argv[0], log_to_driver=False)
+    tuner(takes_its_time, Path(argv[1]), search(), others=[Kill()]).fit()
 
 
 @pytest.fixture(scope="module")
-def study_and_copy(tmp_path_factory):
+def study_and_copy(_own_node, tmp_path_factory):
     """(a study whose driver was killed when it had some rows, its copy). Tune takes a snapshot with every step."""
     folder = tmp_path_factory.mktemp("killed")
-    code = DRIVER.format(tests=str(Path(__file__).parent), folder=str(folder))
     environment = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0", "ARMED": "1"}
-    driver = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
-    assert driver.returncode == -signal.SIGKILL, driver.stderr[-3000:]
+    driver = Forked("test_own_tuner:drive", [_own_node.address, str(folder)], folder / "log", env=environment)
+    try:
+        assert driver.wait(300) == -signal.SIGKILL, (folder / "log").read_text()[-3000:]
+    finally:
+        driver.kill()
     return folder, shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "killed")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+from functools import cache
 from math import log2, nan
 from types import SimpleNamespace
 
@@ -94,6 +95,12 @@ def search():
     return PausingSearch(full_length=FULL, budget=4)
 
 
+@cache
+def uninterrupted():
+    """A Tuner at its end, to compare with."""
+    return Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+
+
 def test_it_trains_what_the_descent_alone_would(search):
     """The same settings to the same lengths, for exactly the budget; all paused trials are ended at the end."""
     alone = PausingDescent(PLANE, budget=4)
@@ -107,10 +114,9 @@ def test_it_trains_what_the_descent_alone_would(search):
     assert WHOLE in {trial.epoch for trial in tuner.trials}, "the best is trained whole"
 
 
-def test_of_a_loss_less_is_better(search):
-    better = Tuner(search).run()
+def test_of_a_loss_less_is_better():
     worse = Tuner(PausingSearch(full_length=FULL, budget=4), lambda *at: -score(*at), "min").run()
-    assert course(better) == course(worse)
+    assert course(uninterrupted()) == course(worse)
 
 
 def test_a_trial_that_fails_is_the_worst_and_never_goes_on(search):
@@ -147,7 +153,7 @@ def test_a_result_must_say_how_long_it_was_trained(search):
 @pytest.mark.parametrize("cut", [1, 9, 30, 50])
 def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
     """Tune has all that had not ended begin again at once: those that were paused are put to wait."""
-    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    whole = uninterrupted()
     before = Tuner(search).run(most=cut)
     state = json.loads(json.dumps(search.get_state()))
     again = PausingSearch(full_length=FULL, budget=4)
@@ -163,7 +169,7 @@ def test_restored_it_goes_on_as_if_it_had_never_stopped(search, cut):
 
 def until_the_winner_pauses(tuner):
     """The trial that is trained whole in the end, once it has paused for the first time."""
-    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    whole = uninterrupted()
     [at] = [n for n, trial in enumerate(whole.trials) if trial.epoch == WHOLE]
     while len(tuner.trials) <= at or tuner.trials[at].status != Trial.PAUSED:
         tuner.run(most=tuner.epochs + 1)
@@ -201,7 +207,7 @@ def restored(trials, searcher_state, tmp_path, ended=()):
 @pytest.mark.parametrize("cut, behind", [(3, 2), (9, 2), (9, 5), (20, 9), (30, 14)])
 def test_an_older_searcher_learns_what_tune_knows(search, tmp_path, cut, behind):
     """Tune copies its own snapshot and the searcher's one by one. Nothing is trained twice, nothing without end."""
-    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    whole = uninterrupted()
     old, new = Tuner(search).run(most=cut - behind), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
     state = search.get_state()
     assert course(old) != course(new)
@@ -214,7 +220,7 @@ def test_an_older_searcher_learns_what_tune_knows(search, tmp_path, cut, behind)
 @pytest.mark.parametrize("cut, ahead", [(9, 2), (9, 5), (20, 9), (30, 14), (40, 30)])
 def test_what_tune_has_lost_is_trained_again(search, tmp_path, cut, ahead):
     """The searcher's snapshot is the newer one: trials of its are not in Tune's, or are not as far there."""
-    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    whole = uninterrupted()
     new, old = Tuner(search).run(most=cut + ahead), Tuner(PausingSearch(full_length=FULL, budget=4)).run(most=cut)
     assert course(old) != course(new)
     after = restored(old.trials, search.get_state(), tmp_path).run(most=300)
@@ -292,9 +298,9 @@ def stored(folder, tuner, lost=()):
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["space given", "space from Tune"])
-def test_a_search_begins_with_what_another_has_found(search, tmp_path, given):
+def test_a_search_begins_with_what_another_has_found(tmp_path, given):
     """Rows count at the length that they were trained; they cost nothing, and none is trained as far again."""
-    rows = stored(tmp_path, Tuner(search).run())
+    rows = stored(tmp_path, uninterrupted())
     named = {"space": PLANE, "metric": "acc", "mode": "max"} if given else {}
     again = PausingSearch.from_results(tmp_path, "own", full_length=FULL, budget=2, **named)
     after = Tuner(pickle.loads(pickle.dumps(again)))
@@ -305,8 +311,8 @@ def test_a_search_begins_with_what_another_has_found(search, tmp_path, given):
     assert all(epoch > reached.get(key, 0) for key, epoch in course(after)) and after.epochs >= WHOLE
 
 
-def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(search, tmp_path):
-    rows = stored(tmp_path, Tuner(search).run())
+def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(tmp_path):
+    rows = stored(tmp_path, uninterrupted())
     hot = sum(params["lr"] > 0.05 for params in rows["params"])
     with pytest.warns(UserWarning, match=f"{hot} of {len(rows)} known trials lie outside"):
         PausingSearch.from_results(
@@ -318,7 +324,7 @@ def test_rows_outside_the_space_are_left_out_and_one_metric_is_needed(search, tm
 
 def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     """What was lost comes first, under its own number; what had paused goes on as a new trial, under its own too."""
-    whole = Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+    whole = uninterrupted()
     cut = Tuner(search).run(most=24)
     stored(tmp_path, cut, lost=[2])
     again = PausingSearch.from_results(
@@ -477,9 +483,9 @@ def test_a_tuner_interrupted_and_restored_in_one_process_again_and_again(ray_ses
         ),
         run_config=tune.RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[callback, Interrupt()]),
     )  # fmt: skip
-    Interrupt.left = 3
+    Interrupt.left = 2
     tuner.fit()
-    for left in (2, 1, 0):
+    for left in (1, 0):
         assert Interrupt.left == left
         grid = tune.Tuner.restore(str(tmp_path / "run"), Bowl, param_space=SPACE).fit()
     found = {PLANE.key(result.config): result.metrics["epoch"] for result in grid}

@@ -538,12 +538,6 @@ class TestWithTuner:
                 known += 1
             assert known >= 6, "at worst one of two trials was of no use, whichever ends first"
 
-    def test_a_users_trainable_and_param_space(self, ray_session, tmp_path):
-        grid = fit(tmp_path, self.start(), num_samples=16)
-        assert len(grid) == 16 and grid.get_best_result().metrics["acc"] > 0.9
-        assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in grid)
-        self.assert_course(lrs(grid))
-
     def assert_course(self, asked):
         """The learning rates that the search asks for which nobody interrupts."""
         core = CoordinateDescent(Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)}), start={"opt/lr": 0.1, "wd": 0.1})
@@ -552,7 +546,10 @@ class TestWithTuner:
             assert h["opt/lr"] == lr
             core.tell(h, bowl({"lr": h["opt/lr"], "wd": h["wd"]}))
 
+    @pytest.mark.faults
     def test_failing_trials_do_not_stop_it(self, ray_session, tmp_path):
+        """In short: test_own_tuner.py."""
+
         def sometimes(config):
             if config["opt"]["lr"] > 0.05:
                 raise RuntimeError("too large")
@@ -564,22 +561,18 @@ class TestWithTuner:
         assert len(grid) == 16 and grid.num_errors >= 1
         assert grid.get_best_result(filter_nan_and_inf=True).metrics["acc"] > 0.5
 
-    def test_a_saved_searcher_extends_a_finished_search(self, ray_session, tmp_path):
-        searcher = self.start()
-        head = fit(tmp_path, searcher, num_samples=7, name="head")
+    def test_a_users_trainable_whose_search_is_extended_and_known_to_another(self, ray_session, tmp_path):
+        head = fit(tmp_path, self.start(), num_samples=11, name="head")
+        assert len(head) == 11 and head.get_best_result().metrics["acc"] > 0.9
+        assert all(r.config["epochs"] == 3 and set(r.config) == {"opt", "wd", "epochs"} for r in head)
         more = CoordinateDescentSearch()
         more.restore_from_dir(head.experiment_path)
         tail = fit(tmp_path, more, num_samples=5, name="tail")
         self.assert_course(lrs(head) + lrs(tail))
-
-    def test_add_evaluated_trials(self, ray_session, tmp_path):
-        from ray.tune import ExperimentAnalysis
-
-        done = fit(tmp_path, self.start(), num_samples=5, name="done")
         space = Space(**{"opt/lr": (1e-6, 1.0), "wd": (1e-8, 1.0)})
-        searcher = CoordinateDescentSearch(space, "acc", "max")
-        searcher.add_evaluated_trials(ExperimentAnalysis(done.experiment_path), "acc")
-        assert searcher._search.best[1] == done.get_best_result().metrics["acc"]
+        other = CoordinateDescentSearch(space, "acc", "max")
+        other.add_evaluated_trials(tune.ExperimentAnalysis(head.experiment_path), "acc")
+        assert other._search.best[1] == head.get_best_result().metrics["acc"]
 
     @pytest.mark.faults
     @pytest.mark.parametrize("after", [1, 5])

@@ -12,7 +12,7 @@ import pytest
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
-from ray.tune.search import Searcher
+from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from snapshots import tunes
 
 from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
@@ -383,6 +383,16 @@ def test_a_limit_of_tune_s_counts_what_is_trained(search):
     assert search.set_max_concurrency(2)
     Tuner(search)
     assert [isinstance(search.suggest(f"t{n}"), dict) for n in range(3)] == [True, True, False]
+
+
+def test_a_repeater_around_it_is_refused_and_a_limiter_is_not(search):
+    """Of the repetitions of a setting Tune would pause the first alone."""
+    tuner = Tuner(search)
+    tuner.search_alg.searcher = ConcurrencyLimiter(search, max_concurrent=2)
+    tuner.add(0)
+    tuner.search_alg.searcher = ConcurrencyLimiter(Repeater(search, repeat=2), max_concurrent=2)
+    with pytest.raises(ValueError, match="Repeater around a PausingSearch.*ConcurrencyLimiter"):
+        tuner.add(1)
 
 
 @pytest.mark.parametrize(

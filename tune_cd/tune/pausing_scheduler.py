@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm
 
 if TYPE_CHECKING:
     from tune_cd.tune.pausing_search import PausingSearch
@@ -23,7 +24,8 @@ class PausingScheduler(FIFOScheduler):
         self._said = False
 
     def on_trial_add(self, tune_controller, trial: Trial) -> None:
-        """Tune has restored trials go on all at once: those that were paused wait."""
+        """Tune has restored trials go on all at once: those that were paused wait. Raises ValueError for a Repeater."""
+        _require_unrepeated(tune_controller.search_alg)
         if trial.status == Trial.PENDING and self._search.added(trial.trial_id, trial.evaluated_params):
             trial.set_status(Trial.PAUSED)
 
@@ -61,3 +63,14 @@ class PausingScheduler(FIFOScheduler):
                 "%s has no checkpoint and begins again: report one (functions), or save and load it (classes)",
                 trial,
             )
+
+
+def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
+    searcher = getattr(search_alg, "searcher", None)
+    while isinstance(searcher, ConcurrencyLimiter):
+        searcher = searcher.searcher
+    if isinstance(searcher, Repeater):
+        raise ValueError(
+            "Repeater around a PausingSearch: only the first repetition of a setting could pause. Allowed: the search "
+            "itself or a ConcurrencyLimiter around it; average over seeds within the trainable"
+        )

@@ -306,7 +306,7 @@ def test_every_piece_is_there():
 
 def test_what_balancing_gains_is_told_of_fresh_seeds_in_pairs_of_searches():
     """Two searches of one loss; TPE has ended once. The test scores of those that chose do not count."""
-    asked, rows = losses.studies(["glyphs"], ["barlow_twins"], [0, 1]), []
+    asked, rows = losses.studies(["glyphs"], ["barlow_twins"], [0, 1], losses.SEARCHES), []
     chosen = {("cd", 0): 0.80, ("cd", 1): 0.84, ("published", 0): 0.75, ("published", 1): 0.78, ("tpe", 0): 0.74}
     for (search, seed), score in chosen.items():
         study = losses.Study("glyphs", "barlow_twins", search if search == "tpe" else "cd", seed).name

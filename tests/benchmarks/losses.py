@@ -56,7 +56,7 @@ def studies(datasets: list[str], losses: list[str], seeds: list[int], searches: 
 
 
 def run(study: Study, out: str, worth: int, data_root: str | None) -> None:
-    begun = (Path(out) / "trials" / f"study={study.name}").exists()
+    begun = (Path(out) / "studies" / study.name / "study.json").exists()
     baseline = ["--baseline-trials", str(worth)] if study.search == "cd" else ["--no-baseline"]
     source = ["--data-root", data_root] if data_root and study.dataset != "glyphs" else []
     command = [

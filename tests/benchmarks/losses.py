@@ -22,11 +22,11 @@ import pandas as pd
 
 from trainables.losses import find_loss
 from tune_cd import results
-from tune_cd.analysis import best_trial
+from tune_cd.analysis import best_trial, on_diagonal
 from tune_cd.analysis.confirmation import fresh_mean
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.intervals import half_interval_of
-from tune_cd.analysis.scores import searching
+from tune_cd.analysis.scores import per_class, searching
 from tune_cd.analysis.tables import markdown
 from tune_cd.balance import PUBLISHED
 
@@ -70,15 +70,18 @@ def run(study: Study, out: str, worth: int, data_root: str | None) -> None:
 
 
 def scores(trials: pd.DataFrame, study: Study) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """What each search of a study chose: its name, its mean test score with fresh seeds, and its weights."""
+    """What a study's search chose, and its baseline: name, mean test score with fresh seeds, weights. The baseline's
+    may be a setting of the search that has the published ratios."""
     trials = trials[trials["study"] == study.name].reset_index(drop=True)
     if trials.empty:
         return
     trials = trials.assign(setting=setting_numbers(trials))
-    for name, asked in searching(trials).groupby("search"):
-        best = best_trial(means_over_settings(asked))
+    means = means_over_settings(searching(trials))
+    of_search, published = means[means["search"] == study.search], on_diagonal(means, PUBLISHED, per_class(trials))
+    for name, asked in ((study.search, of_search), (PUBLISHED, published)):
+        best = best_trial(asked) if study.search == "cd" or name != PUBLISHED else None
         if best is not None and (fresh := fresh_mean(trials, best)):
-            yield str(name), fresh.value, best["params"]
+            yield name, fresh.value, best["params"]
 
 
 def table(trials: pd.DataFrame, asked: list[Study]) -> pd.DataFrame:

@@ -312,6 +312,7 @@ def test_what_balancing_gains_is_told_of_fresh_seeds_in_pairs_of_searches():
         study = losses.Study("glyphs", "barlow_twins", search if search == "tpe" else "cd", seed).name
         ratio = 0.0051 if search == "published" else 0.0051 * 2.0 ** (3 - seed)
         common = {"study": study, "params": {"Lambda_on": 0.1, "Lambda_off": 0.1 * ratio}, "test_score": 0.1}
+        common |= {"config": {"published": {"Lambda_on": 1.0, "Lambda_off": 0.0051}}, "batch_size": 64}
         rows += [row(0, val=0.9, search=search, **common), row(1, val=0.2, search=search, **common | {"params": WORSE})]
         fresh = common | {"search": "confirm"}
         rows += [row(n, seed=n, **fresh | {"test_score": score + 0.01 * (2 * n - 3)}) for n in (1, 2)]

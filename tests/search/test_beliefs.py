@@ -71,6 +71,30 @@ def test_on_ridges_of_three_weights_contrasts_are_ahead_of_the_axes():
     assert reached["contrasts"] > reached["axes"] + 0.02, reached
 
 
+def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_harm():
+    """An untrained network may be better than a badly trained one: a plateau in a corner, far from the start, beside a
+    ridge that ends lower."""
+
+    def grows(octaves, at):
+        return 1 / (1 + np.exp(-(octaves - at) / 1.2))
+
+    def score(h):
+        on, off = np.log2(h["Lambda_on"]), np.log2(h["Lambda_off"])
+        trained = 1 - (1 - grows(on, -10.5)) * (1 - grows(off, -15.0))
+        return 0.74 - trained * (0.55 - 0.4 * np.exp(-(((on - off + 8) / 5) ** 2) / 2))
+
+    best = []
+    for seed, shift in enumerate(np.linspace(-2, 2, 8)):
+        start = {"Lambda_on": 0.1 * 2**shift, "Lambda_off": 0.00051 * 2**-shift}
+        search = CoordinateDescent(Space(Lambda_on=(5e-7, 10.0), Lambda_off=(5e-7, 10.0)), start=start, seed=seed)
+        values = []
+        while len(values) < 20 and (h := search.ask()) is not None:
+            values.append(score(h))
+            search.tell(h, values[-1])
+        best.append(max(values))
+    assert np.mean(best) > 0.7
+
+
 @pytest.mark.parametrize("n_axes", [1, 2, 3, 6])
 @pytest.mark.parametrize("closely", [False, True])
 def test_length_scales_are_shares_of_the_box(n_axes, closely):

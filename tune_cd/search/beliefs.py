@@ -1,8 +1,8 @@
 """What the default search believes before anything is told: how far values are alike, how noisy, where the best lies.
 
-Two beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]) and was chosen on balance landscapes in the paper's box;
-TERMS, for other weights in boxes as wide, is the same with more lines. GENERAL is for any other parameters, in boxes of
-any size: all its lengths are shares of the box.
+Three beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box;
+TERMS, for other weights in boxes as wide, has more lines and knows less of where the best lies. GENERAL is for any
+other parameters, in boxes of any size: all its lengths are shares of the box.
 """
 
 from collections.abc import Callable, Iterator
@@ -195,8 +195,9 @@ GENERAL = Belief(_drawn, alike_in_turn=True, margin_until=inf, fades_from=2, clo
 From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
 
 
-TERMS = replace(BALANCE, pairs=True)
-"""Of three weights and more the diagonals of pairs help beside joint and contrasts (README, Weights of other terms)."""
+TERMS = replace(BALANCE, pairs=True, fades_from=2)
+"""Of three weights and more the diagonals of pairs help beside joint and contrasts. That the best lies in the middle or
+near the start fades as GENERAL's belief does: of other losses it is not known (README, Weights of other terms)."""
 
 
 @lru_cache(maxsize=64)  # at every step a search asks for one of the same two

@@ -46,9 +46,6 @@ def pytest_collection_modifyitems(items):
 
 SHARED = ("cluster", "ray_session")
 
-NODE = {"include_dashboard": False, "include_log_monitor": False}
-"""A monitor reads the logs of all workers that ever ran, again and again."""
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_ray(request):
@@ -71,18 +68,19 @@ def _fixtures_of(request) -> set[str]:
 
 @pytest.fixture(scope="session")
 def workers():
-    """What a Ray node of `Cluster` is given for workers that start without their imports."""
+    """What a Ray node of `Cluster` is given: workers that start without their imports, no dashboard, and no monitor,
+    which reads the logs of all workers that ever ran again and again."""
     from forked_workers import SETUP, serving
 
     with serving():
-        yield {"setup_worker_path": SETUP}
+        yield {"setup_worker_path": SETUP, "include_dashboard": False, "include_log_monitor": False}
 
 
 @pytest.fixture(scope="session")
 def _own_node(workers):
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **NODE, **workers})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **workers})
     yield made
     _disconnect()
     made.shutdown()
@@ -103,9 +101,9 @@ def cluster(workers):
     on every node to look at it."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **NODE, **workers})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers})
     keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_EC2_METADATA_DISABLED": "true"}
-    made.add_node(num_cpus=2, env_vars=keys, **NODE, **workers)
+    made.add_node(num_cpus=2, env_vars=keys, **workers)
     made.wait_for_nodes()
     yield made
     made.shutdown()

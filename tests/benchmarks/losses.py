@@ -77,9 +77,11 @@ def scores(trials: pd.DataFrame, study: Study) -> Iterator[tuple[str, float, dic
         return
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(searching(trials))
-    of_search, published = means[means["search"] == study.search], on_diagonal(means, PUBLISHED, per_class(trials))
-    for name, asked in ((study.search, of_search), (PUBLISHED, published)):
-        best = best_trial(asked) if study.search == "cd" or name != PUBLISHED else None
+    asked = {study.search: means[means["search"] == study.search]}
+    if study.search == "cd":
+        asked[PUBLISHED] = on_diagonal(means, PUBLISHED, per_class(trials))
+    for name, settings in asked.items():
+        best = best_trial(settings)
         if best is not None and (fresh := fresh_mean(trials, best)):
             yield name, fresh.value, best["params"]
 

@@ -25,7 +25,7 @@ def cluster(workers):
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **workers})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **workers})
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     yield made
     ray.shutdown()

@@ -10,7 +10,7 @@ First the whole grid in steps of four, for each batch size; then, with a second 
 of their batch size, where noise is what matters; with `--refine` the cells between those, in steps of two.
 
 `--publish` trains nothing: it writes FOLDER/<NAME>.parquet from the cells that OUT has, those of a batch size whose
-whole grid in steps of four is there.
+whole grid in steps of four is there. Batch sizes that the file has and OUT does not stay in it.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import platform
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -225,17 +226,22 @@ def publish(name: str, options: argparse.Namespace) -> None:
     trials = trials[trials["batch_size"].isin(sizes)]
     options.publish.mkdir(parents=True, exist_ok=True)
     path = options.publish / f"{name}.parquet"
-    measured.write(path, trials, curves, about(name, trials, options))
-    print(f"{path}: {len(trials)} trainings, b = {', '.join(map(str, sizes))}, {path.stat().st_size:,} bytes")
+    measured.write(path, trials, curves, about(name, trials, options), keep=True)
+    whole = measured.load(name, options.publish)
+    held = ", ".join(map(str, whole.axes["batch_size"]))
+    print(f"{path}: {len(whole.trials)} trainings, b = {held}, {path.stat().st_size:,} bytes")
 
 
 def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[str, object]:
     """What the rows of a landscape do not say: the command, its images and, on the machine that trained, the
     processor."""
-    grid, sizes = GRIDS[name], " ".join(map(str, sorted(trials["batch_size"].unique())))
+    grid, cells = GRIDS[name], trials[["Lambda_p", "Lambda_e", "batch_size"]]
+    if (options.publish / f"{name}.parquet").exists():
+        cells = pd.concat([cells, measured.load(name, options.publish).trials[cells.columns]])
+    sizes = " ".join(map(str, sorted(cells["batch_size"].unique())))
     on_gpu = set(trials["device"]) != {"cpu"}
     source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
-    more = " --refine" * between(trials["trial_id"]) + " --device cuda" * on_gpu
+    more = " --refine" * between(cells) + " --device cuda" * on_gpu
     command = COMMAND.format(name=name, source=source, batch_sizes=sizes, more=more)
     data = load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
     splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
@@ -244,9 +250,9 @@ def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[
     return {"command": command, "images": images} | ({"processor": processor()} if here else {})
 
 
-def between(trial_ids: Iterable[str]) -> bool:
-    """Whether some cells lie between those of the grid in steps of four."""
-    return any(cell.p % 2 or cell.e % 2 for cell in map(_cell, trial_ids))
+def between(cells: pd.DataFrame) -> bool:
+    """Whether some cells, Lambda_p and Lambda_e, lie between those of the grid in steps of four."""
+    return bool((np.log2(cells[["Lambda_p", "Lambda_e"]].astype(float) / LOWEST).round() % 2).to_numpy().any())
 
 
 def processor() -> str:

@@ -4,12 +4,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from grids_of import hill, made_tables
 
 from tune_cd import results
 from tune_cd.landscapes.find import plane
-from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load, write
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
@@ -48,7 +49,8 @@ def test_cells_near_the_best_are_repeated_and_refined():
 
 def test_the_published_command_says_whether_the_grid_was_refined():
     trained = scores()
-    assert not between(cell.trial_id for cell in trained) and between(cell.trial_id for cell in refined(trained))
+    assert not between(pd.DataFrame([cell.h for cell in trained]))
+    assert between(pd.DataFrame([cell.h for cell in refined(trained)]))
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,30 @@ def test_published_are_the_batch_sizes_whose_grid_is_whole(out, tmp_path, capsys
     assert landscape.about["images"]["train"]["classes"] > 10 and "processor" not in landscape.about
     assert plane(landscape).high == pytest.approx(0.8, abs=0.02)
     assert "338, 26 of them diverged" in landscape.card()
+
+
+def test_batch_sizes_that_were_published_before_stay(out, tmp_path):
+    """A landscape grows a batch size at a time; the one that is published again is replaced."""
+    trials, curves = made_tables(hill((-6.0, -2.0)), batch_sizes=(64, 256), seeds=(0,))
+    write(tmp_path / f"{NAME}.parquet", trials, curves, {"command": "before", "processor": "an older one"})
+    before = load(NAME, tmp_path)
+    main([str(out), NAME, "--batch-sizes", "64", "--publish", str(tmp_path)])
+    landscape = load(NAME, tmp_path)
+    assert landscape.axes["batch_size"].tolist() == [64, 256] and landscape.about["trainings"] == 338 + 169
+    assert landscape.about["command"].endswith("OUT glyphs-margin --batch-sizes 64 256")
+    assert landscape.about["hours"] == pytest.approx(before.about["hours"] / 2 + 338 * 8 / 3600, abs=0.02)
+    pd.testing.assert_frame_equal(landscape.at(256).frame(), before.at(256).frame())
+    assert landscape.at(64).trained.sum() == 338
+
+
+def test_what_was_published_of_another_set_up_is_not_mixed_with_it(out, tmp_path):
+    trials, curves = made_tables(hill((-6.0, -2.0)), batch_sizes=(256,))
+    other = [text.replace("25600", "12800") for text in trials["config"]]
+    write(tmp_path / f"{NAME}.parquet", trials.assign(config=other), curves, {})
+    held = (tmp_path / f"{NAME}.parquet").read_bytes()
+    with pytest.raises(ValueError, match=r"more than one set-up: images_seen \['12800', '25600'\]"):
+        main([str(out), NAME, "--publish", str(tmp_path)])
+    assert (tmp_path / f"{NAME}.parquet").read_bytes() == held
 
 
 def test_nothing_is_published_without_a_whole_grid(out, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.analysis.scores import BALANCE, require_one
@@ -23,11 +24,12 @@ def stored(name: str) -> str:
     return name if name == "validation" else f"{name}_curve"
 
 
-def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any]) -> None:
+def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any], keep: bool = False) -> None:
     """A landscape's file, from rows of the two results tables.
 
-    about: what the rows do not say, such as command, images and processor; see `Measured`. Raises ValueError for trials
-    of several problems or set-ups, one that neither completed nor diverged, one without a curve, and a setting that was
+    about: what the rows do not say, such as command, images and processor; see `Measured`. keep: batch sizes that the
+    file has already, and `trials` do not, stay in it. Raises ValueError for trials of several problems or set-ups
+    (those that stay included), one that neither completed nor diverged, one without a curve, and a setting that was
     trained twice with one seed.
     """
     name = path.stem
@@ -45,8 +47,41 @@ def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping
     missing = sorted(set(rows.index) - set(looks.groups))
     if missing:
         raise ValueError(f"{name}: {missing} have no curve")
-    table = pa.table(_columns(rows, looks), metadata={ABOUT: json.dumps(_about(rows) | dict(about))})
+    table, said = pa.table(_columns(rows, looks)), _about(rows) | dict(about)
+    if keep and path.exists():
+        table, said = _with_kept(pq.read_table(path), table, said)
+    table = table.replace_schema_metadata({ABOUT: json.dumps(said)})
     pq.write_table(table, path, compression="zstd", compression_level=19, use_dictionary=True)
+
+
+def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+    """The new rows with those of a file's other batch sizes, and what is said of both."""
+    before = json.loads(held.schema.metadata[ABOUT])
+    kept = held.filter(pc.invert(pc.is_in(held["batch_size"], new["batch_size"]))).replace_schema_metadata()
+    if not len(kept):
+        return new, said
+    fields = {"dataset": "dataset", "task": "task", "loss": "loss", "metric_name": "metric", "device": "device"}
+    both = [{name: one[of] for name, of in fields.items()} | {"config": json.dumps(one["setup"]), "params": {}}
+            for one in (before, said)]  # fmt: skip
+    require_one(pd.DataFrame(both))
+    share = pc.sum(kept["seconds"]).as_py() / pc.sum(held["seconds"]).as_py()
+    table = pa.concat_tables([kept, new]).sort_by(
+        [(name, "ascending") for name in ("batch_size", "seed", *BALANCE[:2])]
+    )
+    return table, said | {
+        "commits": sorted({*before["commits"], *said["commits"]}),
+        "software": {name: _either(before["software"].get(name), new) for name, new in said["software"].items()},
+        "device": _either(before["device"], said["device"]),
+        **({"processor": _either(before.get("processor"), said.get("processor"))} if "processor" in said else {}),
+        "started": min(before["started"], said["started"]), "ended": max(before["ended"], said["ended"]),
+        "trainings": len(table), "hours": round(share * before["hours"] + said["hours"], 2),
+    }  # fmt: skip
+
+
+def _either(before: str | None, now: str | None) -> str:
+    """One text of what was before and what is now: the parts of both, each once."""
+    parts = [part for text in (before, now) if text for part in text.split(" or ")]
+    return " or ".join(dict.fromkeys(parts))
 
 
 def _columns(rows: pd.DataFrame, looks: Any) -> dict[str, pa.Array]:

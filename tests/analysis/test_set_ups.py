@@ -11,7 +11,7 @@ from studies import empty, plain, row, table
 from trainables.training.setups import Setup, find_setup
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
-from tune_cd.analysis.scores import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
+from tune_cd.analysis.parts import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
 
 pytestmark = pytest.mark.filterwarnings("error")
 

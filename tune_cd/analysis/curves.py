@@ -8,8 +8,9 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from tune_cd.analysis.parts import comparable
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import comparable, maps_of, score_column, searching, settings
+from tune_cd.analysis.scores import maps_of, score_column, searching, settings
 from tune_cd.results.observations import mean
 
 Value = TypeVar("Value")

@@ -14,15 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import (
-    octaves,
-    parameter,
-    parameter_names,
-    require_one,
-    score_column,
-    score_words,
-    settings,
-)
+from tune_cd.analysis.parts import require_one
+from tune_cd.analysis.scores import octaves, parameter, parameter_names, score_column, score_words, settings
 from tune_cd.search.space import KEY_DIGITS
 
 

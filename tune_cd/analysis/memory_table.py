@@ -12,7 +12,8 @@ from math import isclose, isfinite, nan
 import pandas as pd
 
 from tune_cd.analysis import best_trial, comparable, means_over_seeds
-from tune_cd.analysis.scores import Part, maps_of
+from tune_cd.analysis.parts import Part
+from tune_cd.analysis.scores import maps_of
 from tune_cd.results.schema import DECAY
 
 MEMORY_MODES = {

@@ -3,16 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.scores import (
-    BALANCE,
-    completed,
-    maps_of,
-    parameter,
-    require_one,
-    score_column,
-    settings,
-    weights_of,
-)
+from tune_cd.analysis.parts import require_one
+from tune_cd.analysis.scores import BALANCE, completed, maps_of, parameter, score_column, settings, weights_of
 from tune_cd.search.directions import WEIGHT
 
 TERMS = ("positive_term", "entropy_term")

@@ -22,7 +22,8 @@ from tune_cd.analysis.memory_table import MEMORY_FIELDS as MEMORY_FIELDS
 from tune_cd.analysis.memory_table import MEMORY_MODES as MEMORY_MODES
 from tune_cd.analysis.memory_table import memory as memory
 from tune_cd.analysis.memory_table import memory_modes as memory_modes
-from tune_cd.analysis.scores import PROBLEM, searching
+from tune_cd.analysis.parts import PROBLEM
+from tune_cd.analysis.scores import searching
 
 ALIKE = 0.01
 """Settings whose score is less than this share below the best count as alike: "very little difference between the

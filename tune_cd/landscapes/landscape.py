@@ -20,7 +20,8 @@ import pandas as pd
 from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd import results
-from tune_cd.analysis.scores import BALANCE, require_one
+from tune_cd.analysis.parts import require_one
+from tune_cd.analysis.scores import BALANCE
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent

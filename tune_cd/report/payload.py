@@ -13,16 +13,9 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import Curve, curves_of
+from tune_cd.analysis.parts import parts_of
 from tune_cd.analysis.runs import counted, runs_of
-from tune_cd.analysis.scores import (
-    parameter,
-    parts_of,
-    present,
-    score_column,
-    score_names,
-    score_words,
-    with_scores,
-)
+from tune_cd.analysis.scores import parameter, present, score_column, score_names, score_words, with_scores
 from tune_cd.report.findings import Ranges, findings, grid_rows
 from tune_cd.report.plain import numbers, plain
 from tune_cd.report.planes import planes_of

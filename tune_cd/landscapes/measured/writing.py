@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tune_cd.analysis.scores import BALANCE, require_one
+from tune_cd.analysis.parts import require_one
+from tune_cd.analysis.scores import BALANCE
 
 AXES = (*BALANCE, "seed")
 LOOKED = ("validation", "positive_term", "entropy_term")

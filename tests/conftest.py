@@ -35,8 +35,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def pytest_collection_modifyitems(items):
-    """Files that start Ray, which are the long ones, come first, and those that share one together."""
+def pytest_collection_modifyitems(config, items):
+    """Long forms only where -m names them. Files that start Ray, which are the long ones, come first, and those that
+    share one together."""
+    asked = config.getoption("markexpr")
+    left_out = [item for item in items if any(item.get_closest_marker(kind) for kind in LONG if kind not in asked)]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
     used: dict[Path, set[str]] = {}
     for item in items:
         used.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))
@@ -44,6 +49,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (item.path not in long, *(name not in used[item.path] for name in SHARED)))
 
 
+LONG = ("faults", "lab")
 SHARED = ("cluster", "ray_session")
 
 

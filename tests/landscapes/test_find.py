@@ -36,7 +36,8 @@ def test_a_plane_is_the_mean_over_seeds_at_one_batch_size(solid):
     for h in points:
         assert flat.score(h) == pytest.approx(other.score(h), abs=1e-4, nan_ok=True)
     assert flat.measure(points[-1], 0).status == "diverged"
-    assert plane(solid, 16).high == pytest.approx(0.8 * 0.8, abs=1e-4)
+    small = plane(solid, 16)
+    assert small.high == pytest.approx(0.8 * 0.8, abs=1e-4) and small.name == "made-b16"
 
 
 def test_a_volume_has_the_batch_size_as_allowed_values(solid):
@@ -94,6 +95,16 @@ def test_measured_ones_are_found_and_their_rows_are_theirs(name):
     assert landscape.optimum == {key: pytest.approx(value) for key, value in best.items()}
     ends = {axis.name: (axis.low, axis.high) for axis in landscape.space.axes}
     assert ends == {key: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for key in best}
+
+
+@pytest.mark.parametrize("name", measured.MEASURED)
+def test_the_plane_of_every_batch_size_is_found(name):
+    landscape = load(name)
+    for size in landscape.axes["batch_size"].tolist():
+        means = landscape.at(size).rows().groupby(["Lambda_p", "Lambda_e"])["val_score"].mean()
+        assert find(f"{name}-b{size}").high == pytest.approx(means.max())
+    with pytest.raises(ValueError, match=f"batch_size 7: {name} has "):
+        find(f"{name}-b7")
 
 
 @pytest.mark.parametrize("name", measured.MEASURED)

@@ -1,6 +1,7 @@
 """Landscapes by name."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -38,8 +39,9 @@ GENERAL = tuple(sorted(path.stem for path in (SHIPPED / "general").glob("*.parqu
 def find(name: str) -> Landscape:
     """A landscape by its name, among formulas, measured ones and `GENERAL`, or by the path of a table.
 
-    A measured one is its plane at b = BATCH_SIZE; `<name>-3d` has the batch size as a third axis, where several were
-    measured. Raises ValueError for a name that is none of them, and for a table that is not a full grid.
+    A measured one is its plane at b = BATCH_SIZE, `<name>-b256` that at another batch size; `<name>-3d` has the batch
+    size, of which there must be several, as a third axis. Raises ValueError for a name that is none of them, and
+    for a table that is not a full grid.
     """
     formulas = LANDSCAPES | BOXES
     if name in formulas:
@@ -48,6 +50,9 @@ def find(name: str) -> Landscape:
         return _general(name)
     if name in measured.MEASURED:
         return plane(measured.load(name))
+    at = re.fullmatch(r"(.+)-b(\d+)", name)
+    if at and at[1] in measured.MEASURED:
+        return plane(measured.load(at[1]), int(at[2]))
     if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
         return volume(measured.load(name.removesuffix(VOLUME)))
     path = Path(name)
@@ -72,7 +77,8 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     space = space_of(landscape)
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     test = _tested(rows, landscape.name)[..., 0]
-    return _landscape(landscape.name, space, ticks[:2], validation[..., 0], test)
+    name = landscape.name if batch_size == BATCH_SIZE else f"{landscape.name}-b{batch_size}"
+    return _landscape(name, space, ticks[:2], validation[..., 0], test)
 
 
 def volume(landscape: Measured) -> Landscape:

@@ -39,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
+    logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # that a trial diverged is a line of ours
 
     try:
         study = preflight.check_study(request)

@@ -89,7 +89,8 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
             by_size = {f"b = {part.batch_size}": score for part, score in zip(parts, scores[way])}
             near = f"{sum(score >= least for score in scores[way])} of {len(parts)}"
             rows.append({"landscape": one.name, "way": way} | by_size | {"near": near, "verdict": verdict})
-    return pd.DataFrame(rows)
+    sizes = sorted({int(size) for one in landscapes for size in one.axes["batch_size"]})
+    return pd.DataFrame(rows, columns=["landscape", "way", *(f"b = {size}" for size in sizes), "near", "verdict"])
 
 
 def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:

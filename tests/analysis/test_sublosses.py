@@ -125,7 +125,7 @@ def test_correlations_are_scipys(levels):
         ours, expected = found.loc[term], spearmanr(points[:, axis], scores)
         ranks = np.corrcoef(rankdata(points[:, axis]), rankdata(scores))[0, 1]
         assert ours["correlation"] == pytest.approx(ranks) == pytest.approx(expected.statistic)
-    assert list(found.columns) == ["correlation", "rank_of_best"], "settings that a search asked for have no p-value"
+    assert list(found.columns) == ["correlation", "rank_of_best", "place_of_best"], "no p-value of a search's settings"
 
 
 def test_the_best_tenth_by_hand():
@@ -133,9 +133,11 @@ def test_the_best_tenth_by_hand():
     first = list(range(20))
     second = [10.0 if i in (0, 3, 7) else (i if i < 10 else i + 1.0) for i in range(20)]
     scores = [0.9 if i == 0 else 0.8 if i == 3 else 0.1 + i / 100 for i in range(20)]
-    found = subloss_statistics(sublosses(terms(list(zip(first, second)), scores)))["rank_of_best"]
-    assert found["positive_term"] == pytest.approx((0 + 3) / 2 / 19)
-    assert found["entropy_term"] == pytest.approx((rankdata(second)[0] - 1) / 19)
+    found = subloss_statistics(sublosses(terms(list(zip(first, second)), scores)))
+    assert found.loc["positive_term", "rank_of_best"] == pytest.approx((0 + 3) / 2 / 19)
+    assert found.loc["entropy_term", "rank_of_best"] == pytest.approx((rankdata(second)[0] - 1) / 19)
+    assert found.loc["positive_term", "place_of_best"] == pytest.approx((0 + 3) / 2 / 19)
+    assert found.loc["entropy_term", "place_of_best"] == pytest.approx((10 - 1) / (20 - 1))
     alone = subloss_statistics(sublosses(terms([(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)], [0.1, 0.2, 0.3])))
     assert alone["rank_of_best"].tolist() == [1.0, 0.0] and alone["correlation"].tolist() == pytest.approx([1.0, -1.0])
 
@@ -143,7 +145,8 @@ def test_the_best_tenth_by_hand():
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_of_less_than_three_trials_nothing_is_said(count):
     found = subloss_statistics(sublosses(terms([(1.0, 2.0), (2.0, 1.0)][:count])))
-    assert found["correlation"].isna().all() and found["rank_of_best"].notna().all() == (count > 0)
+    assert found["correlation"].isna().all()
+    assert found[["rank_of_best", "place_of_best"]].notna().all(axis=None) == (count > 0)
 
 
 def test_constant_terms_and_scores_have_no_correlation():

@@ -44,11 +44,13 @@ def terms_in(table: pd.DataFrame) -> list[str]:
 
 
 def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
-    """Of a table of `sublosses`, one row a term: its correlation with the score, and its rank in the best settings.
+    """Of a table of `sublosses`, one row a term: its correlation with the score, and where it is in the best settings.
 
     correlation: Spearman's; NaN below three settings. rank_of_best: the term's mean rank in the best tenth of settings,
-    0 the lowest of all, 1 the highest. There is no p-value, since the settings of a search are not a random sample.
-    "Good retrieval requires both terms to be low" shows as a best tenth with both ranks below 0.5.
+    0 the lowest of all, 1 the highest; place_of_best: the same of its value, between the lowest and the highest. There
+    is no p-value, since the settings of a search are not a random sample. "Good retrieval requires both terms to be
+    low" shows as a best tenth with both places below 0.5. Ranks depend on where settings were tried: most of a grid
+    has one term at its lowest and the other at its highest.
     """
     rows = []
     best = table["score"].rank(pct=True, method="first") > 0.9
@@ -56,14 +58,18 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
         correlation = table[term].rank().corr(table["score"].rank()) if enough else np.nan
         ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
-        rows.append(
-            {
-                "term": term,
-                "correlation": correlation,
-                "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan,
-            }
-        )
+        rows.append({
+            "term": term, "correlation": correlation,
+            "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan,
+            "place_of_best": float(places(table[term])[best].mean()) if len(table) else np.nan,
+        })  # fmt: skip
     return pd.DataFrame(rows).set_index("term")
+
+
+def places(values: pd.Series) -> pd.Series:
+    """Where values are between the lowest, 0, and the highest, 1; 0 where all are equal."""
+    spread = values.max() - values.min()
+    return (values - values.min()) / spread if spread else values * 0.0
 
 
 def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:

@@ -3,6 +3,7 @@
 python -m tune_cd.landscapes --list                     # name, role, batch sizes, trainings, best setting
 python -m tune_cd.landscapes --cards [NAME ...]         # data cards
 python -m tune_cd.landscapes --claims [NAME ...]        # the paper's claims, with numbers
+python -m tune_cd.landscapes --store RESULTS [NAME ...] # as studies of a results folder, for reports and figures
 """
 
 import argparse
@@ -16,6 +17,7 @@ from tune_cd.landscapes.claims import CLAIMS, summary
 from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.measured import MEASURED, Measured, load
 from tune_cd.landscapes.slices import Slice
+from tune_cd.results import ConflictingRow
 
 SIGNED = ("gain", "less")
 """Columns that have half an interval beside them."""
@@ -90,6 +92,18 @@ def claims(landscapes: Sequence[Measured]) -> Iterable[str]:
         yield "\n\n".join([f"**{name.capitalize()}.** {sentence}", *shown, summary(table)])
 
 
+def store(landscapes: Sequence[Measured], folder: str) -> int:
+    """0, or 2 with a message where the folder holds other rows or cannot be used."""
+    for one in landscapes:
+        try:
+            one.store(folder)
+        except (ConflictingRow, OSError, ValueError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        print(f"{folder}: study {one.name}, {len(one.trials)} trainings")
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m tune_cd.landscapes", description="Measured landscapes.")
     names = {"nargs": "*", "metavar": "NAME"}
@@ -97,18 +111,27 @@ def parser() -> argparse.ArgumentParser:
     asked.add_argument("--list", **names, help="name, role, batch sizes, trainings and best setting")
     asked.add_argument("--cards", **names, help="what was trained, how, for how long, and what it is not for")
     asked.add_argument("--claims", **names, help=f"the paper's claims with numbers; default: {', '.join(MEASURED)}")
+    asked.add_argument(
+        "--store",
+        nargs="+",
+        metavar=("RESULTS", "NAME"),
+        help="as studies of a results folder, for reports and figures",
+    )
     return top
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0, or 2 with a message for a name that is none."""
+    """0, or 2 with a message for a name that is none and a folder that cannot be used."""
     options = parser().parse_args(argv)
-    names = options.list or options.cards or options.claims or MEASURED
+    place, *stored = options.store or [None]
+    names = options.list or options.cards or options.claims or stored or MEASURED
     try:
         landscapes = [load(name) for name in names]
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if place is not None:
+        return store(landscapes, place)
     if options.list is not None:
         print(markdown(listed(landscapes)))
         return 0

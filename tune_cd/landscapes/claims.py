@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from tune_cd import balance
-from tune_cd.analysis import alignment, coupling, ridge, subloss_statistics, sublosses
+from tune_cd.analysis import alignment, coupling, ridge, sublosses
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.ridge import DROP
-from tune_cd.analysis.sublosses import TERMS
+from tune_cd.analysis.sublosses import TERMS, places
 from tune_cd.analysis.tables import ALIKE
-from tune_cd.landscapes.measured import Measured
+from tune_cd.landscapes.measured import NEAR, Measured
 from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
 
 HALF_WAY = 22.5
@@ -125,21 +125,20 @@ A_I = {"Lambda_p": (1.0, 0.0, 0.0), "Lambda_e": (0.0, 1.0, 0.0)}
 def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "Minimise both the positive and the entropy subparts, which is required for good retrieval" (`fig:sublosses`).
 
-    positive, entropy: rank of the term in the best tenth of settings, 0 the lowest of all, 1 the highest, ± half of its
-    95 % interval over these settings; correlations with the test score. below: the share of all settings that have both
-    terms lower than the best one. holds: both ranks are below a half.
+    positive, entropy: place of the term in the settings whose score is at least NEAR of the best, 0 its lowest value
+    of all settings, 1 the highest, ± half of its 95 % interval over these settings; rank: the same of its rank. below:
+    the share of all settings that have both terms lower than the best one. holds: both places are below a half.
     """
     rows = []
     for part in slices(landscapes):
         table = sublosses(part.rows, "test_score")
-        found = subloss_statistics(table)
-        best = table["score"].rank(pct=True, method="first") > 0.9
+        best = table["score"] >= NEAR * table["score"].max()
         row = _of(part)
         for term in TERMS:
-            ranks = ((table[term].rank() - 1) / max(1, len(table) - 1))[best]
-            name = term.removesuffix("_term")
-            row |= {name: float(found.loc[term, "rank_of_best"]), f"{name}_half": half_interval_of(ranks.to_numpy())}
-            row |= {f"{name} correlation": float(found.loc[term, "correlation"])}
+            name, ranks = term.removesuffix("_term"), places(table[term].rank())
+            there = places(table[term])[best]
+            row |= {name: float(there.mean()), f"{name}_half": half_interval_of(there.to_numpy())}
+            row |= {f"{name} rank": float(ranks[best].mean())}
         top = table.loc[table["score"].idxmax()]
         lower = (table[list(TERMS)] < top[list(TERMS)].astype(float)).all(axis=1)
         said = [below(float(row[name]), float(row[f"{name}_half"]), 0.5) for name in ("positive", "entropy")]

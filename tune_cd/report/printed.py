@@ -29,6 +29,7 @@ HEADS = (
         "entropy_term": "entropy",
         "recall_at_1": "R@1",
         "rank_of_best": "rank in the best tenth",
+        "place_of_best": "place in its range there",
         "metric_name": "metric",
         "set_up": "set-up",
         "batch_size": "b",

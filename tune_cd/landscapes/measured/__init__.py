@@ -11,6 +11,7 @@ One Parquet file each, one row a training. `rows` gives the trainings as a resul
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from tune_cd import results
 from tune_cd.landscapes.measured.cards import card_of
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
@@ -28,6 +30,7 @@ from tune_cd.landscapes.measured.writing import ABOUT, AXES, LOOKED, stored
 from tune_cd.landscapes.measured.writing import write as write
 from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
+from tune_cd.results.rows import finite
 from tune_cd.results.schema import TRIALS, check_trial
 
 FOLDER = Path(__file__).parent
@@ -128,6 +131,18 @@ class Measured:
         """The trainings as `results.read` gives them, one row a training, for `analysis`, `report` and `from_table`."""
         return frame(table_of([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
 
+    def store(self, folder: str | Path) -> None:
+        """Write it as a study of a results folder, with its curves: for reports, figures, and whatever reads tables.
+
+        What is there already stays. Raises ConflictingRow where the study has other rows, OSError for the folder.
+        """
+        rows = self._rows()
+        for row, looks in zip(rows, self._looks()):
+            if looks:
+                results.write_curve(folder, self.name, row["trial_id"], looks)
+        results.write_trials(folder, rows)
+        results.compact(folder, self.name)
+
     def noise(self, batch_size: int | None = None, near: float = NEAR, score: str = "val_score") -> float:
         """The standard deviation of a score between seeds; NaN where no cell was trained with several.
 
@@ -178,6 +193,16 @@ class Measured:
             "git_commit": about["commits"][0] if len(about["commits"]) == 1 else None,
         }  # fmt: skip
         return [shared | self._row(index, training) for index, training in enumerate(self.trials.to_dict("records"))]
+
+    def _looks(self) -> Iterator[list[dict[str, Any]]]:
+        """Rows of a training's curve, one training after the other, as the results table has them."""
+        names = {"val_score": "validation"} | {name: stored(name) for name in LOOKED[1:]}
+        for training in self.trials[["seed", "images", *names.values()]].to_dict("records"):
+            yield [
+                {"attempt": 0, "seed": training["seed"], "scores": {}, "images_seen": int(images)}
+                | {name: finite(training[column][look]) for name, column in names.items()}
+                for look, images in enumerate(training["images"])
+            ]
 
     def _row(self, index: int, training: dict[str, Any]) -> dict[str, Any]:
         h = {name: training[name] for name in ("Lambda_p", "Lambda_e")} | {"batch_size": int(training["batch_size"])}

@@ -1,0 +1,136 @@
+"""Searches on other people's functions, which nobody here tunes to: python tests/benchmarks/bbob.py [--workers 4]
+
+The 24 noiseless functions of the BBOB suite (Hansen et al. 2021; `pip install -e .[bbob]`), in the box [-5, 5]^d:
+separable, badly scaled, multi-modal, with a few or many basins. They span up to ten orders of magnitude, unlike scores.
+Searches are told -f as it is.
+
+Printed, after 5, 10, 20 and 30 trials: in how small a share of the box f is lower than the best so far, in halvings
+(each is what twice as many trials gain random search); the mean over functions, of the mean over instances, and the
+difference to `cd` in pairs, with 95 % intervals over functions; then on how many functions either is ahead.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from scipy.stats import qmc
+
+from tune_cd import Linear, Space
+from tune_cd.analysis.intervals import half_interval_of
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes.landscape import Landscape
+from tune_cd.replay.simulation import Trajectory, replay_all
+from tune_cd.search.registry import OPTIMISERS
+
+FUNCTIONS = range(1, 25)
+METHODS = ("random", "tpe", "cmaes", "cfo", "cd-paper", "cd")
+AT = (5, 10, 20, 30)
+SAMPLE = 2**14  # points of the box, of which a share is lower than the best so far
+REFERENCE = "cd"
+
+
+@dataclass(frozen=True)
+class Function:
+    """-f over coordinates x [..., n_axes] of the box's space: larger is better."""
+
+    number: int
+    dimension: int
+    instance: int
+
+    @property
+    def name(self) -> str:
+        return f"f{self.number}-{self.dimension}d-{self.instance}"
+
+    @property
+    def space(self) -> Space:
+        return Space(**{f"x{axis}": Linear(-5.0, 5.0) for axis in range(self.dimension)})
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        low, high = self.space.low, self.space.high
+        points = -5.0 + 10.0 * (np.asarray(x, float) - low) / (high - low)
+        return np.apply_along_axis(lambda point: -_problem(self)(point), -1, points)
+
+    def landscape(self) -> Landscape:
+        sample = _sampled(self)
+        return Landscape(self.name, self.space, self, {}, float(sample[0]), -float(_problem(self).best_value()))
+
+
+@cache
+def _problem(function: Function):
+    import cocoex
+
+    return cocoex.BareProblem("bbob", function.number, function.dimension, function.instance)
+
+
+@cache
+def _sampled(function: Function) -> np.ndarray:
+    """Values all over the box [SAMPLE], ascending."""
+    unit = qmc.Sobol(function.dimension, seed=0).random(SAMPLE)
+    space = function.space
+    return np.sort(function(space.low + unit * (space.high - space.low)))
+
+
+def halvings(trajectory: Trajectory, function: Function) -> dict[int, float]:
+    """After AT trials: -log2 of the share of the box that is better than what was reached."""
+    sample = _sampled(function)
+    reached = [trajectory.curve[min(at, len(trajectory.curve)) - 1] for at in AT]
+    better = SAMPLE - np.searchsorted(sample, reached, side="right")
+    return dict(zip(AT, -np.log2(np.maximum(better, 1) / SAMPLE)))
+
+
+def measured(
+    methods: Sequence[str], dimensions: Sequence[int], instances: int, workers: int, processes: int | None
+) -> pd.DataFrame:
+    """One row a method, dimension and function: the means over instances, by AT."""
+    rows = []
+    for instance in range(1, instances + 1):
+        functions = {(one := Function(number, d, instance)).name: one for number, d in product(FUNCTIONS, dimensions)}
+        landscapes = [one.landscape() for one in functions.values()]
+        for trajectory in replay_all(
+            {name: OPTIMISERS[name] for name in methods},
+            landscapes,
+            [instance],
+            trials=max(AT),
+            workers=workers,
+            processes=processes,
+        ):
+            one = functions[trajectory.landscape]
+            row = {"method": trajectory.method, "dimension": one.dimension, "function": one.number}
+            rows.append(row | halvings(trajectory, one))
+    return pd.DataFrame(rows).groupby(["dimension", "method", "function"], sort=False)[list(AT)].mean()
+
+
+def table(means: pd.DataFrame, dimension: int) -> pd.DataFrame:
+    """One row a method: halvings, in pairs less REFERENCE's, and on how many functions it is ahead and behind."""
+    of = means.loc[dimension]
+    rows = {}
+    for method in dict.fromkeys(of.index.get_level_values("method")):
+        own, less = of.loc[method], of.loc[method] - of.loc[REFERENCE]
+        row = {f"{at}": f"{own[at].mean():.2f}" for at in AT}
+        if method != REFERENCE:
+            row |= {f"less {REFERENCE}, {at}": f"{less[at].mean():+.2f} ±{half_interval_of(less[at]):.2f}" for at in AT}
+            row["ahead, behind at 20"] = f"{(less[20] > 0).sum()}, {(less[20] < 0).sum()}"
+        rows[method] = row
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis(f"{dimension} axes")
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", choices=OPTIMISERS, default=list(METHODS))
+    parser.add_argument("--dimensions", type=int, nargs="+", choices=(2, 3, 5), default=[2, 3])
+    parser.add_argument("--instances", type=int, default=5, help="of each function: turned and moved; default: 5")
+    parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: 1")
+    parser.add_argument("--processes", type=int, help="default: one a core")
+    options = parser.parse_args(argv)
+    methods = [*(name for name in options.methods if name != REFERENCE), REFERENCE]
+    means = measured(methods, options.dimensions, options.instances, options.workers, options.processes)
+    for dimension in options.dimensions:
+        print(markdown(table(means, dimension)), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tune_cd.landscapes.curves import CurveLandscape
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
 from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, Pruned, ShortThenBest, Spent, spend
-from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, methods_of, run, table
+from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, landscapes_of, methods_of, run, table
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
@@ -151,6 +152,13 @@ def test_all_methods_of_a_part_begin_at_the_same_point(part):
         assert {OURS, FULL} < set(methods)
         for name, make in methods.items():
             assert make(RIDGE.space, 3, 5.0, workers).ask() == pytest.approx(expected), name
+
+
+def test_a_part_has_the_planes_of_its_batch_size():
+    found = {part: [landscape.name for landscape in landscapes_of(part)] for part in PARTS}
+    assert found["pausing"] == list(IN_VIEW) and set(found["pausing-judged"]) <= set(JUDGES)
+    measured_there = [name for name in IN_VIEW if 256 in load(name).axes["batch_size"]]
+    assert found["pausing-256"] == [f"{name}-b256" for name in measured_there] != []
 
 
 def test_ours_needs_a_part_of_what_full_length_needs():

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tune_cd.landscapes.find import BATCH_SIZE, VOLUME, filled, space_of
+from tune_cd.landscapes.find import BATCH_SIZE, filled, named, space_of
 from tune_cd.landscapes.landscape import Table, digest
 from tune_cd.landscapes.measured import Measured
 from tune_cd.search.space import Configuration, Space
@@ -67,7 +67,7 @@ def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> Curve
     values = np.stack([filled(ticks, trained.any(-1), look, landscape.name) for look in np.moveaxis(means, -1, 0)], -1)
     sizes = {"batch_size": chosen.axes["batch_size"].tolist()} if batch_size is None else {}
     return CurveLandscape(
-        landscape.name + (VOLUME if sizes else ""), space_of(chosen, **sizes), ticks[: len(names)],
+        named(landscape.name, batch_size), space_of(chosen, **sizes), ticks[: len(names)],
         values if sizes else values[:, :, 0], _noise(looks),
     )  # fmt: skip
 

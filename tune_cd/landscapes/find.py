@@ -67,6 +67,11 @@ def trainings(name: str) -> pd.DataFrame:
     return measured.load(name).at(BATCH_SIZE).rows()
 
 
+def named(name: str, batch_size: int | None = None) -> str:
+    """What a measured landscape's plane at a batch size is called, and the whole of it (None)."""
+    return name + (VOLUME if batch_size is None else "" if batch_size == BATCH_SIZE else f"-b{batch_size}")
+
+
 def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     """The slice of one batch size, to replay searches on: means over seeds, NaN where all trainings diverged.
 
@@ -77,19 +82,18 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     space = space_of(landscape)
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     test = _tested(rows, landscape.name)[..., 0]
-    name = landscape.name if batch_size == BATCH_SIZE else f"{landscape.name}-b{batch_size}"
-    return _landscape(name, space, ticks[:2], validation[..., 0], test)
+    return _landscape(named(landscape.name, batch_size), space, ticks[:2], validation[..., 0], test)
 
 
 def volume(landscape: Measured) -> Landscape:
     """All batch sizes, the third axis' allowed values. Raises ValueError as `plane`, and for a single batch size."""
     sizes = landscape.axes["batch_size"].tolist()
     if len(sizes) < 2:
-        raise ValueError(f"landscape {landscape.name + VOLUME!r}: {landscape.name} has one batch size, {sizes}")
+        raise ValueError(f"landscape {named(landscape.name)!r}: {landscape.name} has one batch size, {sizes}")
     rows = landscape.rows()
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     space = space_of(landscape, batch_size=sizes)
-    return _landscape(landscape.name + VOLUME, space, ticks, validation, _tested(rows, landscape.name))
+    return _landscape(named(landscape.name), space, ticks, validation, _tested(rows, landscape.name))
 
 
 def varied(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:

@@ -1,7 +1,7 @@
 """`python -m tune_cd.replay --benchmark pausing`: what pausing saves, against rivals that stop early as well."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
@@ -14,6 +14,7 @@ import pandas as pd
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.curves import CurveLandscape, curves_of
+from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES
 from tune_cd.replay.lengths import (
     Alternating,
@@ -116,8 +117,11 @@ def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, b
     return spend(search, landscape, budget=budget, workers=workers, seed=seed, name=name)
 
 
-PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-bayesian": IN_VIEW}
+PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW}
 """Parts of the benchmark, by name: the landscapes of each, as far as they come with the package."""
+
+SIZES = {"pausing-256": 256}
+"""Part -> the batch size of its landscapes, where it is not that of the others."""
 
 PARALLEL = {name: METHODS[name] for name in (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")}
 SEARCHES = 40
@@ -128,11 +132,19 @@ def methods_of(part: str) -> dict[int, dict[str, Method]]:
     return {1: BAYESIAN} if part == "pausing-bayesian" else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
 
 
+def landscapes_of(part: str) -> Iterator[CurveLandscape]:
+    """Those of a part that come with the package."""
+    size = SIZES.get(part, BATCH_SIZE)
+    for landscape in map(measured.load, filter(measured.MEASURED.__contains__, PARTS[part])):
+        if size in landscape.axes["batch_size"]:
+            yield curves_of(landscape, size)
+
+
 def sections(part: str, searches: int | None = None, processes: int | None = None) -> Iterable[str]:
     """The tables of a part, one for each number of workers, see `methods_of`. Raises ImportError where a rival is not
     installed."""
     searches = searches or SEARCHES
-    landscapes = [curves_of(measured.load(name)) for name in PARTS[part] if name in measured.MEASURED]
+    landscapes = list(landscapes_of(part))
     for workers, methods in methods_of(part).items():
         begun = perf_counter()
         rows = table(run(methods, landscapes, range(searches), workers=workers, processes=processes), landscapes)

@@ -105,6 +105,7 @@ def store(landscapes: Sequence[Measured], folder: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Of the command's options."""
     top = argparse.ArgumentParser(prog="python -m tune_cd.landscapes", description="Measured landscapes.")
     names = {"nargs": "*", "metavar": "NAME"}
     asked = top.add_mutually_exclusive_group(required=True)

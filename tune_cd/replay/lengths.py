@@ -265,6 +265,7 @@ class Pruned:
         return self.lengths[self._next]
 
     def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
+        """The best so far at a share of the full length, at which the pruner may end the trial; None: it failed."""
         if value is None:
             self._study.tell(self._trial, state=self._failed)
             self._trial = None

@@ -39,9 +39,10 @@ def pytest_collection_modifyitems(config, items):
     """Long forms only where -m names them. Files that start Ray, which are the long ones, come first, and those that
     share one together."""
     asked = config.getoption("markexpr")
-    left_out = [item for item in items if any(item.get_closest_marker(kind) for kind in LONG if kind not in asked)]
-    items[:] = [item for item in items if item not in set(left_out)]
-    config.hook.pytest_deselected(items=left_out)
+    kinds = [kind for kind in LONG if kind not in asked]
+    left_out = {item for item in items if any(map(item.get_closest_marker, kinds))}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
     used: dict[Path, set[str]] = {}
     for item in items:
         used.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))

@@ -94,7 +94,7 @@ def test_the_drift_of_a_ridge_is_its_turn_since_the_smallest_batch_size(tmp_path
 
 @pytest.mark.parametrize("sign, verdict", [(1, HOLDS), (-1, FAILS)])
 def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, sign, verdict):
-    wide = hill(ON, across=6.0, along=12.0)
+    wide = hill(ON, across=8.0, along=16.0)
     landscape = made(tmp_path, wide, terms=lambda x: (1 - wide(x), 1 - sign * wide(x)))
     row = claims.both_low([landscape]).iloc[0]
     assert row["verdict"] == verdict and row["positive"] < 0.2
@@ -104,9 +104,9 @@ def test_both_terms_are_low_where_the_score_is_high_or_they_are_not(tmp_path, si
 
 def test_terms_of_noise_are_neither_low_nor_high(tmp_path):
     rng = np.random.default_rng(0)
-    wide = hill(ON, across=6.0, along=12.0)
+    wide = hill(ON, across=8.0, along=16.0)
     row = claims.both_low([made(tmp_path, wide, terms=lambda x: tuple(rng.uniform(size=2)))]).iloc[0]
-    assert row["verdict"] == OPEN and 0.05 < row["entropy_half"] < 0.35 and 0 < row["below"] < 1
+    assert row["verdict"] == OPEN and 0.05 < row["entropy_half"] < 0.25 and 0 < row["below"] < 1
 
 
 def test_what_a_setting_loses_elsewhere_is_its_regret(tmp_path):

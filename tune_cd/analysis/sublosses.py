@@ -57,13 +57,17 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     for term in terms_in(table):
         enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
         correlation = table[term].rank().corr(table["score"].rank()) if enough else np.nan
-        ranks = (table[term].rank() - 1) / max(1, len(table) - 1)
         rows.append({
             "term": term, "correlation": correlation,
-            "rank_of_best": float(ranks[best].mean()) if len(table) else np.nan,
+            "rank_of_best": float(ranks(table[term])[best].mean()) if len(table) else np.nan,
             "place_of_best": float(places(table[term])[best].mean()) if len(table) else np.nan,
         })  # fmt: skip
     return pd.DataFrame(rows).set_index("term")
+
+
+def ranks(values: pd.Series) -> pd.Series:
+    """How many of the other values are lower, as a share: 0 of the lowest, 1 of the highest."""
+    return (values.rank() - 1) / max(1, len(values) - 1)
 
 
 def places(values: pd.Series) -> pd.Series:

@@ -19,7 +19,7 @@ from tune_cd import balance
 from tune_cd.analysis import alignment, coupling, ridge, sublosses
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.ridge import DROP
-from tune_cd.analysis.sublosses import TERMS, places
+from tune_cd.analysis.sublosses import TERMS, places, ranks
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.landscapes.measured import NEAR, Measured
 from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
@@ -135,10 +135,9 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
         best = table["score"] >= NEAR * table["score"].max()
         row = _of(part)
         for term in TERMS:
-            name, ranks = term.removesuffix("_term"), places(table[term].rank())
-            there = places(table[term])[best]
+            name, there = term.removesuffix("_term"), places(table[term])[best]
             row |= {name: float(there.mean()), f"{name}_half": half_interval_of(there.to_numpy())}
-            row |= {f"{name} rank": float(ranks[best].mean())}
+            row |= {f"{name} rank": float(ranks(table[term])[best].mean())}
         top = table.loc[table["score"].idxmax()]
         lower = (table[list(TERMS)] < top[list(TERMS)].astype(float)).all(axis=1)
         said = [below(float(row[name]), float(row[f"{name}_half"]), 0.5) for name in ("positive", "entropy")]

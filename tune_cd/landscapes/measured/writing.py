@@ -71,7 +71,7 @@ def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.
     )
     return table, said | {
         "commits": sorted({*before["commits"], *said["commits"]}),
-        "software": {name: _either(before["software"].get(name), new) for name, new in said["software"].items()},
+        "software": {name: _either(before["software"].get(name), now) for name, now in said["software"].items()},
         "device": _either(before["device"], said["device"]),
         **({"processor": _either(before.get("processor"), said.get("processor"))} if "processor" in said else {}),
         "started": min(before["started"], said["started"]), "ended": max(before["ended"], said["ended"]),

@@ -10,15 +10,14 @@ pairs with 95 % intervals; and where the best weights lie, in octaves off the pu
 """
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import real_studies
+from real_studies import said
 
 from trainables.losses import find_loss
 from tune_cd import results
@@ -56,17 +55,12 @@ def studies(datasets: list[str], losses: list[str], seeds: list[int], searches: 
 
 
 def run(study: Study, out: str, worth: int, data_root: str | None) -> None:
-    begun = (Path(out) / "studies" / study.name / "study.json").exists()
     baseline = ["--baseline-trials", str(worth)] if study.search == "cd" else ["--no-baseline"]
-    source = ["--data-root", data_root] if data_root and study.dataset != "glyphs" else []
-    command = [
-        sys.executable, "-m", "tune_cd.run", "--dataset", study.dataset, "--task", "ssl", "--loss", study.loss,
-        "--setup", "small", "--search", study.search, "--seed", str(study.seed), "--num-samples", str(worth),
-        *baseline, "--confirm", FRESH, "--workers", "1",
-        "--cpus-per-trial", "1", "--address", "local", "--results", out, "--study", study.name, *source,
-        *(["--resume"] if begun else []),
+    options = [
+        "--task", "ssl", "--loss", study.loss, "--search", study.search, "--seed", str(study.seed),
+        "--num-samples", str(worth), "--confirm", FRESH, *baseline,
     ]  # fmt: skip
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    real_studies.run(out, study.name, study.dataset, options, data_root)
 
 
 def scores(trials: pd.DataFrame, study: Study) -> Iterator[tuple[str, float, dict[str, float]]]:
@@ -118,10 +112,6 @@ def off(loss: str, chosen: list[dict[str, float]]) -> str:
         + " ".join(f"{np.log2(one[name] / one[first] * usual[first] / usual[name]):+.0f}" for one in chosen)
         for name in others
     )
-
-
-def said(value: float) -> str:
-    return f"{value:.3f}".lstrip("0")
 
 
 def main() -> None:

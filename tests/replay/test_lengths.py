@@ -86,7 +86,7 @@ def test_noise_is_told_and_not_reached():
 
 
 def test_before_anything_is_reached_there_is_the_lowest():
-    spent = Spent("m", "l", 0, np.array([0.5, 1.0]), np.array([0.5, 1.0]), np.array([0.3, 0.4]))
+    spent = Spent("m", "l", 0, np.array([0.5, 1.0]), np.array([0.5, 1.0]), np.array([0.3, 0.4]), np.array([0.35, 0.38]))
     assert spent.at(np.array([0.25, 0.5, 0.75, 2.0]), 0.1).tolist() == [0.1, 0.3, 0.3, 0.4]
 
 

@@ -37,7 +37,8 @@ class Pausing(Protocol):
 @dataclass(frozen=True)
 class Spent:
     """One search on one landscape. cost [n]: full trainings' worth of images seen by all workers by then, ascending;
-    clock [n]: the time, in full trainings; reached [n]: see the module."""
+    clock [n]: the time, in full trainings; reached [n]: see the module; told [n]: the best that was measured by then,
+    noise included."""
 
     method: str
     landscape: str
@@ -45,11 +46,12 @@ class Spent:
     cost: np.ndarray
     clock: np.ndarray
     reached: np.ndarray
+    told: np.ndarray
 
-    def at(self, costs: np.ndarray, low: float) -> np.ndarray:
-        """What was reached for each cost, `low` before anything was."""
+    def at(self, costs: np.ndarray, low: float, told: bool = False) -> np.ndarray:
+        """What was reached for each cost (told: what was measured), `low` before anything was."""
         place = np.searchsorted(self.cost, costs + 1e-9, side="right") - 1
-        return np.where(place >= 0, self.reached[np.maximum(place, 0)], low)
+        return np.where(place >= 0, (self.told if told else self.reached)[np.maximum(place, 0)], low)
 
 
 def spend(
@@ -92,7 +94,7 @@ def _spent(held: list[tuple[float, float, float]], workers: int, what: tuple[str
     when, told, true = np.array(sorted(held)).reshape(-1, 3).T
     best = np.maximum.accumulate(told)
     holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
-    return Spent(*what, when * workers, when, true[holder])
+    return Spent(*what, when * workers, when, true[holder], best)
 
 
 class Rule(ABC):

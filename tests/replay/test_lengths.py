@@ -5,8 +5,9 @@ import pytest
 
 from tune_cd.landscapes.curves import CurveLandscape
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
-from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, Pruned, ShortThenBest, Spent, spend
+from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, ShortThenBest, Spent, spend
 from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, landscapes_of, methods_of, run, table
+from tune_cd.replay.library_lengths import Bohb, Pruned
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
@@ -131,6 +132,40 @@ def test_the_median_rule_stops_who_is_below_the_others():
     assert [until for number, until in steps if number == 3] == [0.125]
 
 
+def test_bohb_halves_its_brackets():
+    """Eight to an eighth, the best four to a quarter, and so on; then four to a quarter: hpbandster's brackets."""
+    pytest.importorskip("hpbandster")
+    search, untils, best = Bohb(RIDGE.space, seed=0, start=A), [], []
+    assert search.ask() == A
+    for step in range(8 + 4 + 2 + 1 + 4 + 2 + 1 + 4 + 2 + 4):
+        h, until = search.ask(), search.until(search.ask())
+        untils.append(until)
+        value = None if step == 0 else RIDGE.curve(h)[round(16 * until) - 1]
+        if step < 8:
+            best.append((-np.inf if value is None else value, h))
+        elif step < 12:
+            assert h == sorted(best, key=lambda reached: -reached[0])[step - 8][1]
+        search.tell(h, 0.0, until / 2)  # a look on the way: not heard
+        search.tell(h, value, until)
+    eighth, quarter, half, whole = search.lengths
+    waves = [
+        (8, eighth),
+        (4, quarter),
+        (2, half),
+        (1, whole),
+        (4, quarter),
+        (2, half),
+        (1, whole),
+        (4, half),
+        (2, whole),
+    ]
+    waves += [(4, whole)]
+    assert untils == [until for n, until in waves for _ in range(n)]
+    assert search.until(search.ask()) == 1 / 8  # the first bracket again
+    spent = spend(Bohb(RIDGE.space, seed=0, start=A), RIDGE, budget=10)
+    assert spent.cost[-1] == pytest.approx(10, abs=0.6)
+
+
 @pytest.mark.parametrize("pruner", ["hyperband", "median"])
 def test_optunas_pruners_stop_what_they_stop(pruner):
     pytest.importorskip("optuna")
@@ -143,10 +178,13 @@ def test_optunas_pruners_stop_what_they_stop(pruner):
     assert {"PRUNED", "COMPLETE"} <= states
 
 
+NEEDED = {"pausing-bayesian": ["optuna", "botorch"], "pausing-bohb": ["hpbandster"]}
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_all_methods_of_a_part_begin_at_the_same_point(part):
-    pytest.importorskip("optuna")
-    pytest.importorskip("botorch")
+    for package in NEEDED.get(part, ["optuna"]):
+        pytest.importorskip(package)
     expected = PausingDescent(RIDGE.space, seed=3, budget=5).ask()
     for workers, methods in methods_of(part).items():
         assert {OURS, FULL} < set(methods)

@@ -25,7 +25,7 @@ def study_of(search: Baseline):
 
 def test_the_search_methods_have_their_documented_names():
     ours, theirs = ["cd", "cd-paper", "cd-local", "random", "grid"], ["tpe-paper", "tpe", "cmaes", "gp", "cfo"]
-    assert list(OPTIMISERS) == [*ours, *theirs, "botorch", "turbo", "smac"]
+    assert list(OPTIMISERS) == [*ours, *theirs, "botorch", "turbo", "smac", "bohb"]
 
 
 def test_the_coordinate_descents_are_the_presets():
@@ -40,7 +40,7 @@ def test_the_notes_are_of_methods_there_are_and_say_that_repeated_points_are_fre
 
 def test_importing_the_baselines_imports_no_heavy_package():
     code = "import sys, tune_cd.search.registry\n"
-    code += "heavy = {'torch', 'ray', 'optuna', 'cmaes', 'botorch', 'smac'}\n"
+    code += "heavy = {'torch', 'ray', 'optuna', 'cmaes', 'botorch', 'smac', 'hpbandster'}\n"
     code += "assert not heavy & set(sys.modules), sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -49,12 +49,12 @@ def test_importing_the_baselines_imports_no_heavy_package():
     "method, missing",
     [
         ("tpe", "optuna"), ("tpe-paper", "optuna"), ("cmaes", "cmaes"), ("gp", "torch"), ("cfo", "flaml"),
-        ("botorch", "botorch"), ("turbo", "botorch"), ("smac", "smac"),
+        ("botorch", "botorch"), ("turbo", "botorch"), ("smac", "smac"), ("bohb", "hpbandster"),
     ],
 )  # fmt: skip
 def test_without_its_library_the_error_says_what_to_install(monkeypatch, method, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    extra = "smac" if method == "smac" else "baselines"
+    extra = method if method in ("smac", "bohb") else "baselines"
     with pytest.raises(ImportError, match=rf"{method} needs {missing}.*pip install tune_cd\[{extra}\]"):
         OPTIMISERS[method](PLANE)
 

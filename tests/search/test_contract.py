@@ -24,6 +24,7 @@ NEEDS = {
     "botorch": ["botorch"],
     "turbo": ["botorch"],
     "smac": ["smac"],
+    "bohb": ["hpbandster"],
 }
 
 MODELLED = {"botorch": {"initial": TRIALS - 1}, "turbo": {"initial": TRIALS - 1}, "smac": {}}

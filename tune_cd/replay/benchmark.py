@@ -127,10 +127,13 @@ PARTS: dict[str, Part] = {
     "smac": Part(
         "SMAC's random forest", _entries(("cd", "smac")), MODELLED, MODEL_COLUMNS, trajectories=10, trials=20,
     ),
+    "bohb": Part(
+        "BOHB's densities", _entries(("cd", "bohb")), MODELLED, MODEL_COLUMNS, trajectories=40, trials=20,
+    ),
 }  # fmt: skip
-"""Everything. SLOW ones take longer than all others together and are run only when asked for."""
+"""Everything. SLOW ones are run only when asked for: they take long, or a package of their own."""
 
-SLOW = ("bayesian", "smac")
+SLOW = ("bayesian", "smac", "bohb")
 USUAL = tuple(name for name in PARTS if name not in SLOW)
 
 

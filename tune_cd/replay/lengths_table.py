@@ -22,14 +22,14 @@ from tune_cd.replay.lengths import (
     FullLength,
     MedianStop,
     Pausing,
-    Pruned,
     ShortThenBest,
     Spent,
     spend,
 )
+from tune_cd.replay.library_lengths import Bohb, Pruned
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
-from tune_cd.search.space import Space
+from tune_cd.search.space import Configuration, Space
 
 SHARES = (0.90, 0.95, 0.98)  # of the best
 COSTS = (2.5, 5.0, 10.0, 20.0)  # full trainings' worth
@@ -68,8 +68,15 @@ def _median(space: Space, seed: int, budget: float, workers: int, *, method: str
 
 
 def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> Pausing:
-    start = OPTIMISERS["cd"](space, seed=seed).ask()
-    return Pruned(space, sampler=sampler, pruner=pruner, seed=seed, start=start or {})
+    return Pruned(space, sampler=sampler, pruner=pruner, seed=seed, start=_blind(space, seed))
+
+
+def _bohb(space: Space, seed: int, budget: float, workers: int) -> Pausing:
+    return Bohb(space, seed=seed, start=_blind(space, seed))
+
+
+def _blind(space: Space, seed: int) -> Configuration:
+    return space.sample(np.random.default_rng(seed))
 
 
 METHODS: dict[str, Method] = {
@@ -96,6 +103,8 @@ BAYESIAN: dict[str, Method] = {
 }
 """Rivals that take up to a second a suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
+BOHB: dict[str, Method] = {OURS: METHODS[OURS], FULL: METHODS[FULL], "BOHB (hpbandster)": _bohb}
+
 
 def run(
     methods: Mapping[str, Method], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
@@ -117,11 +126,17 @@ def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, b
     return spend(search, landscape, budget=budget, workers=workers, seed=seed, name=name)
 
 
-PARTS = {"pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW}
+PARTS = {
+    "pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW,
+    "pausing-bohb": IN_VIEW,
+}  # fmt: skip
 """Parts of the benchmark, by name: the landscapes of each, as far as they come with the package."""
 
 SIZES = {"pausing-256": 256}
 """Part -> the batch size of its landscapes, where it is not that of the others."""
+
+ALONE = {"pausing-bayesian": BAYESIAN, "pausing-bohb": BOHB}
+"""Part -> what it compares, one worker each, where it is not METHODS."""
 
 PARALLEL = {name: METHODS[name] for name in (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")}
 SEARCHES = 40
@@ -129,7 +144,7 @@ SEARCHES = 40
 
 def methods_of(part: str) -> dict[int, dict[str, Method]]:
     """What a part compares, by the number of workers."""
-    return {1: BAYESIAN} if part == "pausing-bayesian" else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
+    return {1: ALONE[part]} if part in ALONE else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
 
 
 def landscapes_of(part: str) -> Iterator[CurveLandscape]:

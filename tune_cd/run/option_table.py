@@ -65,8 +65,8 @@ SEARCH: Options = {
     "--search": {
         "choices": list(OPTIMISERS),
         "help": "default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets "
-        "around the incumbent; tpe, cmaes, gp, cfo, botorch and turbo need the extra `baselines`, smac an extra of "
-        "its name",
+        "around the incumbent; tpe, cmaes, gp, cfo, botorch and turbo need the extra `baselines`, smac and bohb "
+        "extras of their names",
     },
     "--full-length": {
         "action": "store_true",

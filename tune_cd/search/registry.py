@@ -3,8 +3,8 @@
     search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
 A method without a start begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the
-box: methods with equal seeds start alike and can be compared in pairs. Optuna, FLAML and BoTorch are imported when one
-of their methods is made, never before.
+box: methods with equal seeds start alike and can be compared in pairs. Other libraries are imported when one of their
+methods is made, never before.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline
-from tune_cd.search.baselines.botorch_rule import INITIAL, BotorchRule
+from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline, Rule
+from tune_cd.search.baselines.bohb_rule import BohbRule
+from tune_cd.search.baselines.botorch_rule import BotorchRule
 from tune_cd.search.baselines.cfo_rule import CfoRule
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
-from tune_cd.search.baselines.optuna_rule import OptunaRule
+from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
 from tune_cd.search.baselines.smac_rule import SmacRule
 from tune_cd.search.baselines.turbo_rule import TurboRule
 from tune_cd.search.coordinate_descent import CoordinateDescent, Start
@@ -77,41 +78,31 @@ def grid_search(
     return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
 
 
-def optuna_search(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, method: str
+def library_search(
+    space: Space,
+    *,
+    seed: int = 0,
+    start: Start = None,
+    workers: int | None = None,
+    method: str,
+    rule: Callable[..., Rule],
+    **options: Any,
 ) -> Baseline:
-    """One of Optuna's samplers, see `optuna_rule.SAMPLERS`. Raises ImportError where it is not installed."""
-    rule = OptunaRule(space, method, seed)
-    return Baseline(space, rule, _starts(space, start, seed), method=method, seed=seed, workers=workers, options={})
+    """A method of another library. rule: (space, seed, **options) -> what follows its sampler. Raises ImportError where
+    the library is not installed."""
+    made, starts = rule(space, seed, **options), _starts(space, start, seed)
+    return Baseline(space, made, starts, method=method, seed=seed, workers=workers, options=options)
 
 
-def cfo_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
-    """FLAML's CFO. Raises ImportError where it is not installed."""
-    rule = CfoRule(space, seed)
-    return Baseline(space, rule, _starts(space, start, seed), method="cfo", seed=seed, workers=workers, options={})
-
-
-def botorch_search(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, initial: int = INITIAL
-) -> Baseline:
-    """BoTorch's Gaussian process, see `BotorchRule`. Raises ImportError where it is not installed."""
-    rule, starts = BotorchRule(space, seed, initial=initial), _starts(space, start, seed)
-    return Baseline(space, rule, starts, method="botorch", seed=seed, workers=workers, options={"initial": initial})
-
-
-def turbo_search(
-    space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, initial: int | None = None
-) -> Baseline:
-    """TuRBO-1, see `TurboRule`. Raises ImportError where BoTorch is not installed."""
-    rule, starts = TurboRule(space, seed, initial=initial), _starts(space, start, seed)
-    return Baseline(space, rule, starts, method="turbo", seed=seed, workers=workers, options={"initial": initial})
-
-
-def smac_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
-    """SMAC3, see `SmacRule`. Raises ImportError where it is not installed."""
-    rule = SmacRule(space, seed)
-    return Baseline(space, rule, _starts(space, start, seed), method="smac", seed=seed, workers=workers, options={})
-
+LIBRARIES: dict[str, Callable[..., Rule]] = {
+    **{name: partial(OptunaRule, method=name) for name in SAMPLERS},
+    "cfo": CfoRule,
+    "botorch": BotorchRule,
+    "turbo": TurboRule,
+    "smac": SmacRule,
+    "bohb": BohbRule,
+}
+"""Methods of other libraries: name -> the rule that follows it. "botorch" and "turbo" take `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
@@ -119,17 +110,9 @@ OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd-local": partial(coordinate_descent, settings="local"),
     "random": random_search,
     "grid": grid_search,
-    "tpe-paper": partial(optuna_search, method="tpe-paper"),
-    "tpe": partial(optuna_search, method="tpe"),
-    "cmaes": partial(optuna_search, method="cmaes"),
-    "gp": partial(optuna_search, method="gp"),
-    "cfo": cfo_search,
-    "botorch": botorch_search,
-    "turbo": turbo_search,
-    "smac": smac_search,
+    **{name: partial(library_search, method=name, rule=rule) for name, rule in LIBRARIES.items()},
 }
-"""Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`, "botorch" and
-"turbo" `initial`."""
+"""Every search method: name -> (space, *, seed=0, start=None, workers=None); "grid" also takes `step`."""
 
 NOTES = {
     "cd-paper": "cd-paper is Algorithms 1 and 2 of the paper, but repeated points are free: a line search that comes "

@@ -36,11 +36,11 @@ class BotorchRule(Sampled):
         self._count = 0
 
     def take(self, h: Configuration) -> None:
-        self._live[self._space.key(h)] = self._unit(h)
+        self._live[self._space.key(h)] = self._to_cube(h)
 
     def observe(self, h: Configuration, value: float | None) -> None:
         self._live.pop(self._space.key(h), None)
-        self._told[self._space.key(h)] = (self._unit(h), value)
+        self._told[self._space.key(h)] = (self._to_cube(h), value)
 
     def _drawn(self) -> Configuration:
         self._count += 1
@@ -52,8 +52,7 @@ class BotorchRule(Sampled):
             with self._botorch.utils.sampling.manual_seed(seed), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of flat improvements and of second attempts to fit
                 at = self._proposed(self._fitted(x, y), x, y)
-        low, width = self._space.low, self._space.high - self._space.low
-        h = self._space.from_coordinates(low + width * at[0].numpy())
+        h = self._from_cube(at[0].numpy())
         self.take(h)
         return h
 
@@ -84,11 +83,6 @@ class BotorchRule(Sampled):
             improvement, bounds=bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
         )
         return at
-
-    def _unit(self, h: Configuration) -> Array:
-        width: Array = self._space.high - self._space.low
-        unit: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
-        return unit
 
     def _tensor(self, rows: list[Any]) -> Any:
         return self._torch.tensor(np.array(rows, dtype=float))

@@ -31,7 +31,7 @@ class OptunaRule(Sampled):
     models.
     """
 
-    def __init__(self, space: Space, method: str, seed: int):
+    def __init__(self, space: Space, seed: int, *, method: str):
         super().__init__(space, seed)
         self._optuna = _optuna(method)
         with warnings.catch_warnings():

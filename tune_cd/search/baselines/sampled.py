@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+import numpy as np
+
 from tune_cd.search.baselines.baseline import Trial
 from tune_cd.search.baselines.listed import Listed, uniform_draws
-from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
 
 REPEATS = 20
 """A sampler may propose nothing, or what is known, so often in a row. Then a uniform draw takes its place."""
@@ -51,3 +53,15 @@ class Sampled(ABC):
     @abstractmethod
     def _drawn(self) -> Configuration | None:
         """What the sampler proposes next, known or not; None: nothing for now."""
+
+    def _to_cube(self, h: Configuration) -> Array:
+        """Where a configuration lies in the box, 0 to 1 along each axis [n_axes]."""
+        width = self._space.high - self._space.low
+        at: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
+        return np.clip(at, 0.0, 1.0)
+
+    def _from_cube(self, at: Coordinates) -> Configuration:
+        """The configuration there, snapped through the space."""
+        return self._space.from_coordinates(
+            self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
+        )

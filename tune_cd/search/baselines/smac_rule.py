@@ -6,8 +6,6 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from tune_cd.search.baselines.sampled import Sampled
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -49,9 +47,7 @@ class SmacRule(Sampled):
         self._untold: set[Key] = set()  # failures before any value
 
     def take(self, h: Configuration) -> None:
-        width = self._space.high - self._space.low
-        at = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
-        config = self._make(self._cube, dict(zip(self._space.names, np.clip(at, 0.0, 1.0).tolist())))
+        config = self._make(self._cube, dict(zip(self._space.names, self._to_cube(h).tolist())))
         seed = self._smac.intensifier.get_instance_seed_keys_of_interest()[0].seed
         trial = self._history.TrialInfo(config, seed=seed)
         self._smac.runhistory.add_running_trial(trial)
@@ -80,9 +76,7 @@ class SmacRule(Sampled):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trial = self._smac.ask()
-        low, width = self._space.low, self._space.high - self._space.low
-        at = np.array([trial.config[name] for name in self._space.names])
-        h = self._space.from_coordinates(low + width * at)
+        h = self._from_cube([trial.config[name] for name in self._space.names])
         self._trials[self._space.key(h)].append(trial)
         return h
 

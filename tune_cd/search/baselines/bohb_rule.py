@@ -1,0 +1,75 @@
+"""BOHB's densities as a rule of a `Baseline`: hpbandster's sampler, that of Ray's `TuneBOHB`, without its scheduler."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.space import Configuration, Space
+
+FULL = 1.0
+"""The share of a full training that a value is of, where nothing else is said."""
+
+
+class BohbRule(Sampled):
+    """A `baseline.Rule` over hpbandster's generator with its defaults: densities of good and bad configurations by
+    kernels over the unit cube of the space's coordinates, a third of the proposals drawn at random.
+
+    Values are told with a share of the full training, its *budget*; it proposes by the densities of the largest one
+    that has enough values. It does not know of live trials, and counts a failure as bad. It takes values as they come:
+    a later one of the same configuration is one more.
+    """
+
+    def __init__(self, space: Space, seed: int):
+        super().__init__(space, seed)
+        generator, configurations, self._job = _hpbandster()
+        self._random = np.random.RandomState(seed)
+        cube = configurations.ConfigurationSpace(seed=seed)
+        cube.add([configurations.Float(name, (0.0, 1.0)) for name in space.names])
+        with self._seeded():
+            self._sampler = generator(cube)
+        self._count = 0
+
+    def take(self, h: Configuration) -> None:
+        """Nothing: a configuration counts once its value is known."""
+
+    def observe(self, h: Configuration, value: float | None, share: float = FULL) -> None:
+        self._count += 1
+        job = self._job(str(self._count), config=dict(zip(self._space.names, self._to_cube(h).tolist())), budget=share)
+        job.result = None if value is None or not isfinite(value) else {"loss": -value}
+        with self._seeded():
+            self._sampler.new_result(job)
+
+    def _drawn(self) -> Configuration:
+        with self._seeded():
+            config, _ = self._sampler.get_config(FULL)
+        return self._from_cube([config[name] for name in self._space.names])
+
+    @contextmanager
+    def _seeded(self) -> Iterator[None]:
+        """hpbandster draws from numpy's global generator: ours stands in for it."""
+        before = np.random.get_state()
+        np.random.set_state(self._random.get_state())
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            self._random.set_state(np.random.get_state())
+            np.random.set_state(before)
+
+
+def _hpbandster() -> tuple[Any, Any, Any]:
+    """BOHB's generator, ConfigSpace, and hpbandster's job. Raises ImportError saying how to install them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            generators = import_module("hpbandster.optimizers.config_generators.bohb")
+            return generators.BOHB, import_module("ConfigSpace"), import_module("hpbandster.core.dispatcher").Job
+    except ImportError as error:
+        raise ImportError("bohb needs hpbandster: pip install tune_cd[bohb]", name="hpbandster") from error

@@ -36,8 +36,9 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "trainables.data": "datasets training.setups",
     "trainables.metrics": "datasets data",
     "trainables.training": "losses datasets models data metrics training.setups training.preemption_notice",
-    "trainables.train": "datasets data losses training training.setups",
-    "trainables.trial": "data training training.setups training.preemption_notice",
+    "trainables.trained": "data datasets models training training.setups",
+    "trainables.train": "datasets data losses trained training training.setups",
+    "trainables.trial": "data trained training training.setups training.preemption_notice",
     "trainables.probe": "metrics",
     "trainables.retrieval": "metrics",
 }

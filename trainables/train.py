@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from trainables import trained
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
 from trainables.losses import LOSSES, Loss, find_loss
@@ -43,25 +44,26 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
         varied = options.Lambdas | {"batch_size": options.batch_size, "seed": options.seed}
         configurations = [dict(zip(varied, values)) for values in product(*varied.values())]
-        if options.checkpoint and len(configurations) > 1:
-            raise ValueError(f"--checkpoint holds one training; {len(configurations)} are asked for")
+        for option in ("checkpoint", "save"):
+            if getattr(options, option) and len(configurations) > 1:
+                raise ValueError(f"--{option} holds one training; {len(configurations)} are asked for")
         data = DeviceData.load(setup, data_root, device)
         pack = Pack(setup, data, device, at_once=options.at_once)
         pack.begin(configurations)
-        if options.checkpoint:
-            options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-            if options.checkpoint.exists():
-                checkpoint.load(pack.start(0), options.checkpoint)
+        for file in filter(None, (options.checkpoint, options.save)):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        if options.checkpoint and options.checkpoint.exists():
+            checkpoint.load(pack.start(0), options.checkpoint)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
-    _train(pack, options.checkpoint)
+    _train(pack, options.checkpoint, options.save)
     return 0
 
 
-def _train(pack: Pack, file: Path | None) -> None:
-    """Train all, saying every evaluation and every outcome."""
+def _train(pack: Pack, states: Path | None, network: Path | None) -> None:
+    """Train all, saying every evaluation and every outcome. states, network: files for those of the only one."""
     several = len(pack.configurations) > 1
     while not pack.done:
         for index, evaluation in pack.advance().items():
@@ -70,14 +72,16 @@ def _train(pack: Pack, file: Path | None) -> None:
             print(
                 f"{which}{evaluation.images_seen:>10,} images  {evaluation.train_seconds:7.1f} s  {score}", flush=True
             )
-            if file:
-                checkpoint.save(pack.running[index], file)
-        for index in [index for index, training in pack.running.items() if training.done]:
+            if states:
+                checkpoint.save(pack.running[index], states)
+        for index, training in [(index, training) for index, training in pack.running.items() if training.done]:
             outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
             print(
                 json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
                 flush=True,
             )
+            if network and outcome["status"] == "completed":
+                network.write_bytes(trained.dumps(training))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -167,6 +171,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="resume from this file where it exists; written at every evaluation",
+    )
+    parser.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE",
+        help="write the trained network, its weights that were best on validation, for trainables.trained.load and "
+        "--weights",
     )
     parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     return parser

@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from typing import Protocol
 import torch
 from ray import tune
 
+from trainables import trained
 from trainables.data.resident import DeviceData
 from trainables.training import checkpoint
 from trainables.training.cuda_graphs import open_queues
@@ -73,6 +74,10 @@ class Recorder(Protocol):
 
     def save(self, config: dict, images_seen: int, state: bytes) -> None:
         """Keep a state. Raises OSError where that is not possible."""
+
+    def keep(self, config: dict, val_score: float, network: Callable[[], bytes]) -> None:
+        """A training is complete: keep its network (a `trainables.trained` file, made when asked for), if it is worth
+        it. Raises OSError where that is not possible."""
 
 
 def device_for(gpus: float | None) -> torch.device:
@@ -217,7 +222,7 @@ class TrainTrial(tune.Trainable):
         return training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING
 
     def _end(self, index: int) -> None:
-        share = 1 / self._pack.at_once
+        training, share = self._pack.running[index], 1 / self._pack.at_once
         try:
             outcome = self._pack.finish(index)
         except (Exception, SystemExit) as error:
@@ -225,7 +230,16 @@ class TrainTrial(tune.Trainable):
                 raise
             self._failed(index, error)
             return
+        if outcome.status == "completed":
+            self._keep_network(index, outcome.val_score, training)
         self._conclude(index, outcome, share)
+
+    def _keep_network(self, index: int, val_score: float, training: Training) -> None:
+        """Before the end is recorded: what is on record is not trained again."""
+        try:
+            self._recorder.keep(self._members[index], val_score, lambda: trained.dumps(training))
+        except OSError as error:
+            log.warning("the network of %s was not kept: %s", self._members[index], error)
 
     def _pause(self, index: int) -> None:
         training, share = self._pack.running[index], 1 / self._pack.at_once

@@ -76,6 +76,9 @@ class NotKept:
     def save(self, config, images_seen, state):
         pass
 
+    def keep(self, config, val_score, network):
+        pass
+
 
 class Empty(tune.Trainable):
     """Nothing but what Tune does."""

@@ -3,10 +3,11 @@
 
 class InMemory:
     """What `trainables.trial.Recorder` asks for. `ended`: (config, outcome, where) in order; `states`: by training,
-    latest first."""
+    latest first; `networks`: (config, score, file) in order."""
 
     def __init__(self, ended=(), unstored=None):
         self.ended, self.states, self.unstored, self.known = list(ended), {}, unstored, {}
+        self.networks = []
 
     def key(self, config):
         weights = [value for name, value in config.items() if name.startswith("Lambda_")]
@@ -24,3 +25,6 @@ class InMemory:
 
     def save(self, config, images_seen, state):
         self.states.setdefault(self.key(config), []).insert(0, (f"at-{images_seen}", state))
+
+    def keep(self, config, val_score, network):
+        self.networks.append((config, val_score, network()))

@@ -16,6 +16,7 @@ import torch
 from drivers import COMMAND, finished, run  # noqa: F401
 from reported import check_figures, reported
 
+from trainables import trained
 from tune_cd import results
 from tune_cd.analysis.memory_table import MEMORY_MODES, MEMORY_TABLE, SUFFIX, memory_modes
 from tune_cd.analysis.runs import runs_of
@@ -63,6 +64,11 @@ def test_the_main_job_ends_in_a_table_a_picture_a_report_and_a_comparison(uninte
         said,
     )
     assert "best with separate average" in said and "best with global average" in said
+    network = trained.load(re.search(r"^network: (.+)$", said, re.MULTILINE)[1])
+    assert (network.h["Lambda_p"], network.h["Lambda_e"]) == (best["Lambda_p"], best["Lambda_e"])
+    assert network.val_score == best["val_score"] and network(torch.zeros(2, 1, 28, 28)).shape == (2, 512)
+    kept = sorted(path.name.split("~")[0] for path in (folder / "studies/whole/networks").iterdir())
+    assert kept == ["cd", "global", "separate"], "the best of each search"
     picture = Path(re.search(r"^picture: (.+)$", said, re.MULTILINE)[1])
     assert picture.read_bytes().startswith(b"\x89PNG") and f"table:   {folder}/trials/whole" in said
     page = Path(re.search(r"^report:  (.+)$", said, re.MULTILINE)[1]).read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """TrainTrial as Tune drives it, without Ray: reports, outcomes, failures, what it finds of an earlier process."""
 
+import io
 import math
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from recorders import InMemory
 from trainings import DATA, alone, configuration, told
 from trainings import SETUP as USUAL
 
+from trainables import trained
 from trainables import trial as module
 from trainables.training.loop import Training
 from trainables.training.watchdog import OVERDUE
@@ -155,6 +157,28 @@ def test_what_could_not_be_stored_goes_with_the_report(make):
     """The driver keeps it; the process goes on with its next trial."""
     row = {"row": {"trial_id": "t0"}, "curve": []}
     assert driven(make(SETTINGS[0], InMemory(unstored=row)))[-1][UNSTORED] == row
+
+
+def test_a_network_is_kept_before_its_training_is_on_record(make, monkeypatch):
+    """Of those that are complete, not of one that pauses or diverges."""
+    recorder, order = InMemory(), []
+    record, keep = recorder.record, recorder.keep
+    monkeypatch.setattr(recorder, "record", lambda *args: (order.append("record"), record(*args))[1])
+    monkeypatch.setattr(recorder, "keep", lambda *args: (order.append("keep"), keep(*args))[1])
+    for config in (SETTINGS[0], paused(SETTINGS[1], 0.5), configuration(1e20, 1e20, 32, 0)):
+        driven(make(config, recorder))
+    assert order == ["keep", "record", "record", "record"]
+    [(config, score, file)], (_, outcome, _) = recorder.networks, recorder.ended[0]
+    network = trained.load(io.BytesIO(file))
+    assert config == SETTINGS[0] and network.h == {name: config[name] for name in network.h}
+    assert score == outcome.val_score == network.val_score
+
+
+def test_a_network_that_cannot_be_kept_costs_nothing_else(make, monkeypatch):
+    recorder = InMemory()
+    monkeypatch.setattr(recorder, "keep", lambda *args: (_ for _ in ()).throw(OSError("full")))
+    assert driven(make(SETTINGS[0], recorder))[-1]["status"] == "completed"
+    assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
 
 
 # Failures

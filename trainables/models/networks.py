@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainables.models.heads import head_of
-from trainables.models.weights import IMAGENET, Standardise, load_weights, read_weights, wants_standardised
+from trainables.models.weights import IMAGENET, Standardise, State, load_weights, read_weights, wants_standardised
 from trainables.own import imported
 
 
@@ -165,7 +165,7 @@ def build_network(
     projection: bool,
     seed: int,
     embedding: int = 0,
-    weights: str = "none",
+    weights: str | State = "none",
     activation: str = "relu",
     projector: Sequence[int] = (),
     normalised: bool = True,
@@ -182,9 +182,9 @@ def build_network(
     projector: widths of a `heads.perceptron` in the usual projection's place, the embedding's dimension last; ():
         the usual one.
     normalised: whether its embeddings are unit vectors.
-    weights: "none", "imagenet" or a file, see `read_weights`; loaded whole, or ValueError. The head stays the seeded
-        one unless the file has the same; networks of torchvision's layers standardise their inputs as their weights'
-        did, and take one channel as grey or three as RGB.
+    weights: "none", "imagenet" or a file, see `read_weights`, or an `Embedder`'s state dict; loaded whole, or
+        ValueError. The head stays the seeded one unless the file has the same; networks of torchvision's layers
+        standardise their inputs as their weights' did, and take one channel as grey or three as RGB.
     Raises ValueError, and OSError for weights that cannot be read, naming what is wrong and what is allowed.
     """
     if ":" not in name and name not in NETWORKS:
@@ -196,14 +196,14 @@ def build_network(
     head = partial(
         head_of, activation=activation if projection else None, embedding=embedding, projector=tuple(projector)
     )
-    state = read_weights(name, weights)
+    state, source = (read_weights(name, weights), weights) if isinstance(weights, str) else (weights, "given")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))  # torch.manual_seed would seed the other devices' generators too
         model, may_miss = _untrained(name, channels, image_size, head)
         if state is not None:
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
-            load_weights(model, state, weights, may_miss)
+            load_weights(model, state, source, may_miss)
     model.normalised = normalised
     return model
 

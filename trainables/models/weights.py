@@ -1,8 +1,8 @@
 """Pretrained weights: ImageNet's or a user's file, compared with the network name by name, loaded whole or not at all.
 
 A state dict comes in one of two forms. Plain: the trunk's own names, as torchvision saves a ResNet, with or without its
-classifier `fc`. Ours: an `Embedder`'s, whose names begin with `trunk.` and `head.`. No file is ever executed:
-torch.load(weights_only=True) is the only reader.
+classifier `fc`. Ours: an `Embedder`'s, whose names begin with `trunk.` and `head.`, alone or in the file of a trained
+network (`trainables.trained`). No file is ever executed: torch.load(weights_only=True) is the only reader.
 """
 
 import os
@@ -155,6 +155,8 @@ def _file(weights: str) -> State:
             state = load_tensors(file)
     except ValueError as error:
         raise ValueError(f"weights {weights!r}: not a state dict, {error}; {hint}") from error
+    if isinstance(state, dict) and isinstance(state.get("network"), dict):  # a trained network's file has more
+        state = state["network"]
     if not isinstance(state, dict) or not state:
         raise ValueError(
             f"weights {weights!r}: not a state dict but {type(state).__name__}, empty or of another kind; {hint}"

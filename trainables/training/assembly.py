@@ -12,6 +12,7 @@ from trainables.data.sampling import KPerClass, Views
 from trainables.losses import find_loss
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
 from trainables.models.networks import Embedder, build_network
+from trainables.models.weights import State
 from trainables.training.setups import Setup
 
 REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; research-xbm, solver/build.py
@@ -72,10 +73,16 @@ def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, se
 
 def build_model(setup: Setup, data: DeviceData, seed: int) -> Embedder:
     """The set-up's network for these images, on the CPU."""
+    normalised = find_loss(setup.loss).normalised
+    return network_of(setup, data.train[0].shape[1], seed=seed, weights=setup.weights, normalised=normalised)
+
+
+def network_of(setup: Setup, channels: int, *, seed: int, weights: str | State, normalised: bool) -> Embedder:
+    """The set-up's network for images of so many channels, on the CPU; weights, normalised: see `build_network`."""
     return build_network(
-        setup.network, channels=data.train[0].shape[1], image_size=setup.input_size, projection=setup.task == "ssl",
-        seed=seed, embedding=setup.embedding, weights=setup.weights, activation=setup.projection,
-        projector=setup.projector_widths, normalised=find_loss(setup.loss).normalised,
+        setup.network, channels=channels, image_size=setup.input_size, projection=setup.task == "ssl", seed=seed,
+        embedding=setup.embedding, weights=weights, activation=setup.projection, projector=setup.projector_widths,
+        normalised=normalised,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """What a study's trainings leave: rows, curves and saved states, written in the trials' own processes."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from math import nan
 
@@ -14,10 +14,11 @@ from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
+from tune_cd.run.networks import Networks
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
-from tune_cd.run.study import CHECKPOINTS, Study
+from tune_cd.run.study import CHECKPOINTS, NETWORKS, Study
 from tune_cd.tune.callback.writer import write
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Recorder:
         loss = find_loss(search.setup.loss)
         self._published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
+        self._networks = Networks(self._results, study.file(NETWORKS))
 
     def identity(self, config: Mapping) -> dict:
         """Which run of which training of which search a configuration is, in the table's fields."""
@@ -95,6 +97,10 @@ class Recorder:
 
     def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
         self._checkpoints.save(config, images_seen, state)
+
+    def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
+        identity = self.identity(config)
+        self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
 
     def _before(self, identity: Mapping) -> dict:
         """What the row lists of the trial's earlier runs."""

@@ -1,0 +1,156 @@
+"""A trained network's file: what it gives is what was tested; others' files are refused."""
+
+import io
+from dataclasses import asdict, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from trainings import CPU, DATA, KINDS, SETUP, SSL_DATA, SSL_SETUP, advance_one, finished, outcome_of
+
+from trainables import train, trained
+from trainables.models import networks
+from trainables.models.weights import Standardise, read_weights
+from trainables.retrieval import retrieval_scores
+from trainables.training import evaluation
+from trainables.training.loop import Training
+from trainables.training.setups import find_setup
+
+
+@cache
+def file_of(kind):
+    """(outcome, file) of a training of this kind."""
+    training = finished(*KINDS[kind])
+    return outcome_of(training), trained.dumps(training)
+
+
+def loaded(data):
+    return trained.load(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_loaded_scores_as_what_was_tested(kind):
+    (setup, data), (outcome, file) = KINDS[kind], file_of(kind)
+    network = loaded(file)
+    assert (network.setup, network.data, network.val_score, network.images_seen) == (
+        setup, "blobs", outcome.val_score, outcome.best_at,
+    )  # fmt: skip
+    [scores] = evaluation.evaluate([network.embedder], setup, data.train, data.test)
+    assert scores[setup.metric] == outcome.test_score
+    if setup.task == "dml":
+        images, labels = data.test
+        assert retrieval_scores(network(images), labels)["r_map"] == pytest.approx(outcome.scores["test_r_map"])
+
+
+def test_images_are_taken_as_bytes_or_in_0_to_1_and_their_middle():
+    network = loaded(file_of("self-supervised")[1])
+    images = SSL_DATA.test[0][:5]
+    expected = network(images)
+    assert expected.shape == (5, 64) and torch.allclose(expected.norm(dim=1), torch.ones(5))
+    assert torch.allclose(network(images / 255), expected, atol=1e-6)
+    assert torch.equal(network(torch.nn.functional.pad(images, (2, 2, 2, 2), value=99)), expected)
+    assert network.features(images).shape == (5, 512) and not network.training
+    for wrong in (images[0], images[:, :1]):
+        with pytest.raises(ValueError, match=r"images \[.*\]: \[n, 3, height, width\] is required"):
+            network(wrong)
+    with pytest.raises(ValueError, match="size = 32: images of 16 x 16"):
+        network(images[:, :, :16, :16])
+
+
+def test_a_photo_is_decoded_as_in_training(tmp_path):
+    network = loaded(file_of("self-supervised")[1])
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 64, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    found = network.photo(tmp_path / "photo.png")
+    assert torch.equal(found, torch.from_numpy(pixels[:, 16:48].copy()).permute(2, 0, 1))
+    assert torch.equal(network.photo((tmp_path / "photo.png").read_bytes()), found)
+    (tmp_path / "text.png").write_text("no image")
+    with pytest.raises(ValueError, match=r"text\.png: "):
+        network.photo(tmp_path / "text.png")
+    with pytest.raises(ValueError, match="1 channel: prepare them as blobs's"):
+        loaded(file_of("margin")[1]).photo(tmp_path / "photo.png")
+
+
+def test_a_file_also_serves_as_the_weights_of_another_training(tmp_path):
+    (tmp_path / "n.pt").write_bytes(file_of("margin")[1])
+    setup = replace(SETUP, weights=str(tmp_path / "n.pt"))
+    begun = Training(setup, DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=5, device=CPU)
+    there = loaded(file_of("margin")[1]).embedder.state_dict()
+    assert all(torch.equal(tensor, there[name]) for name, tensor in begun.model.state_dict().items())
+
+
+def test_pretrained_weights_are_not_asked_for_again(monkeypatch):
+    """Their standardised input stays in the network."""
+    setup = replace(find_setup("sop", "paper"), images_seen=64, image_size=32, crop_size=0, network="resnet18_gem")
+    setup = replace(setup, embedding=16, weights="imagenet", test="split", evaluations=1)
+    plain = networks.build_network("resnet18_gem", channels=3, image_size=32, projection=False, seed=4)
+    pretrained = plain.state_dict() | {
+        f"trunk.standardise.{name}": tensor for name, tensor in Standardise().state_dict().items()
+    }
+    monkeypatch.setattr(networks, "read_weights", lambda name, weights: pretrained)
+    training = finished(setup, SSL_DATA, {"Lambda_p": 0.01, "Lambda_e": 0.01, "batch_size": 8})
+    monkeypatch.setattr(networks, "read_weights", read_weights)
+    network = loaded(trained.dumps(training))
+    images = SSL_DATA.test[0][:4]
+    expected = training.model.eval()(evaluation.normalise(images))
+    assert torch.allclose(network(images), expected, atol=1e-6) and "trunk.standardise.mean" in training.best
+
+
+def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp_path):
+    (tmp_path / "own_net.py").write_text(
+        "import torch\n\n\ndef net(channels, image_size):\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * image_size**2, 8))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    file = trained.dumps(finished(replace(SETUP, network="own_net:net", images_seen=64, evaluations=1)))
+    with pytest.raises(ValueError, match="its network is 'own_net:net', asked for was network=None"):
+        loaded(file)
+    network = trained.load(io.BytesIO(file), network="own_net:net")
+    assert network(DATA.test[0][:3]).shape == (3, 8)
+    with pytest.raises(ValueError, match="its network is 'small_conv', asked for was network='own_net:net'"):
+        trained.load(io.BytesIO(file_of("margin")[1]), network="own_net:net")
+
+
+def test_other_files_are_refused(tmp_path):
+    content = torch.load(io.BytesIO(file_of("margin")[1]), weights_only=True)
+
+    def written(what):
+        torch.save(what, tmp_path / "file.pt")
+        return tmp_path / "file.pt"
+
+    (tmp_path / "text.pt").write_text("nothing")
+    with pytest.raises(ValueError, match=r"text\.pt is not a trained network: torch\.load"):
+        trained.load(tmp_path / "text.pt")
+    for other in ({}, content["network"], content | {"format": 2}):
+        with pytest.raises(ValueError, match=r"file\.pt is not a trained network of format 1"):
+            trained.load(written(other))
+    later = content | {"setup": asdict(SETUP) | {"new_field": 1}}
+    for other in (later, {name: value for name, value in content.items() if name != "channels"}):
+        with pytest.raises(ValueError, match=r"file\.pt: saved by another release"):
+            trained.load(written(other))
+    with pytest.raises(ValueError, match="are another network's"):
+        trained.load(written(content | {"channels": 3}))
+    with pytest.raises(FileNotFoundError):
+        trained.load(tmp_path / "absent.pt")
+
+
+def test_what_has_no_best_weights_has_no_file():
+    training = Training(SSL_SETUP, SSL_DATA, {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 16}, seed=0, device=CPU)
+    with pytest.raises(ValueError, match="0 iterations has no weights"):
+        trained.dumps(training)
+    advance_one(training)
+    assert loaded(trained.dumps(training)).images_seen == 320
+    training.diverged = True
+    with pytest.raises(ValueError, match="no weights that were best"):
+        trained.dumps(training)
+
+
+def test_the_command_saves_the_network(tmp_path, capsys):
+    small = ["--setup", "small", "--set", "images_seen=128", "evaluations=2", "--batch-size", "64"]
+    assert train.main([*small, "--save", str(tmp_path / "new" / "n.pt")]) == 0
+    network = trained.load(tmp_path / "new" / "n.pt")
+    assert network.data == "glyphs" and f'"val_score": {network.val_score}' in capsys.readouterr().out
+    assert train.main([*small, "--seed", "0", "1", "--save", str(tmp_path / "n.pt")]) == 2
+    assert "--save holds one training; 2 are asked for" in capsys.readouterr().err

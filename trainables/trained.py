@@ -1,0 +1,124 @@
+"""A trained network as a file, and back: the weights that were best on validation, and what they need to be used.
+
+    network = load("results/studies/mine/networks/cd~0.937200000~cd-00014.pt")
+    embeddings = network(torch.stack([network.photo("a.jpg"), network.photo("b.png")]))  # [2, d]
+
+Files hold tensors and plain types alone; reading one runs no code in it.
+"""
+
+import io
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.data.augmentation import centre, normalise
+from trainables.datasets.source import decode_image
+from trainables.datasets.structure import UndecodableImage
+from trainables.models.weights import load_tensors
+from trainables.training.assembly import network_of
+from trainables.training.loop import Training
+from trainables.training.setups import Setup
+
+FORMAT = 1
+
+
+class TrainedNetwork(nn.Module):
+    """Images to embeddings, as in the evaluation of the training; in evaluation mode.
+
+    setup, h, seed: of its training; data: the dataset's name. val_score: the best of `setup.metric` on validation,
+    reached after `images_seen` images.
+    """
+
+    def __init__(self, saved: Mapping[str, Any]):
+        super().__init__()
+        self.setup, self.channels = Setup(**saved["setup"]), int(saved["channels"])
+        self.data, self.h, self.seed = saved["data"], dict(saved["h"]), saved["seed"]
+        self.val_score, self.images_seen = saved["val_score"], saved["images_seen"]
+        embedder = network_of(
+            self.setup, self.channels, seed=0, weights=saved["network"], normalised=saved["normalised"]
+        )
+        self.embedder = embedder.to(memory_format=torch.channels_last)  # as it was tested
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embeddings [n, d] of images [n, c, h, w], which are uint8, or float in [0, 1]; unit vectors where the loss
+        wants them. The middle `setup.input_size` x `setup.input_size` px count. ValueError for smaller images."""
+        return self.embedder(self._prepared(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """What a linear probe sees, [n, feature_dim]: without the projection head, where there is one."""
+        return self.embedder.features(self._prepared(images))
+
+    def photo(self, file: str | Path | bytes) -> Tensor:
+        """A PNG or JPEG, its path or its bytes, decoded as the training's photographs were: uint8 [3, s, s].
+
+        Raises ValueError where it cannot be decoded, and for a network of one channel, whose images are no photographs.
+        """
+        if self.channels != 3:
+            raise ValueError(f"the network takes images of {self.channels} channel: prepare them as {self.data}'s")
+        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        try:
+            image = decode_image(data, "RGB", self.setup.image_size)
+        except UndecodableImage as error:
+            raise ValueError(f"{'the image' if isinstance(file, bytes) else file}: {error}") from error
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+    def _prepared(self, images: Tensor) -> Tensor:
+        if images.ndim != 4 or images.shape[1] != self.channels:
+            raise ValueError(f"images {list(images.shape)}: [n, {self.channels}, height, width] is required")
+        ready = normalise(centre(images, self.setup.input_size))
+        return ready.contiguous(memory_format=torch.channels_last)
+
+
+def dumps(training: Training) -> bytes:
+    """The file of a training's network, with its weights that were best on validation. Raises ValueError before a first
+    evaluation, and where it has diverged."""
+    if training.best is None or training.diverged:
+        raise ValueError(f"a training at {training.iteration} iterations has no weights that were best on validation")
+    best = max(training.curve, key=lambda evaluation: evaluation.val_score)
+    content = {
+        "format": FORMAT,
+        "setup": asdict(training.setup),
+        "data": training.data.name,
+        "h": dict(training.h),
+        "seed": training.seed,
+        "val_score": best.val_score,
+        "images_seen": best.images_seen,
+        "channels": training.data.train[0].shape[1],
+        "normalised": training.loss.normalised,
+        "network": {name: tensor.cpu() for name, tensor in training.best.items()},
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetwork:
+    """The network of such a file, on the CPU.
+
+    network: where it is your own, "module:function" once more, since that is imported and called. Raises ValueError for
+    another file, one of another release's set-up, and where `network` is not the file's; OSError where it cannot be
+    read.
+    """
+    if isinstance(file, (str, Path)):
+        with Path(file).open("rb") as opened:
+            return load(opened, network)
+    where = getattr(file, "name", "the file")
+    try:
+        saved = load_tensors(file)
+    except ValueError as error:
+        raise ValueError(f"{where} is not a trained network: {error}") from error
+    if not isinstance(saved, dict) or saved.get("format") != FORMAT or "network" not in saved:
+        raise ValueError(f"{where} is not a trained network of format {FORMAT}, as `--save` of trainables.train writes")
+    own = saved["setup"]["network"] if ":" in saved["setup"]["network"] else None
+    if own != network:
+        raise ValueError(f"{where}: its network is {saved['setup']['network']!r}, asked for was network={network!r}")
+    try:
+        return TrainedNetwork(saved)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"{where}: saved by another release: {error}") from error

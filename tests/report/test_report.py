@@ -19,6 +19,7 @@ from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
 from tune_cd.report.writing import Watch, content
+from tune_cd.results.networks import Networks
 from tune_cd.results.parquet import serialise
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -442,6 +443,19 @@ def test_ranges_and_commands_are_those_the_study_was_run_with(tmp_path):
         if sentence.head == "What to try next"
     ]
     assert "`python -m tune_cd.run --study s --resume --num-samples 20`" in idea or not found.late
+
+
+def test_the_network_of_the_best_setting_is_named_where_it_is_kept(tmp_path):
+    store(tmp_path, search_study())
+
+    def said():
+        return {sentence["head"]: sentence["text"] for sentence in content(tmp_path)["studies"][0]["words"]}
+
+    assert "Its network" not in said()
+    for search in ("cd", "separate"):
+        Networks(tmp_path, "s").keep(search, f"{search}-3", 0.5, lambda: b"tensors")
+    file = tmp_path / "studies/s/networks/cd~0.500000000~cd-3.pt"
+    assert said()["Its network"] == f"`{file}`; `trainables.trained.load` reads it."
 
 
 def test_a_watch_ends_with_the_driver(tmp_path):

@@ -47,6 +47,7 @@ def payload(
     notes: Sequence[str] = (),
     ranges: Mapping[str, Ranges] | None = None,
     commands: Mapping[str, str] | None = None,
+    networks: Mapping[str, Mapping[str, str]] | None = None,
     refresh: float | None = None,
     curves: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
@@ -54,11 +55,19 @@ def payload(
 
     trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges,
     commands: by study, the range of each parameter and the command that runs the study again, where they are known.
-    curves: rows of `results.read_curves`, where the trials have any.
+    networks: by study, the file of each search's trained network. curves: rows of `results.read_curves`, where the
+    trials have any.
     refresh: seconds after which the page looks for a newer one of itself; None: never.
     """
     studies = [
-        _study(label, rows.reset_index(drop=True), (ranges or {}).get(name), (commands or {}).get(name), curves)
+        _study(
+            label,
+            rows.reset_index(drop=True),
+            (ranges or {}).get(name),
+            (commands or {}).get(name),
+            (networks or {}).get(name),
+            curves,
+        )
         for name, label, rows in _parts(trials)
     ]
     for study in studies if refresh is not None else ():  # what to try next is said when it has ended
@@ -81,7 +90,12 @@ def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 
 def _study(
-    name: str, trials: pd.DataFrame, ranges: Ranges | None, command: str | None, curves: pd.DataFrame | None
+    name: str,
+    trials: pd.DataFrame,
+    ranges: Ranges | None,
+    command: str | None,
+    networks: Mapping[str, str] | None,
+    curves: pd.DataFrame | None,
 ) -> dict[str, Any]:
     trials = trials.sort_values(["search", "search_seed", "trial_index", "seed"], ignore_index=True)
     wide = with_scores(trials)
@@ -94,7 +108,7 @@ def _study(
         "name": name,
         "study": found.study,
         "facts": _facts(trials),
-        "words": [asdict(sentence) for sentence in summarise(found, command)],
+        "words": [asdict(sentence) for sentence in summarise(found, command, networks)],
         "status": found.status,
         "scores": [{"name": score, "label": _label(score, trials), "marked": not _is_term(score)} for score in scores],
         "trials": _trials(wide, scores),

@@ -1,6 +1,6 @@
 """Findings in sentences: the best setting, what it gains, how sure that is, what to try next."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +32,17 @@ class Sentence:
     kind: str
 
 
-def summarise(found: Findings, command: str | None = None) -> list[Sentence]:
+def summarise(found: Findings, command: str | None = None, networks: Mapping[str, str] | None = None) -> list[Sentence]:
     """The summary of a study, in the order to read it.
 
     command: how it is run again, such as `python -m tune_cd.run --study S`; None where it was not `tune_cd.run`'s.
+    networks: search -> the file of its trained network, where they are kept.
     """
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
     return [
         *_best(found),
+        *_network((networks or {}).get(found.best["search"])),
         *_gains(found),
         *_certainty(found),
         *_shape(found),
@@ -87,6 +89,10 @@ def _best(found: Findings) -> list[Sentence]:
         ),
         *([Sentence("With fresh seeds", f"{fresh_score(found.fresh)}.", "result")] if found.fresh is not None else []),
     ]
+
+
+def _network(file: str | None) -> list[Sentence]:
+    return [Sentence("Its network", f"`{file}`; `trainables.trained.load` reads it.", "result")] if file else []
 
 
 def interval(low: float, high: float, sign: str = "") -> str:

@@ -15,6 +15,7 @@ from tune_cd.report.findings import Ranges
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
 from tune_cd.results.location import is_uri
+from tune_cd.results.networks import Networks
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
 
@@ -80,9 +81,19 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         notes=notes,
         ranges={name: _ranges(options[name], trials[trials["study"] == name]) for name in names},
         commands=commands,
+        networks=_networks(place, names),
         refresh=refresh,
         curves=curves,
     )
+
+
+def _networks(place: Path | str, studies: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By study and search, where the trained network is."""
+    if is_file(place):
+        return {}
+    store = store_of(place)
+    best = {study: Networks(place, study).best() for study in studies}
+    return {study: {search: str(store.where(name)) for search, name in found.items()} for study, found in best.items()}
 
 
 def _curves_of(place: Path | str, studies: Sequence[str]) -> pd.DataFrame | None:

@@ -11,14 +11,14 @@ from trainables.trial import LOOKS, UNTIL
 from tune_cd import results
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
+from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
 from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
-from tune_cd.run.networks import Networks
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search
-from tune_cd.run.study import CHECKPOINTS, NETWORKS, Study
+from tune_cd.run.study import CHECKPOINTS, Study
 from tune_cd.tune.callback.writer import write
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Recorder:
         loss = find_loss(search.setup.loss)
         self._published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
-        self._networks = Networks(self._results, study.file(NETWORKS))
+        self._networks = Networks(self._results, study.name)
 
     def identity(self, config: Mapping) -> dict:
         """Which run of which training of which search a configuration is, in the table's fields."""

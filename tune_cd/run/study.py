@@ -14,7 +14,7 @@ from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
-CHECKPOINTS, NETWORKS = "checkpoints", "networks"
+CHECKPOINTS = "checkpoints"
 COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
 
 

@@ -15,9 +15,9 @@ from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
 from tune_cd.report.findings import Findings, findings, finite
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
-from tune_cd.run.networks import Networks
+from tune_cd.results.networks import Networks
 from tune_cd.run.searches import averages_of
-from tune_cd.run.study import NETWORKS, Study
+from tune_cd.run.study import Study
 
 
 def summarise(study: Study) -> str:
@@ -37,7 +37,7 @@ def summarise(study: Study) -> str:
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines.append(f"\nscores are {scores}{over}; {counts}")
     lines.append(f"table:   {table_path(study)}")
-    if (network := Networks(str(study.results), study.file(NETWORKS)).best(study.config.search)) is not None:
+    if (network := Networks(study.results, study.name).best().get(study.config.search)) is not None:
         lines.append(f"network: {study.store.where(network)}")
     lines.append(f"picture: {draw(study, table)}")
     return "\n".join(lines)

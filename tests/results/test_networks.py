@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tune_cd.run.networks import Networks
+from tune_cd.results.networks import Networks
 
 
 @pytest.fixture
 def networks(tmp_path):
-    return Networks(str(tmp_path), "studies/mine/networks")
+    return Networks(tmp_path, "mine")
+
+
+PLACE = "studies/mine/networks"
 
 
 def files(networks):
-    return sorted(path.name for path in Path(networks.results, networks.folder).iterdir())
+    return sorted(path.name for path in Path(networks.results, PLACE).iterdir())
 
 
 def never():
@@ -31,14 +34,15 @@ def test_the_best_of_each_search_is_kept_in_whatever_order_they_end(networks):
     networks.keep("cd", "cd-4", 0.9, never)
     networks.keep("separate", "separate-0", 0.1, lambda: b"other")
     assert files(networks) == ["cd~0.910000000~cd-1.pt", "separate~0.100000000~separate-0.pt"]
-    assert networks.best("cd") == "studies/mine/networks/cd~0.910000000~cd-1.pt"
-    assert networks.best("tpe") is None
+    assert networks.best() == {
+        "cd": f"{PLACE}/cd~0.910000000~cd-1.pt", "separate": f"{PLACE}/separate~0.100000000~separate-0.pt",
+    }  # fmt: skip
 
 
 def test_one_search_may_begin_as_another_is_called(networks):
     networks.keep("cd-local", "cd-local-0", 0.9, lambda: b"")
     networks.keep("cd", "cd-0", 0.5, lambda: b"")
-    assert networks.best("cd").endswith("cd~0.500000000~cd-0.pt") and len(files(networks)) == 2
+    assert networks.best()["cd"].endswith("cd~0.500000000~cd-0.pt") and len(files(networks)) == 2
 
 
 def test_of_equal_scores_the_first_asked_stays(networks):
@@ -51,7 +55,7 @@ def test_of_equal_scores_the_first_asked_stays(networks):
 def test_a_training_that_is_done_again_replaces_its_own(networks):
     networks.keep("cd", "cd-1", 0.5, lambda: b"once")
     networks.keep("cd", "cd-1", 0.5, lambda: b"again")
-    assert Path(networks.results, networks.best("cd")).read_bytes() == b"again"
+    assert Path(networks.results, networks.best()["cd"]).read_bytes() == b"again"
 
 
 def test_many_at_a_time(networks):
@@ -61,9 +65,9 @@ def test_many_at_a_time(networks):
 
 
 def test_files_of_others_are_left_alone(networks, tmp_path):
-    place = tmp_path / networks.folder
+    place = tmp_path / PLACE
     place.mkdir(parents=True)
     for name in ("cd~best~mine.pt", "notes.txt"):
         (place / name).write_text("")
     networks.keep("cd", "cd-0", 0.1, lambda: b"")
-    assert len(files(networks)) == 3 and networks.best("cd").endswith("cd-0.pt")
+    assert len(files(networks)) == 3 and networks.best()["cd"].endswith("cd-0.pt")

@@ -1,0 +1,55 @@
+"""Trained networks of a study: of each search the one that is best on validation.
+
+    RESULTS/studies/<study>/networks/<search>~<validation score>~<trial>.pt
+
+`trainables.trained.load` reads such a file. A network is kept before its training is on record, and those that are
+worse are removed after it: whoever dies in between, the best one is there. Several trainings may end at a time.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_cd.results.store import store_of
+from tune_cd.results.study_files import file_of
+
+FOLDER = "networks"
+NAME = re.compile(r".*/(?P<search>[^~/]+)~(?P<score>-?\d+\.\d+)~[^/]+\.pt")
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Those of one study. results: a folder or an object store's URI."""
+
+    results: str | Path
+    study: str
+
+    def keep(self, search: str, trial: str, val_score: float, network: Callable[[], bytes]) -> None:
+        """Keep a network unless the search has a better one. Raises OSError where that is not possible."""
+        name = file_of(self.study, f"{FOLDER}/{search}~{val_score:.9f}~{trial}.pt")
+        store = store_of(self.results)
+        if _ranked([name, *self._there(search)])[0] != name:
+            return
+        store.write(name, network())
+        for worse in _ranked(self._there(search))[1:]:
+            store.remove(worse)
+
+    def best(self) -> dict[str, str]:
+        """search -> the store's name of its network."""
+        return {found["search"]: name for name in reversed(_ranked(self._there())) if (found := NAME.fullmatch(name))}
+
+    def _there(self, search: str | None = None) -> list[str]:
+        """Networks of a search, or of all."""
+        listed = store_of(self.results).listing(file_of(self.study, FOLDER), depth=1)
+        return [name for name in listed if (found := NAME.fullmatch(name)) and search in (None, found["search"])]
+
+
+def _ranked(names: list[str]) -> list[str]:
+    """The best score first; of equal ones the first by name."""
+
+    def place(name: str) -> tuple[float, str]:
+        found = NAME.fullmatch(name)
+        return (-float(found["score"]) if found else 0.0), name
+
+    return sorted(names, key=place)

@@ -119,6 +119,15 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
     if own != network:
         raise ValueError(f"{where}: its network is {saved['setup']['network']!r}, asked for was network={network!r}")
     try:
+        if not _as_large(saved):
+            raise ValueError(f"{where}: its tensors are another network's than its set-up says")
         return TrainedNetwork(saved)
-    except (TypeError, KeyError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{where}: saved by another release: {error}") from error
+
+
+def _as_large(saved: Mapping[str, Any]) -> bool:
+    """Whether its tensors are as wide as its set-up asks for: the network is built before it is compared with them."""
+    setup = Setup(**saved["setup"])
+    widest = max(max(tensor.shape, default=0) for tensor in saved["network"].values())
+    return max(saved["channels"], setup.embedding, *setup.projector_widths) <= widest

@@ -7,12 +7,13 @@ core: the default search with the images of --worth full trainings, the same at 
 folder: what it holds already is not trained again.
 
 Printed: the best validation score after some trainings' worth of images, each seed's, beside the mean of the replayed
-searches on the measured landscape and the range of nine in ten of them; then the seconds of whole searches, and those
-until the best was within 10, 5 and 2 % of the best that any search of this seed ended with, and the test scores.
+searches on the measured landscape, the range of nine in ten of them, and those from the same starts; then the seconds
+of whole searches, and those until the best was within 10, 5 and 2 % of the best that any search of this seed ended
+with, and the test scores.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, product
 from operator import attrgetter
 from typing import NamedTuple
@@ -91,19 +92,20 @@ def replays(landscape: str, searches: Sequence[str], worth: int, processes: int 
 
 
 def scores(rows: dict[Study, pd.DataFrame], spent: Sequence[Spent]) -> pd.DataFrame:
-    """One row a landscape and search: what every seed held after AT, the mean, and the same of the replays."""
+    """One row a landscape and search: the mean after AT and what every seed held, and the same of the replays."""
     table = []
     for (landscape, search), studies in _by_search(rows):
         reached = np.array([held(best_so_far(rows[study]), AT) for study in studies])  # [n_seeds, n_at]
-        replay = (one for one in spent if (one.landscape, one.method) == (landscape, SEARCHES[search][1]))
-        told = np.array([one.at(np.array(AT), np.nan, told=True) for one in replay])
+        replay = {one.seed: one for one in spent if (one.landscape, one.method) == (landscape, SEARCHES[search][1])}
+        told = {seed: one.at(np.array(AT), np.nan, told=True) for seed, one in replay.items()}  # [n_at] each
         row = {"landscape": landscape, "search": search}
         for place, at in enumerate(AT):
-            seeds = " ".join(map(said, reached[:, place]))
-            row[f"{at}"] = f"{said(reached[:, place].mean())} ({seeds})"
-            if len(told):
-                low, high = np.quantile(told[:, place], MIDDLE)
-                row[f"{at}, replayed"] = f"{said(told[:, place].mean())} ({said(low)} to {said(high)})"
+            row[f"{at}"] = f"{said(reached[:, place].mean())} ({_each(reached[:, place])})"
+            if told:
+                every = np.array([one[place] for one in told.values()])
+                same = _each([told[study.seed][place] for study in studies])
+                low, high = np.quantile(every, MIDDLE)
+                row[f"{at}, replayed"] = f"{said(every.mean())} ({said(low)} to {said(high)}; {same})"
         table.append(row)
     return pd.DataFrame(table).fillna("")
 
@@ -139,6 +141,10 @@ def _by_search(rows: dict[Study, pd.DataFrame]) -> Iterator[tuple[tuple[str, str
     of_a_search = attrgetter("landscape", "search")
     for key, studies in groupby(sorted(rows, key=of_a_search), key=of_a_search):
         yield key, list(studies)
+
+
+def _each(scores: Iterable[float]) -> str:
+    return " ".join(map(said, scores))
 
 
 def _seconds_to(score: float, clock: pd.Series) -> str:

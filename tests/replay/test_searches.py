@@ -37,7 +37,7 @@ def test_each_seed_is_told_beside_the_range_of_the_replays(rows):
     ]
     found = searches.scores(rows, spent).set_index("search")
     assert found.loc["full-length", "5"] == ".800 (.600 1.000)"
-    assert found.loc["full-length", "20, replayed"] == ".400 (.310 to .490)"
+    assert found.loc["full-length", "20, replayed"] == ".400 (.310 to .490; .300 .301)"
     assert found.loc["tpe", "10"] == ".500 (.500)" and found.loc["tpe", "10, replayed"] == ""
 
 

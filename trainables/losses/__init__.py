@@ -5,7 +5,8 @@
 
 from importlib import import_module
 
-from trainables.losses.registry import LOSSES, Loss, find_loss
+from trainables.losses.loss import Loss
+from trainables.losses.registry import LOSSES, find_loss
 
 _HOME = {
     "margin_terms": "terms",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.losses.registry import Loss, Settings
+from trainables.losses.loss import Loss, Settings
 from trainables.own import imported
 
 TRIED = (16, 8)  # b, d of the random batch that a function is called with once

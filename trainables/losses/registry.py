@@ -5,63 +5,12 @@ Light, so that set-ups and command lines know the losses without torch: what com
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from trainables.losses.loss import Loss, Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class Settings(Protocol):
-    """The fields of a `Setup` that losses read."""
-
-    margin: float
-    q: int
-    temperature: float
-    bias: float
-
-    @property
-    def loss_distance(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A weighted sum of named terms.
-
-    name: its name in LOSSES, or "module:function".
-    terms: names of the unweighted terms, in order.
-    published: the authors' coefficients in the order of the terms; 1 where there is none.
-    compute: (embeddings [b, d], labels [b], settings) -> {term: scalar}, unweighted, in the order of `terms`.
-    tasks: of `Setup.task`, those that it can train.
-    normalised: whether its embeddings are L2-normalised rows; else they are the network's output as it is.
-    k: items of each class that its batches must have; None: any number.
-    """
-
-    name: str
-    terms: tuple[str, ...]
-    published: tuple[float, ...]
-    compute: Callable[[Tensor, Tensor, Settings], dict[str, Tensor]]
-    tasks: tuple[str, ...] = ("dml", "ssl")
-    normalised: bool = True
-    k: int | None = None
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """Names of the terms' weights, each times the learning rate: parameters of a search."""
-        return tuple(f"Lambda_{term}" for term in self.terms)
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether the terms are a positive and an entropy term, p and e."""
-        return self.terms == ("p", "e")
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        """The names under which results have the terms."""
-        if self.pairwise:
-            return ("positive_term", "entropy_term")
-        return tuple(f"term_{term}" for term in self.terms)
 
 
 def _margin(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:

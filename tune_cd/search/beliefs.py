@@ -2,7 +2,8 @@
 
 Three beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box;
 TERMS, for other weights in boxes as wide, has more lines and knows less of where the best lies. GENERAL is for any
-other parameters, in boxes of any size: all its lengths are shares of the box.
+other parameters, in boxes of any size: all its lengths are shares of the box. What else was tried for each constant is
+in the room's README.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,11 +22,10 @@ from tune_cd.search.space import NEGLIGIBLE, Array, Space
 
 TRADING, SCALING = 4.0, 8.0
 """BALANCE's length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's
-narrow way, `ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes: shortened in
-proportion, a weak effect of the batch size (5 octaves) costs 0.01 of AUC@20."""
+narrow way, `ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes."""
 
 NOISES = (1e-3, 1e-2, 1e-1)
-"""BALANCE's variances of the noise, as shares of the process's. Without 0.1, AUC@20 under 5 % noise falls by 0.01."""
+"""BALANCE's variances of the noise, as shares of the process's."""
 
 WIDE = 16.0
 """Octaves. BALANCE's length scales are for ranges like the paper's, 24 octaves: see the README's table."""
@@ -38,18 +38,15 @@ DRAWS = 32
 
 SCALE = 0.5
 """GENERAL's median length scale, as a share of the box's width along a direction; half of it along a direction that
-trades parameters. With 0.35 an optimum in a corner is found later (regret after 20 trials .22 instead of .13), with 0.7
-it is not; all else is alike."""
+trades parameters. Shorter ones find an optimum in a corner later."""
 
 TOGETHER, EACH = 1.0, 0.3
 """Standard deviations of the logarithm of its length scales: of all of a draw, and of each beside. A landscape is
-mostly wide or narrow as a whole: with 1.0 for each alone, and none together, AUC@20 on the fitted ridges is .894
-instead of .903 (8 starts)."""
+mostly wide or narrow as a whole."""
 
 NOISE = (1e-6, 1e-2)
-"""GENERAL's variances of the noise lie between these shares of the process's. With up to 0.1, a narrow ridge is taken
-for noise: on the InfoNCE grid 8 of 12 searches end below 95 % of the best instead of 6, and where one trial in three
-looks closely 2 instead of 1."""
+"""GENERAL's variances of the noise lie between these shares of the process's. With more, a narrow ridge is taken
+for noise."""
 
 CLOSER = 1 / 8
 """GENERAL's length scales in trials that look closely, as a share of the median."""
@@ -57,18 +54,15 @@ CLOSER = 1 / 8
 CENTRE, BALANCED = 2.0, 2.0
 """The gain that is expected is weighted by exp(-(CENTRE·|u|² + BALANCED·(a·u)²)/2), u = ±1 at the ends of each axis and
 a any direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a
-Gaussian process prefers the corners, of which it knows least. Without the weight (both 0) AUC@20 falls by .06 on both
-measured landscapes, .03 on omniglot's ridge, .04 on the narrow one."""
+Gaussian process prefers the corners, of which it knows least."""
 
 AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
 """Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and
-all others: a recipe in use has a tuned learning rate more often than a tuned balance. From equal weights AUC@10 rises
-by .06 to .13 on the smooth ridges, .03 on the margin grid, .39 on a rotated needle ridge. All of the weight there would
-gain no more, and where the start is a random point it loses .06 to .13 of AUC@20 (half of the weight: .02 to .04)."""
+all others: a recipe in use has a tuned learning rate more often than a tuned balance. The other half insures against
+a start that says nothing."""
 
 ALIKE = (8.0, 32.0)
-"""Length scales of the length of training, in octaves of it: values at an eighth tell much of the end, or nearly all.
-With a third one of 2 octaves, which only some landscapes ask for, first trainings go on too soon."""
+"""Length scales of the length of training, in octaves of it: an eighth tells much of the end, or nearly all."""
 
 
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
@@ -181,18 +175,11 @@ class Belief:
 
 
 BALANCE = Belief(_fixed, alike_in_turn=False, margin_until=10, fades_from=inf, close_turns=2, pairs=False)
-"""margin_until: the fewer values there are, the further the step. Against 0.1 throughout, AUC@10 rises by .01 to .03 on
-smooth ridges and on the margin grid, with or without noise, and falls by .01 on the InfoNCE grid; 1.5 times as much
-early on gains .01 more on the former and loses .01 more on the latter. Without the limit the search ends up to 20
-trials later on wide and curved ridges.
-
-close_turns: ridges can be narrower than believed. This costs nothing measurable on smooth ridges. On the InfoNCE grid,
-whose ridge is two octaves wide, 5 % of 150 runs are below 95 % of the best after 50 trials, 92 % without, 43 to 59 %
-with one in three."""
+"""margin_until: the fewer values there are, the further the step. close_turns: ridges can be narrower than believed; on
+smooth ones this costs nothing measurable."""
 
 GENERAL = Belief(_drawn, alike_in_turn=True, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
-"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022).
-From 5 values on instead, regret after 20 trials is .13 instead of .10 where the best is in a corner."""
+"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022)."""
 
 
 TERMS = replace(BALANCE, pairs=True, fades_from=2)

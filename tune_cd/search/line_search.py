@@ -61,11 +61,7 @@ search that comes by a configuration that was evaluated before reads its value a
 code spends a trial; `replay.ablation.Charged` is the same search with that trial spent.
 
 local: the conjecture at the end of the paper's discussion, a line search that begins in a neighbourhood of the
-incumbent. Begun 4 octaves off the optimum it gains 0.001 to 0.009 of AUC@20 on the fitted ridges and 0.005 to 0.021 on
-the measured grids; begun blind it loses 0.015 to 0.034 on the former, and the difference is -0.006 to +0.011 on the
-latter. With 2, 6 or 8 octaves instead of 4 the gains are 0.003, 0.004 and 0.002 on the fitted ridges, where 4 has
-0.004, and 0.018, 0.010 and 0.010 on the measured grids, where 4 has 0.015 (means of 60 searches); the narrower, the
-larger the loss from a blind start."""
+incumbent."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,35 +43,28 @@ APART = 0.02
 
 CLOSE_FROM, CLOSE_AFTER, CLOSE_EVERY = 15, 5.0, 3
 """From 15 configurations on, and 5 full trainings' worth, `Belief.close_turns` in three steps look closely: with short
-length scales, and by any improvement however small. From 12 full trainings on instead, AUC@20 is .006 higher on the
-InfoNCE grid, but n-95 on the margin grid is 18 instead of 15; from 18 on, .006 lower and the same. From 15 short
-trainings on, whatever they are worth, the search wanders about the first promising place."""
+length scales, and by any improvement however small. From 15 short trainings on, whatever they are worth, the search
+would wander about the first promising place."""
 
 PROMISE, PATIENCE = (1e-3, 1e-2), 9
 """Finished from CLOSE_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
-range of the values: looking as usual, and closely. Smooth ridges without noise end after 47 to 50 trials at full
-length, measured grids after 39 to 79; on a needle beside a rising floor none of 14 searches ended before it was
-found."""
+range of the values: looking as usual, and closely."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
-"""While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's. With
-none, n-95 with 8 workers is 26 instead of 18 on the margin grid and 25 instead of 17 on the narrow ridge; all would be
-no better. And an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this
-training ends: from 0.1, n-95 with 4 workers is 13 instead of 10 on the narrowest fitted ridge."""
+"""While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's, and
+an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this training ends."""
 
 IDLE = 1e-3
 """A step that looks as usual does not go on with a paused training for less than this, in standard deviations of the
 values a full training; it looks closely instead. Gains of 1e-9 took a third of the steps, and as whole trainings
-most of the images. After 10 full trainings' worth the best so far on the InfoNCE grid is .017 of the best higher (one,
-two and four workers, 16 starts), on the two margin grids the same."""
+most of the images."""
 
 AT_ONCE = 4
 """So many lines are looked at together for a promise; the first few mostly have one."""
 
 FIRST_WEIGHT = 0.25
 """While only failures are told, the point of largest uncertainty is asked, times the weight to this power: workers
-start far apart. AUC@20 with 8 workers for 1, 0.5, 0.25, 0: narrow ridge .61 .64 .66 .61, margin grid .53 .54 .54
-.51."""
+start far apart."""
 
 
 @dataclass(frozen=True)
@@ -313,11 +306,7 @@ class Guided:
 
     @cached_property
     def _values(self) -> Array:
-        """What it is told there [n]: of a failure the worst, of what is under way what is believed of it.
-
-        The least or the median value told for what is under way instead cost .002 to .026 of AUC@20 on ridges, with 4
-        workers.
-        """
+        """What it is told there [n]: of a failure the worst, of what is under way what is believed of it."""
         points, shares = self._placed
         told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
         n = len(told)

@@ -48,11 +48,27 @@ def shares_of(search):
 def test_it_ends_within_its_budget_and_has_finished_what_leads():
     search = PausingDescent(SPACE, budget=6, seed=1)
     asked = steps(search)
-    assert search.finished and 5 < search.spent < 7
+    assert search.finished and 5 < search.spent <= 6
     assert {until for _, until in asked} <= set(LENGTHS)
     assert len(set(asked)) == len(asked)  # nothing is trained twice to one length
     leader = max(search._trainings.values(), key=lambda one: max(one.looks.values()))
     assert 1.0 in leader.looks
+
+
+@pytest.mark.parametrize("budget", [1.25, 2, 3.5])
+def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
+    """What leads may change with every value, that of a whole training included: here it disappoints."""
+    exceeded = []
+    for seed in range(6):
+        search = PausingDescent(SPACE, budget=budget, seed=seed)
+        while (h := search.ask()) is not None:
+            until = search.until(h)
+            search.tell(h, None if (value := score(h, until)) is None else value - 0.4 * (until == 1), until)
+        shares = list(shares_of(search).values())
+        assert search.finished and 1.0 in shares
+        assert search.spent <= budget or (shares.count(1.0) == 1 and search.spent < budget + 1)
+        exceeded.append(search.spent > budget)
+    assert not all(exceeded)
 
 
 def test_most_trainings_are_short_and_a_few_are_finished():

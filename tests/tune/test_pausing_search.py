@@ -32,8 +32,9 @@ def score(config, epoch):
 class Tuner:
     """Tune's controller as far as searcher and scheduler see it; one trial trains at a time, an epoch a step."""
 
-    def __init__(self, search, value=score, mode="max"):
+    def __init__(self, search, value=score, mode="max", checkpoint="there", told=None):
         self.search, self.scheduler, self.value, self.mode = search, search.scheduler(), value, mode
+        self.checkpoint, self.told = checkpoint, told or {}
         search.set_search_properties("acc", mode, SPACE)
         self.trials: list[SimpleNamespace] = []
         self.search_alg = SimpleNamespace(is_finished=lambda: self.over)
@@ -44,14 +45,15 @@ class Tuner:
 
     def stop_trial(self, trial):
         trial.status = Trial.TERMINATED
-        self.search.on_trial_complete(trial.trial_id, trial.last)
+        self.search.on_trial_complete(trial.trial_id, trial.last_result)
 
     def add(self, number):
         config = self.search.suggest(f"t{number}")
         if isinstance(config, dict):
             trial = SimpleNamespace(
-                trial_id=f"t{number}", config=config, status=Trial.PENDING, epoch=0, last=None, checkpoint="there",
-                pauses=0, set_status=lambda status: setattr(trial, "status", status), evaluated_params=config,
+                trial_id=f"t{number}", config=config, status=Trial.PENDING, epoch=0, last_result={}, pauses=0,
+                checkpoint=self.checkpoint, set_status=lambda status: setattr(trial, "status", status),
+                evaluated_params=config,
             )  # fmt: skip
             self.trials.append(trial)
             self.scheduler.on_trial_add(self, trial)
@@ -78,8 +80,8 @@ class Tuner:
 
     def step(self, trial):
         trial.epoch, self.epochs = trial.epoch + 1, self.epochs + 1
-        trial.last = {"epoch": trial.epoch, "acc": self.value(trial.config, trial.epoch)}
-        decision = self.scheduler.on_trial_result(self, trial, trial.last)
+        trial.last_result = {"epoch": trial.epoch, "acc": self.value(trial.config, trial.epoch), **self.told}
+        decision = self.scheduler.on_trial_result(self, trial, trial.last_result)
         if decision == TrialScheduler.STOP:
             self.stop_trial(trial)
         elif decision == TrialScheduler.PAUSE:
@@ -99,6 +101,16 @@ def search():
 def uninterrupted():
     """A Tuner at its end, to compare with."""
     return Tuner(PausingSearch(full_length=FULL, budget=4)).run()
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "told", "warned"),
+    [("there", {}, 0), (None, {}, 1), (None, {"checkpoint_path": "s3://bucket/train/t0/checkpoint_1"}, 0)],
+    ids=["Tune's", "none", "Ray Train's"],
+)
+def test_a_trial_that_goes_on_without_a_checkpoint_is_warned_of_once(search, caplog, checkpoint, told, warned):
+    Tuner(search, checkpoint=checkpoint, told=told).run()
+    assert [record.getMessage().count("begins again") for record in caplog.records] == [1] * warned
 
 
 def test_it_trains_what_the_descent_alone_would(search):
@@ -192,7 +204,7 @@ def test_in_another_experiment_paused_and_running_trials_begin_again(search, tmp
 def restored(trials, searcher_state, tmp_path, ended=()):
     """A Tuner that goes on with Tune's trials and the searcher's state, each as its own snapshot had it."""
     (tmp_path / "searcher-state-2026-01-01.0.pkl").write_text(json.dumps(searcher_state))
-    tunes(tmp_path, [(trial.trial_id, trial.config, trial.status, trial.last) for trial in trials])
+    tunes(tmp_path, [(trial.trial_id, trial.config, trial.status, trial.last_result or None) for trial in trials])
     again = PausingSearch(full_length=FULL, budget=4)
     tuner = Tuner(again)
     again.restore_from_dir(str(tmp_path))

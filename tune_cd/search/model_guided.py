@@ -32,7 +32,7 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import Array, Configuration, Key
+from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key
 from tune_cd.search.trainings import Training, raised, start_left
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -179,11 +179,14 @@ class Guided:
         return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     def _finish(self) -> Step | None:
-        """The best believed to its end, where it is not there yet. That was kept of the budget."""
-        at = self.leader
-        if self.trainings[at].share == 1 or self.trainings[at].until is not None:
+        """The best believed to its end, where it is not there yet. That was kept of the budget; where the last step
+        brought another leader, that one is trained beyond it only while nothing is whole."""
+        leader = self.trainings[self.leader]
+        if leader.share == 1 or leader.until is not None:
             return None
-        return Step(self._again(at), 1.0)
+        paid = 1 - leader.share <= self.left + NEGLIGIBLE
+        whole = any(1 in (one.share, one.until) and not one.failed for one in self.trainings)
+        return Step(self._again(self.leader), 1.0) if paid or not whole else None
 
     def believed(self, h: Configuration) -> tuple[float, float]:
         """What a configuration is expected to score at full length, and the standard deviation of that, both in the

@@ -50,8 +50,8 @@ class PausingDescent:
 
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
-    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end, and where the
-        last step brought another leader, that one is finished beyond it. None: no limit. It may be set anew.
+    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end. It is exceeded
+        only where the last step brought another leader and nothing is whole. None: no limit. It may be set anew.
 
     Raises ValueError for anything that does not fit.
     """

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OF_TRAIN = "checkpoint_path"
+"""Under this key Ray Train's `TuneReportCallback` reports where a training was saved; Train itself loads that."""
+
 
 class PausingScheduler(FIFOScheduler):
     """What `PausingSearch.scheduler()` gives. It decides nothing itself, so there is nothing of it to be saved."""
@@ -57,7 +60,7 @@ class PausingScheduler(FIFOScheduler):
         return None
 
     def _warn(self, trial: Trial) -> None:
-        if trial.checkpoint is None and not self._said:
+        if trial.checkpoint is None and OF_TRAIN not in trial.last_result and not self._said:
             self._said = True
             log.warning(
                 "%s has no checkpoint and begins again: report one (functions), or save and load it (classes)",

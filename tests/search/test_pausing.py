@@ -71,6 +71,19 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
     assert not all(exceeded)
 
 
+@pytest.mark.parametrize(("short", "finished"), [(0.1, True), (0.2, False)])
+def test_a_leader_is_finished_where_the_budget_falls_short_by_little(short, finished):
+    """As one in seconds does, whose trainings take longer than they did."""
+    search = PausingDescent(SPACE, budget=20, seed=0)
+    while 1.0 not in shares_of(search).values():
+        step(search)
+    while (leader := (now := search._now()).trainings[now.leader]).share == 1:
+        step(search)
+    search.budget = search.spent + 1 - leader.share - short
+    steps(search)
+    assert (shares_of(search)[SPACE.key(leader.h)] == 1) == finished
+
+
 def test_most_trainings_are_short_and_a_few_are_finished():
     search = PausingDescent(SPACE, budget=8, seed=0)
     steps(search)

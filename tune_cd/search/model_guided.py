@@ -179,12 +179,13 @@ class Guided:
         return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     def _finish(self) -> Step | None:
-        """The best believed to its end, where it is not there yet. That was kept of the budget; where the last step
-        brought another leader, that one is trained beyond it only while nothing is whole."""
+        """The best believed to its end, where it is not there yet. That was kept of the budget. Where that falls short,
+        as when the last step brought another leader, it is exceeded by less than the shortest length, or to have a
+        whole training at all."""
         leader = self.trainings[self.leader]
         if leader.share == 1 or leader.until is not None:
             return None
-        paid = 1 - leader.share <= self.left + NEGLIGIBLE
+        paid = 1 - leader.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(1 in (one.share, one.until) and not one.failed for one in self.trainings)
         return Step(self._again(self.leader), 1.0) if paid or not whole else None
 

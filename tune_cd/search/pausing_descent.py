@@ -51,7 +51,7 @@ class PausingDescent:
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
     budget: what may be asked for, in full trainings; what the leader still needs is kept until the end. It is exceeded
-        only where the last step brought another leader and nothing is whole. None: no limit. It may be set anew.
+        only by less than the shortest length, or to have a whole training at all. None: no limit. It may be set anew.
 
     Raises ValueError for anything that does not fit.
     """

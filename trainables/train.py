@@ -22,7 +22,8 @@ from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.parallel import Pack
-from trainables.training.setups import SETUPS, TASKS, find_setup, override
+from trainables.training.setup import TASKS, override
+from trainables.training.setups import SETUPS, find_setup
 
 USUAL_RATE = 0.1
 """The learning rate in the weights' default values."""

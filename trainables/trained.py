@@ -22,7 +22,7 @@ from trainables.datasets.structure import UndecodableImage
 from trainables.models.weights import load_tensors
 from trainables.training.assembly import network_of
 from trainables.training.loop import Training
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 FORMAT = 1
 

@@ -32,7 +32,7 @@ from trainables.training.loop import Training
 from trainables.training.outcome import Evaluation, Outcome, failure
 from trainables.training.parallel import Pack
 from trainables.training.preemption_notice import noticed
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from trainables.training.watchdog import OVERDUE, Watchdog
 
 PACK = "pack"

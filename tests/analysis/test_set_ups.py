@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from studies import empty, plain, row, table
 
-from trainables.training.setups import Setup, find_setup
+from trainables.training.setup import Setup
+from trainables.training.setups import find_setup
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
 from tune_cd.analysis.parts import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups

@@ -35,7 +35,8 @@ from trainables.datasets import load_dataset
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.outcome import Outcome
 from trainables.training.parallel import Pack
-from trainables.training.setups import Setup, find_setup
+from trainables.training.setup import Setup
+from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.landscapes import measured
 from tune_cd.results.rows import trial_row

@@ -27,7 +27,8 @@ from trainables.training.cuda_graphs import WARM_UP, open_queues
 from trainables.training.errors import is_of_the_machine
 from trainables.training.loop import Training
 from trainables.training.parallel import Pack
-from trainables.training.setups import SETUPS, XBM, Setup, find_setup
+from trainables.training.setup import Setup
+from trainables.training.setups import SETUPS, XBM, find_setup
 from trainables.training.side_by_side import validate
 
 Rows = Iterator[tuple[str, Callable[[], dict]]]

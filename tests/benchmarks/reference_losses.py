@@ -5,7 +5,7 @@ from pytorch_metric_learning.samplers import MPerClassSampler
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 
 def build_sampler(labels: list[int], k: int, batch_size: int) -> MPerClassSampler:

@@ -31,7 +31,7 @@ from torchvision import transforms
 from trainables.data.sampling import KPerClass
 from trainables.models.networks import GeM, build_network
 from trainables.training.assembly import loss_terms
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 MOST_WORKERS = 8
 LOG_EVERY = 50  # iterations

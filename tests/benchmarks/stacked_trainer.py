@@ -13,7 +13,7 @@ from trainables.data.augmentation import normalise, simclr_views
 from trainables.data.resident import DeviceData, take
 from trainables.training.assembly import build_model, build_sampler, loss_terms
 from trainables.training.cuda_graphs import Replayed
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 
 class StackedTrainer:

@@ -47,7 +47,8 @@ from stacked_trainer import StackedTrainer
 from trainables.data.resident import DeviceData
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.loop import DIVERGENCE_CHECK, Training
-from trainables.training.setups import Setup, find_setup
+from trainables.training.setup import Setup
+from trainables.training.setups import find_setup
 from trainables.training.side_by_side import check
 
 USUAL = ("reference", "plain")

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from studies import full_grid, lattice, row, table
 
-from trainables.training.setups import SETUPS, Setup
+from trainables.training.setup import Setup
+from trainables.training.setups import SETUPS
 from tune_cd import CoordinateDescent, Space, balance, results
 from tune_cd.landscapes.find import trainings
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES

@@ -7,7 +7,7 @@ import torch
 
 from trainables.data.resident import DeviceData
 from trainables.training.loop import Training
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from trainables.training.side_by_side import advance, outcomes
 from tune_cd import landscapes
 

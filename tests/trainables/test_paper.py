@@ -7,7 +7,8 @@ import pytest
 
 from trainables.training import paper
 from trainables.training.paper import COPIES, ELSEWHERE, NUMBERS, OURS, SOURCES, UNUSED, Number, numbers, setups
-from trainables.training.setups import Setup, find_setup, override
+from trainables.training.setup import Setup, override
+from trainables.training.setups import find_setup
 
 NAMES = [field.name for field in fields(Setup) if field.name not in ("dataset", "task")]
 

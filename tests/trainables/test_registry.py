@@ -10,7 +10,8 @@ import torch
 
 from trainables.losses import LOSSES, Loss, find_loss
 from trainables.losses.terms import infonce_terms, margin_terms
-from trainables.training.setups import find_setup, override
+from trainables.training.setup import override
+from trainables.training.setups import find_setup
 
 SETUP = find_setup("glyphs", "small")
 

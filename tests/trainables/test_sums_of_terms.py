@@ -16,7 +16,8 @@ from trainables.losses import LOSSES, find_loss, vicreg_terms
 from trainables.training import checkpoint, evaluation
 from trainables.training.loop import Training
 from trainables.training.parallel import Pack
-from trainables.training.setups import find_setup, override
+from trainables.training.setup import override
+from trainables.training.setups import find_setup
 
 VICREG = replace(SSL_SETUP, loss="vicreg", projector="24-16")
 LAMBDAS = {"Lambda_sim": 2.5, "Lambda_std": 2.5, "Lambda_cov": 0.1}

@@ -4,16 +4,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from trainables.training.setup import Setup, completed, override
 from trainables.training.setups import (
     BATCH_SIZES,
     SEARCH_RANGE,
     SETUPS,
     XBM,
     XBM_RANGE,
-    Setup,
-    completed,
     find_setup,
-    override,
     published_best,
     xbm_balance,
 )

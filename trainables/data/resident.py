@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trainables.datasets import Split, load_dataset
 from trainables.datasets.revisited import Benchmark, load_benchmark
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 RESIDENT_SHARE = 0.5  # of the device's free memory: the rest is for the network and its activations
 

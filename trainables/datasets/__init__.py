@@ -10,7 +10,7 @@ from trainables.datasets import cache, folder, glyphs, landmarks, omniglot, sop,
 from trainables.datasets.remote import materialise, pinned
 from trainables.datasets.structure import Dataset, Recipe, Split, local_path
 from trainables.datasets.uri import Address, is_uri, parse
-from trainables.training.setups import IMAGE_SIZES
+from trainables.training.setup import IMAGE_SIZES
 
 __all__ = [
     "DATASETS",

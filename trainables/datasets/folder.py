@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import Source, missing_data
 from trainables.datasets.structure import Plan, Recipe, SplitPlan, allowed_task, fixed_order, preview
-from trainables.training.setups import TASKS
+from trainables.training.setup import TASKS
 
 CLASS_FRACTIONS = {"validation": 0.15, "test": 0.25}  # dml; the rest is for training
 IMAGE_FRACTIONS = {"validation": 0.1, "test": 0.1}  # ssl, of each class

@@ -13,7 +13,7 @@ from trainables.losses import find_loss
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
 from trainables.models.networks import Embedder, build_network
 from trainables.models.weights import State
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 REDUCTION, PATIENCE, THRESHOLD, COOLDOWN = 0.1, 4, 1e-3, 2  # torch's default; research-xbm, solver/build.py
 LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in configs/sample_config.yaml

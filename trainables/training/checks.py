@@ -7,7 +7,7 @@ from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.losses.memory import check_memory
 from trainables.models.networks import check_network
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 
 def check_training(

@@ -15,7 +15,7 @@ from trainables.metrics.nearest_neighbours import knn_accuracies
 from trainables.metrics.retrieval import Retrieval
 from trainables.metrics.revisited import evaluate_benchmark
 from trainables.models.networks import Embedder
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images a forward pass, fewer of large ones
 CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # their maps stay in a core's cache: 1.2 to 1.7 times as fast as 512

@@ -39,7 +39,7 @@ from trainables.training.assembly import (
 from trainables.training.cuda_graphs import WARM_UP, Replayed
 from trainables.training.evaluation import COLLAPSED
 from trainables.training.outcome import Evaluation, Outcome, named
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
 CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from trainables.training.setups import SETUPS, XBM, Setup, find_setup
+from trainables.training.setup import Setup
+from trainables.training.setups import SETUPS, XBM, find_setup
 
 OURS = "ours"
 UNUSED = "not in effect"

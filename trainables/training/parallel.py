@@ -24,7 +24,7 @@ from trainables.training.cuda_graphs import STREAMS
 from trainables.training.errors import is_of_the_machine, is_out_of_memory
 from trainables.training.loop import Training
 from trainables.training.outcome import Evaluation, Outcome
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from trainables.training.side_by_side import advance, outcomes
 
 MOST = STREAMS  # trainings at a time: further ones would share a stream, and wait for each other

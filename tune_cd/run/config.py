@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from trainables.losses import Loss, find_loss
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, Setup, find_setup, override
+from trainables.training.setup import Setup, override
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, find_setup
 from tune_cd.run.budget import parse_budget
 from tune_cd.run.starts import usual_weights
 from tune_cd.search.protocol import check_workers

@@ -6,7 +6,7 @@ Of a training that failed or diverged the last score is NaN, at the share of its
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, isnan, nan
 
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from tune_cd.results.observations import mean
 from tune_cd.search.model_guided import LENGTHS
 

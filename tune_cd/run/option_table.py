@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainables.losses import LOSSES
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, TASKS, XBM_RANGE
+from trainables.training.setup import TASKS
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, XBM_RANGE
 from tune_cd.run import option_values as values
 from tune_cd.run.config import ABOVE, BELOW, EXPERIMENTS, FORMS
 from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from datetime import datetime
 
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.option_table import GROUPS

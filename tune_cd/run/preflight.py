@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainables.datasets import SourceSummary, pin_source, source_sha256
 from trainables.training.checks import check_training
-from trainables.training.setups import Setup, completed
+from trainables.training.setup import Setup, completed
 from tune_cd import results
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from trainables.losses import find_loss
-from trainables.training.setups import XBM_SCHEDULES, Setup, published_best, xbm_balance
+from trainables.training.setup import Setup
+from trainables.training.setups import XBM_SCHEDULES, published_best, xbm_balance
 from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trainables.training.setups import Setup
+from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED
 from tune_cd.results.store import Bucket, Folder, store_of

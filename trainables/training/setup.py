@@ -1,0 +1,213 @@
+"""What defines a training: `Setup`, its fields, what they allow, and their values on a command line.
+
+Every field can be overridden by name (`--set FIELD=VALUE`), and the whole of it is stored with each trial.
+"""
+
+import re
+from dataclasses import MISSING, dataclass, fields, replace
+from math import isfinite
+from types import UnionType
+from typing import get_args
+
+from trainables.losses import find_loss
+from trainables.losses.registry import REMEMBERED
+
+TASKS = ("dml", "ssl")
+DISTANCES = ("euclidean", "cosine")
+AUGMENTATIONS = ("none", "crop", "simclr")
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine", "step", "plateau")
+PRECISIONS = ("float32", "bfloat16")
+MEMORIES = ("none", "variable", "fixed")
+TESTS = ("split", "roxford5k", "rparis6k")
+STEPS = ("graph", "eager")
+PROJECTIONS = ("relu", "leaky_relu")
+SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
+"""task -> scores that may select weights and drive the search; the first is the paper's."""
+
+ALLOWED = {
+    "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
+    "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
+    "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
+}  # fmt: skip
+PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
+IMAGE_SIZES = range(8, 1025)  # px
+LARGEST_MARGIN = 2.0  # unit vectors are no further apart
+POSITIVE = (
+    "image_size",
+    "images_seen",
+    "evaluations",
+    "probe_epochs",
+    "learning_rate",
+    "margin",
+    "temperature",
+    "test_image_size",
+)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
+
+    Raises ValueError for values that are not allowed.
+    """
+
+    dataset: str
+    task: str  # dml: labelled classes, disjoint between splits; ssl: two augmented views, evaluated by a linear probe
+    loss: str  # one of `losses.LOSSES`, or the user's own as module:function
+    network: str  # one of `models.NETWORKS`, or the user's own as module:function
+    image_size: int  # pixels
+    images_seen: int  # the paper's "steps": iterations x b, both views of an image count
+    evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
+    selected_by: str | None = None  # the validation score that is best there, one of SELECTIONS; None: the task's first
+    learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
+    k: int = 2  # items per class (views per image) in a batch
+    margin: float = 0.5  # m of eq:contrastive
+    temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
+    bias: float = -10.0  # of siglip's logits
+    distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
+    q: int = 1  # exponent of eq:contrastive
+    probe_epochs: int = 100
+    weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
+    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual
+    augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
+    crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
+    crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
+    projection: str = "relu"  # between the two layers of the usual projection head (ssl)
+    projector: str = ""  # widths of a projector in its place, "256-256-256", as barlow_twins and vicreg have it
+    optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
+    weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
+    schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
+    precision: str = "float32"  # of the forward pass in training
+    step: str | None = (
+        None  # on a GPU a recorded CUDA graph, or eager; None: graph, but eager for a user's network or loss
+    )
+    memory: str = "none"  # sec:xbm: variable (S1) or fixed (S2, S3) balance of the memory's loss
+    memory_size: int = 55_000  # embeddings kept, first in, first out
+    memory_start: int = 1000  # iterations before the memory is used
+    test: str = "split"  # the dataset's own test split, or a revisited benchmark
+    test_image_size: int = 1024  # pixels of a revisited benchmark's images, their longer side
+
+    def __post_init__(self):
+        for name, values in ALLOWED.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: one of {list(values)}")
+        for name in POSITIVE:
+            if not (getattr(self, name) > 0 and isfinite(getattr(self, name))):
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
+        self._check_loss()
+        for field in fields(self):
+            if field.type is int and type(getattr(self, field.name)) is not int:
+                raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
+        if not (self.weight_decay >= 0 and isfinite(self.weight_decay)):
+            raise ValueError(f"weight_decay = {self.weight_decay!r}: must be >= 0 and finite")
+        if self.weight_decay and self.optimizer == "sgd":
+            raise ValueError(
+                f"weight_decay = {self.weight_decay!r}: 0 with optimizer = 'sgd', which is bare; adam takes one"
+            )
+        if not 0 < self.crop_scale <= 1:
+            raise ValueError(f"crop_scale = {self.crop_scale!r}: above 0, at most 1")
+        if self.metric not in SELECTIONS[self.task]:
+            raise ValueError(
+                f"selected_by = {self.selected_by!r}: one of {list(SELECTIONS[self.task])} with task {self.task!r}"
+            )
+        if self.margin > LARGEST_MARGIN:
+            raise ValueError(
+                f"margin = {self.margin!r}: at most {LARGEST_MARGIN:g}, the largest distance of unit vectors"
+            )
+        if self.image_size not in IMAGE_SIZES or self.test_image_size < IMAGE_SIZES[0]:
+            raise ValueError(
+                f"image_size = {self.image_size}, test_image_size = {self.test_image_size}: from {IMAGE_SIZES[0]} "
+                f"(image_size to {IMAGE_SIZES[-1]}) pixels"
+            )
+        if self.crop_size and (self.views != "crop" or not IMAGE_SIZES[0] <= self.crop_size <= self.image_size):
+            raise ValueError(
+                f"crop_size = {self.crop_size}: 0, or from {IMAGE_SIZES[0]} to image_size = {self.image_size} pixels "
+                "with augmentation = 'crop'"
+            )
+        if self.k < 2:
+            raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
+        if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
+            raise ValueError(
+                f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "
+                f"{self.memory_size}: at least 0, 0 and 1"
+            )
+        if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
+            raise ValueError(
+                f"memory = {self.memory!r}, test = {self.test!r}, augmentation = {self.augmentation!r}: ssl has "
+                "'none', 'split' and an augmentation"
+            )
+
+    def _check_loss(self) -> None:
+        loss = find_loss(self.loss)
+        if self.task not in loss.tasks:
+            raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
+        if loss.k not in (None, self.k):
+            raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if self.projector and not PROJECTOR.fullmatch(self.projector):
+            raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
+        if self.projector and (self.task != "ssl" or self.embedding):
+            raise ValueError(
+                f"projector = {self.projector!r}: with task 'ssl' alone, and embedding = 0 (not {self.embedding}), its "
+                "last width"
+            )
+        if self.memory != "none" and self.loss not in REMEMBERED:
+            raise ValueError(
+                f"memory = {self.memory!r}: with the losses {', '.join(REMEMBERED)} alone, not {self.loss!r}"
+            )
+        if not isfinite(self.bias):
+            raise ValueError(f"bias = {self.bias!r}: must be finite")
+
+    @property
+    def loss_distance(self) -> str:
+        """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
+        return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
+
+    @property
+    def projector_widths(self) -> tuple[int, ...]:
+        """Of its layers; () for the usual projection head."""
+        return tuple(map(int, self.projector.split("-"))) if self.projector else ()
+
+    @property
+    def views(self) -> str:
+        """The augmentation in effect."""
+        return self.augmentation or {"dml": "none", "ssl": "simclr"}[self.task]
+
+    @property
+    def metric(self) -> str:
+        """The validation score that selects weights and drives the search."""
+        return self.selected_by or SELECTIONS[self.task][0]
+
+    @property
+    def input_size(self) -> int:
+        """Pixels of what the network is fed."""
+        return self.crop_size or self.image_size
+
+    @property
+    def test_metric(self) -> str:
+        """The score reported for the test: the same, or `medium` mAP on a revisited benchmark."""
+        return self.metric if self.test == "split" else f"{self.test}_medium_map"
+
+
+def override(setup: Setup, assignments: list[str]) -> Setup:
+    """`setup` with FIELD=VALUE assignments applied, read as the field's type. Raises ValueError naming the fields."""
+    kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task")}
+    changes = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or name not in kinds:
+            raise ValueError(f"--set {assignment!r}: FIELD=VALUE with one of {sorted(kinds)}")
+        kind = get_args(kinds[name])[0] if isinstance(kinds[name], UnionType) else kinds[name]
+        try:
+            changes[name] = kind(text)
+        except ValueError:
+            raise ValueError(f"--set {assignment!r}: {name} takes a value of type {kind.__name__}") from None
+    return replace(setup, **changes)
+
+
+def completed(stored: dict) -> dict:
+    """A stored set-up's fields as this release has them: those it lacks have the value that such trainings had.
+
+    A precision of None, float32 on a CPU and bfloat16 on a GPU at the time, is left.
+    """
+    return {field.name: field.default for field in fields(Setup) if field.default is not MISSING} | stored

@@ -487,7 +487,9 @@ def test_workers_are_checked_before_anything_starts(tmp_path):
         (["--gpus-per-trial", "-1"], "-1"),
         (["--cpus-per-trial", "5"], "5"),
         (["--cpus-per-trial", "0"], "0"),
-        (["--gpus-per-trial", "2", "--pack", "2"], "2 in a process"),
+        (["--gpus-per-trial", "2"], "one GPU"),
+        (["--gpus-per-trial", "nan"], "from 0 to 1"),
+        (["--gpus-per-trial", "0.6", "--pack", "2"], "2 in a process"),
     ],
 )
 def test_more_than_any_node_will_have(argv, said):

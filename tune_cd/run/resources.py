@@ -39,10 +39,10 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
     share = _share(call, most_gpus)  # of a GPU, for one training
     pack = call.pack or (max(1, int(1 / share + 1e-9)) if 0 < share < 1 else 1)
     gpus = share * pack if call.gpus_per_trial not in (None, "auto") else float(min(1, most_gpus))
-    if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)) or (gpus > 1 and pack > 1):
+    if not 0 <= gpus <= 1:
         raise ValueError(
-            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: 0, a fraction of one GPU, or a whole "
-            "number alone"
+            f"--gpus-per-trial {call.gpus_per_trial}, {pack} in a process: from 0 to 1 in all, since a training uses "
+            "one GPU (tune_cd/tune/README.md has trials over several, of your own)"
         )
     fitting = [node for node in nodes if node.get("GPU", 0) >= gpus]
     if not fitting:

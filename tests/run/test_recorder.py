@@ -196,6 +196,7 @@ def test_options_of_one_call_are_not_the_study_s(tmp_path):
         ["--trial-timeout", "-1"],
         ["--trial-timeout", "soon"],
         ["--max-failures", "-1"],
+        ["--seed", "-1"],
         ["--checkpoint-seconds", "inf"],
     ):
         with pytest.raises(SystemExit):

@@ -124,7 +124,7 @@ SEARCH: Options = {
         f"when its best learning rate has neighbours 2/3 of an octave apart, at the latest after {DEFAULT_WORTH} whole "
         f"trainings' worth, or {DEFAULT_TRIALS} trials",
     },
-    "--seed": {"type": int, "help": "of the search and of every training; default: 0"},
+    "--seed": {"type": values.count, "metavar": "N", "help": "of the search and of every training; default: 0"},
     "--replicates": {
         "type": int,
         "metavar": "N",

@@ -18,7 +18,7 @@ const $ = (id) => document.getElementById(id);
 
 /** What the page was showing when it was left; where the browser keeps nothing for a file, it starts afresh. */
 function remembered() {
-  try { return JSON.parse(sessionStorage.getItem(KEY)) ?? {}; } catch { return {}; }
+  try { return JSON.parse(sessionStorage.getItem(KEY)) ?? history.state ?? {}; } catch { return history.state ?? {}; }
 }
 
 function remember() {
@@ -409,6 +409,7 @@ function keepFresh() {
     const heights = CHART_IDS.map((id) => $(id).offsetHeight);
     Object.assign(state, { scroll: scrollY, focus: document.activeElement?.id || null, heights });
     remember();
+    history.replaceState(JSON.parse(JSON.stringify(state)), "");  // the storage may be written too late
     location.reload();
   }, payload.refresh * 1000);
 }

@@ -96,8 +96,9 @@ def scores(rows: dict[Study, pd.DataFrame], spent: Sequence[Spent]) -> pd.DataFr
     table = []
     for (landscape, search), studies in _by_search(rows):
         reached = np.array([held(best_so_far(rows[study]), AT) for study in studies])  # [n_seeds, n_at]
-        replay = {one.seed: one for one in spent if (one.landscape, one.method) == (landscape, SEARCHES[search][1])}
-        told = {seed: one.at(np.array(AT), np.nan, told=True) for seed, one in replay.items()}  # [n_at] each
+        replayed_as = landscape, SEARCHES[search][1]
+        replay = (one for one in spent if (one.landscape, one.method) == replayed_as)
+        told = {one.seed: one.at(np.array(AT), np.nan, told=True) for one in replay}  # [n_at] each
         row = {"landscape": landscape, "search": search}
         for place, at in enumerate(AT):
             row[f"{at}"] = f"{said(reached[:, place].mean())} ({_each(reached[:, place])})"

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from tune_cd import PausingSearch, ResultsCallback, results
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
-EPOCHS, PROCESSES = 8, 2
+EPOCHS, PROCESSES, BUDGET = 8, 2, 1.25
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_trainings_over_several_processes_pause_and_go_on_where_they_were(cluste
             ),
         ).fit()
 
-    search = PausingSearch(full_length=("epoch", EPOCHS), budget=1.25)
+    search = PausingSearch(full_length=("epoch", EPOCHS), budget=BUDGET)
     rows = ResultsCallback(tmp_path / "results", "several", metric="score", full_length=("epoch", EPOCHS))
     tuner = tune.Tuner(
         trainable,
@@ -99,5 +99,5 @@ def test_trainings_over_several_processes_pause_and_go_on_where_they_were(cluste
     assert best.metrics["epoch"] == EPOCHS and best.metrics["begun"] > 0, "it went on from where it was"
     trials = results.read(tmp_path / "results", "several")
     assert trials["status"].tolist().count("completed") == 1 and set(trials["status"]) == {"completed", "stopped"}
-    assert sum(result.metrics["epoch"] for result in found) <= 1.25 * EPOCHS
+    assert sum(result.metrics["epoch"] for result in found) <= BUDGET * EPOCHS
     assert not [record for record in caplog.records if "begins again" in record.getMessage()]

@@ -409,7 +409,7 @@ function keepFresh() {
     const heights = CHART_IDS.map((id) => $(id).offsetHeight);
     Object.assign(state, { scroll: scrollY, focus: document.activeElement?.id || null, heights });
     remember();
-    history.replaceState(JSON.parse(JSON.stringify(state)), "");  // the storage may be written too late
+    history.replaceState(state, "");  // the storage may be written too late
     location.reload();
   }, payload.refresh * 1000);
 }

@@ -54,6 +54,7 @@ class SmacRule(Sampled):
         self._trials[self._space.key(h)].append(trial)
 
     def observe(self, h: Configuration, value: float | None) -> None:
+        """As in `Rule`."""
         key = self._space.key(h)
         self._untold.discard(key)
         if value is None:

@@ -6,8 +6,9 @@
 Trains every cell that OUT, a results folder, has no row of: it can be stopped and started at any time. On a CPU
 `--workers` processes train one cell at a time on one core each, on a GPU one process trains as many as fit.
 
-First the whole grid in steps of four, for each batch size; then, with a second seed, the cells within 15 % of the best
-of their batch size, where noise is what matters; with `--refine` the cells between those, in steps of two.
+First the whole grid in steps of four, for each batch size; then, with a second seed, the cells near the best of their
+batch size, where noise is what matters: within 15 % of it, and nearer to it than to what the smallest weights reach,
+which hardly train. With `--refine` the cells between those, in steps of two.
 
 `--publish` trains nothing: it writes FOLDER/<NAME>.parquet from the cells that OUT has, those of a batch size whose
 whole grid in steps of four is there. Batch sizes that the file has and OUT does not stay in it.
@@ -18,7 +19,7 @@ import platform
 import re
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -32,18 +33,21 @@ import torch
 
 from trainables.data.resident import DeviceData
 from trainables.datasets import load_dataset
+from trainables.losses import Loss, find_loss
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.outcome import Outcome
 from trainables.training.parallel import Pack
 from trainables.training.setup import Setup
 from trainables.training.setups import find_setup
 from tune_cd import results
+from tune_cd.balance import PUBLISHED
 from tune_cd.landscapes import measured
 from tune_cd.results.rows import trial_row
+from tune_cd.search.directions import WEIGHT
 
-LOWEST, TICKS = 1e-6, 25  # of both Lambdas: 1e-6 to 16.8, the paper's range, in steps of two
+LOWEST, TICKS = 1e-6, 25  # of both weights: 1e-6 to 16.8, the paper's range, in steps of two
 LOOKS = 16
-NEAR = 0.85  # of the best: what is trained with a second seed, and refined
+NEAR = 0.85  # of the best: what is trained with a second seed, and refined; see `near`
 SEEDS = (0, 1)
 SEARCH = "grid"
 COMMAND = "python tests/benchmarks/contrastive_landscapes.py OUT {name}{source} --batch-sizes {batch_sizes}{more}"
@@ -52,7 +56,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Grid:
-    """What is measured: a dataset with a loss, in the small set-up, at some batch sizes."""
+    """What is measured: a dataset with a loss of two terms, in the small set-up, at some batch sizes."""
 
     dataset: str
     loss: str
@@ -66,6 +70,9 @@ class Grid:
 GRIDS = {
     "glyphs-margin": Grid("glyphs", "margin", (16, 64, 256)),
     "glyphs-infonce": Grid("glyphs", "infonce", (16, 64, 256)),
+    "glyphs-alignment_uniformity": Grid("glyphs", "alignment_uniformity", (64,)),
+    "glyphs-barlow_twins": Grid("glyphs", "barlow_twins", (64,)),
+    "glyphs-siglip": Grid("glyphs", "siglip", (64,)),
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 64, 256)),
     "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
     "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
@@ -77,16 +84,18 @@ GRIDS = {
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A training: places of Lambda_p and Lambda_e on the lattice in steps of two, batch size, seed."""
+    """A training: places of the two weights, such as Lambda_p and Lambda_e, on the lattice in steps of two, batch
+    size, seed."""
 
     p: int
     e: int
     batch_size: int
     seed: int
 
-    @property
-    def h(self) -> dict[str, float]:
-        return {"Lambda_p": LOWEST * 2**self.p, "Lambda_e": LOWEST * 2**self.e, "batch_size": self.batch_size}
+    def h(self, loss: Loss) -> dict[str, float]:
+        """The setting, over the weights of the loss."""
+        weights = dict(zip(loss.weights, (LOWEST * 2**self.p, LOWEST * 2**self.e), strict=True))
+        return {**weights, "batch_size": self.batch_size}
 
     @property
     def trial_id(self) -> str:
@@ -112,7 +121,8 @@ def refined(trained: dict[Cell, float]) -> list[Cell]:
 
 def near(trained: dict[Cell, float]) -> list[Cell]:
     first = {cell: score for cell, score in trained.items() if cell.seed == SEEDS[0]}
-    return sorted(cell for cell, score in first.items() if score >= NEAR * max(first.values()))
+    best, untrained = max(first.values()), first[min(first)]
+    return sorted(cell for cell, score in first.items() if score >= max(NEAR * best, (untrained + best) / 2))
 
 
 class Worker:
@@ -130,7 +140,8 @@ class Worker:
 def train(out: str, study: str, cells: Sequence[Cell]) -> int:
     """Train cells in a worker, storing each as it ends; returns their number."""
     pack = Worker.pack
-    pack.begin([cell.h | {"seed": cell.seed} for cell in cells])
+    loss = find_loss(pack.setup.loss)
+    pack.begin([cell.h(loss) | {"seed": cell.seed} for cell in cells])
     begun = datetime.now(UTC)
     while not pack.done:
         pack.advance()
@@ -140,7 +151,7 @@ def train(out: str, study: str, cells: Sequence[Cell]) -> int:
 
 
 def store(out: str, study: str, pack: Pack, cell: Cell, begun: datetime, outcome: Outcome) -> None:
-    setup, device = pack.setup, pack.device
+    setup, device, loss = pack.setup, pack.device, find_loss(pack.setup.loss)
     where = {
         "started_at": begun, "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "gpus": 1 / pack.at_once if device.type == "cuda" else 0.0,
@@ -154,13 +165,15 @@ def store(out: str, study: str, pack: Pack, cell: Cell, begun: datetime, outcome
     }  # fmt: skip
     told = {name: value for name, value in vars(outcome).items() if name != "curve"}
     looks = [
-        {"attempt": 0, "seed": cell.seed, "positive_term": scores.pop("train_positive_term"),
-         "entropy_term": scores.pop("train_entropy_term"), "images_seen": look.images_seen,
+        {"attempt": 0, "seed": cell.seed, "positive_term": scores.pop("train_positive_term", None),
+         "entropy_term": scores.pop("train_entropy_term", None), "images_seen": look.images_seen,
          "train_seconds": look.train_seconds, "val_score": look.val_score, "scores": scores}
         for look in outcome.curve if (scores := dict(look.scores))
     ]  # fmt: skip
+    published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
+    h = cell.h(loss)
     results.write_curve(out, study, cell.trial_id, looks)
-    results.write_trial(out, trial_row(identity, cell.h, asdict(setup) | cell.h, told, where, shared))
+    results.write_trial(out, trial_row(identity, h, asdict(setup) | published | h, told, where, shared))
 
 
 def stored(out: Path, study: str) -> dict[Cell, float]:
@@ -236,14 +249,15 @@ def publish(name: str, options: argparse.Namespace) -> None:
 def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[str, object]:
     """What the rows of a landscape do not say: the command, its images and, on the machine that trained, the
     processor."""
-    grid, cells = GRIDS[name], trials[["Lambda_p", "Lambda_e", "batch_size"]]
+    grid, sizes, fine = GRIDS[name], set(trials["batch_size"]), between(trials["params"])
     if (options.publish / f"{name}.parquet").exists():
-        cells = pd.concat([cells, measured.load(name, options.publish).trials[cells.columns]])
-    sizes = " ".join(map(str, sorted(cells["batch_size"].unique())))
+        held = measured.load(name, options.publish)
+        sizes |= set(held.axes["batch_size"])
+        fine |= between(held.trials[list(held.weights)].to_dict("records"))
     on_gpu = set(trials["device"]) != {"cpu"}
     source = f" --data-root {Path(options.data_root).name}" if options.data_root else ""
-    more = " --refine" * between(cells) + " --device cuda" * on_gpu
-    command = COMMAND.format(name=name, source=source, batch_sizes=sizes, more=more)
+    more = " --refine" * fine + " --device cuda" * on_gpu
+    command = COMMAND.format(name=name, source=source, batch_sizes=" ".join(map(str, sorted(sizes))), more=more)
     data = load_dataset(grid.dataset, options.data_root, image_size=grid.setup.image_size, task=grid.setup.task)
     splits = {name: split for name in SPLITS if (split := getattr(data, name)) is not None}
     images = {name: {"classes": len(split.class_names), "images": len(split.labels)} for name, split in splits.items()}
@@ -251,9 +265,10 @@ def about(name: str, trials: pd.DataFrame, options: argparse.Namespace) -> dict[
     return {"command": command, "images": images} | ({"processor": processor()} if here else {})
 
 
-def between(cells: pd.DataFrame) -> bool:
-    """Whether some cells, Lambda_p and Lambda_e, lie between those of the grid in steps of four."""
-    return bool((np.log2(cells[["Lambda_p", "Lambda_e"]].astype(float) / LOWEST).round() % 2).to_numpy().any())
+def between(settings: Iterable[Mapping[str, float]]) -> bool:
+    """Whether some settings' weights lie between those of the grid in steps of four."""
+    weights = [value for params in settings for name, value in dict(params).items() if name.startswith(WEIGHT)]
+    return bool((np.log2(np.array(weights) / LOWEST).round() % 2).any())
 
 
 def processor() -> str:

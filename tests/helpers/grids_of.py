@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from studies import row, table
 
+from trainables.losses import find_loss
 from trainables.training.setups import find_setup
 from tune_cd.landscapes.measured import Measured, load, write
 
@@ -31,26 +32,33 @@ def made_tables(
     terms: Callable[[np.ndarray], tuple[float, float]] = lambda x: (1.0, 1.0),
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Trials and curves. noise: what the seeds differ by from their mean, in turn up and down, so that it is known."""
-    setup = asdict(replace(find_setup("glyphs", "small"), loss=loss, evaluations=LOOKS))
+    summed = find_loss(loss)
+    setup = asdict(replace(find_setup("glyphs", "small", loss=loss), evaluations=LOOKS))
+    if not summed.pairwise:
+        setup["published"] = dict(zip(summed.weights, summed.published))
     trials, curves = [], []
     for index, (b, seed, p, e) in enumerate(product(batch_sizes, seeds, ticks, ticks)):
         x = np.log2([p, e, b])
-        score, h = formula(x), {"Lambda_p": p, "Lambda_e": e, "batch_size": b}
+        score, h = formula(x), dict(zip(summed.weights, (p, e))) | {"batch_size": b}
         value = None if score is None else score + noise * (1 if seed % 2 else -1)
         name = f"{index}-{seed}"
-        positive, entropy = terms(x)
+        values = dict(zip(summed.scores, terms(x)))
+        own, others = (values, {}) if summed.pairwise else ({}, values)
         trials.append(row(
             index, "completed" if value is not None else "diverged", value, test_score=value, params=h, seed=seed,
-            trial_id=name, times=(10.0 * index, 10.0 * index + 8), config=setup | h, positive_term=positive,
-            entropy_term=entropy, best_at=6400, images_seen=25600, dataset=dataset, task=task, loss=loss,
+            trial_id=name, times=(10.0 * index, 10.0 * index + 8), config=setup | h, **own, scores=others,
+            best_at=6400, images_seen=25600, dataset=dataset, task=task, loss=loss,
             git_commit="c0ffee", device="cpu", software='{"torch": "2"}', hostname="h",
         ))  # fmt: skip
         looks = LOOKS if value is not None else 2
         for look in range(1, looks + 1):
             at = np.nan if value is None and look == looks else (value or 0.2) - 0.1 * (LOOKS - look)
+            first, second = summed.scores
+            by_look = {first: values[first] + look, second: values[second]}
+            logged = {} if summed.pairwise else {f"train_{term}": value for term, value in by_look.items()}
             curves.append({
-                "trial_id": name, "images_seen": 6400 * look, "val_score": at, "positive_term": positive + look,
-                "entropy_term": entropy,
+                "trial_id": name, "images_seen": 6400 * look, "val_score": at, "scores": logged,
+                **(by_look if summed.pairwise else {}),
             })  # fmt: skip
     return table(trials), pd.DataFrame(curves)
 

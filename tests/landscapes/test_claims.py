@@ -51,6 +51,21 @@ def test_infonce_has_the_separate_average_alone(tmp_path):
     assert table["average"].tolist() == ["separate"]
 
 
+@pytest.mark.parametrize("loss, octaves", [("siglip", 4.0), ("barlow_twins", 4.0 - np.log2(0.0051))])
+def test_other_losses_are_off_or_on_their_published_ratios(tmp_path, loss, octaves):
+    """SigLIP's is 1; Barlow Twins' 0.0051 lies 7.6 octaves below, within half a step of cells 8 octaves below."""
+    ours = made(tmp_path, hill(OFF), loss=loss, task="ssl")
+    row = claims.off_diagonal([ours]).set_index("average").loc["published"]
+    assert row["octaves"] == pytest.approx(octaves) and row["verdict"] == HOLDS
+    assert row["best"] == f"{TICKS[6]:.3g}, {TICKS[8]:.3g}"
+    steps = {"siglip": 0, "barlow_twins": 4}[loss]
+    line = [hill(OFF)(np.log2([TICKS[p], TICKS[p - steps]])) for p in range(steps, 13)]
+    assert row["on"] == pytest.approx(max(line), abs=1e-4) and row["gain"] == pytest.approx(0.8 - max(line), abs=1e-4)
+    pairs = made(tmp_path, hill(OFF), "pairs")
+    assert claims.directions([ours]).empty and len(claims.both_low([ours, pairs])) == 1
+    assert claims.carried_over([ours, pairs]).empty and claims.losses([ours]).empty
+
+
 @pytest.mark.parametrize("how", [{"noise": 0.2}, {"seeds": (0,)}])
 def test_a_gain_within_the_noise_or_without_a_known_one_cannot_be_told(tmp_path, how):
     """The score differs by 0.05 between the two settings."""
@@ -162,7 +177,7 @@ def test_the_command_prints_every_claim_with_where_it_holds(shipped, capsys):
     square = [line.split("|")[1:-1] for line in sections[4][1].splitlines()]
     assert [cell.strip() for cell in square[0]] == ["best setting of, used on", "one", "two"]
     assert [cell.strip() for cell in square[2]] == ["one", "", "0 ±0 %"]
-    assert sections[4][2] == "holds: one on two, two on one"
+    assert sections[4][2] == "Of 2 pairs: holds 2"
 
 
 def test_the_command_prints_cards_of_those_asked_for(shipped, capsys):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from grids_of import hill, made_tables
 
+from trainables.losses import find_loss
 from tune_cd import results
 from tune_cd.landscapes.find import plane
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load, write
@@ -32,8 +33,10 @@ def test_every_landscape_has_a_role():
 def test_the_coarse_grid_spans_the_range_and_is_asked_for_first():
     cells = coarse(64)
     assert len(cells) == 169 and {cell.p for cell in cells} == set(range(0, TICKS, 2)) == {cell.e for cell in cells}
-    assert cells[0].h == {"Lambda_p": 1e-6, "Lambda_e": 1e-6, "batch_size": 64}
-    assert cells[-1].h["Lambda_e"] == pytest.approx(16.777216)
+    margin, others = find_loss("margin"), find_loss("siglip")
+    assert cells[0].h(margin) == {"Lambda_p": 1e-6, "Lambda_e": 1e-6, "batch_size": 64}
+    assert cells[1].h(others) == {"Lambda_pos": 1e-6, "Lambda_neg": 4e-6, "batch_size": 64}
+    assert cells[-1].h(margin)["Lambda_e"] == pytest.approx(16.777216)
     assert asked("coarse", 64, {}) == cells and asked("coarse", 64, dict.fromkeys(cells[:100], 0.5)) == cells[100:]
 
 
@@ -47,10 +50,19 @@ def test_cells_near_the_best_are_repeated_and_refined():
     assert {Cell(11, 17, 64, 0), Cell(12, 19, 64, 0), best} <= set(fine) and Cell(12, 22, 64, 0) not in fine
 
 
+def test_where_untrained_networks_score_well_near_is_nearer_to_the_best_than_to_them():
+    trained = {cell: 0.7 + score / 8 for cell, score in scores().items()}
+    assert min(trained.values()) > 0.85 * max(trained.values())
+    floor, high = trained[Cell(0, 0, 64, 0)], max(trained.values())
+    assert near(trained) == [cell for cell in coarse(64) if trained[cell] >= (floor + high) / 2]
+    assert 1 < len(near(trained)) < 40
+
+
 def test_the_published_command_says_whether_the_grid_was_refined():
     trained = scores()
-    assert not between(pd.DataFrame([cell.h for cell in trained]))
-    assert between(pd.DataFrame([cell.h for cell in refined(trained)]))
+    loss = find_loss("margin")
+    assert not between(cell.h(loss) for cell in trained)
+    assert between(cell.h(loss) for cell in refined(trained))
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from grids_of import LOOKS, TICKS, hill, made, made_tables
 
-from tune_cd import landscapes
+from tune_cd import landscapes, results
 from tune_cd.analysis import grid
+from tune_cd.landscapes.curves import curves_of
+from tune_cd.landscapes.find import plane
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
 
 CENTRE = np.log2([TICKS[8], TICKS[10]])
@@ -67,6 +69,39 @@ def test_the_rows_are_a_results_table(landscape):
     ours, theirs = grid(landscape.rows(), "test_score"), grid(trials, "test_score")
     assert ours.values == pytest.approx(theirs.values, abs=1e-5, nan_ok=True) and (ours.lost == theirs.lost).all()
     assert [tick.tolist() for tick in ours.ticks] == [tick.tolist() for tick in theirs.ticks]
+
+
+def test_a_loss_of_other_terms_has_its_own_axes_and_terms(tmp_path):
+    """Two seeds, one batch size; as a study of a results folder and back it is the same."""
+    peak = hill(CENTRE)
+    ours = made(tmp_path, peak, loss="siglip", task="ssl", terms=lambda x: (x[0], x[1]))
+    assert ours.weights == ("Lambda_pos", "Lambda_neg") and ours.terms == ("term_pos", "term_neg")
+    assert list(ours.axes) == ["Lambda_pos", "Lambda_neg", "batch_size", "seed"] and not ours.pairwise
+    assert ours.validation.shape == (13, 13, 1, 2, LOOKS) and ours.trained.all()
+    assert ours.term("term_pos")[3, 4, 0, 1] == pytest.approx(np.log2(TICKS[3]) + np.arange(1, LOOKS + 1), rel=1e-3)
+    assert ours.term("term_neg")[3, 4, 0, 1] == pytest.approx([np.log2(TICKS[4])] * LOOKS, rel=1e-3)
+    assert {"Lambda_neg", "term_neg", "validation"} <= set(ours.frame()) and "best Lambda_neg" in ours.card()
+    with pytest.raises(ValueError, match=r"term 'positive_term': made has \['term_pos', 'term_neg'\]"):
+        ours.positive_term  # noqa: B018
+    ours.store(tmp_path / "results")
+    trials, curves = (read(tmp_path / "results", "made") for read in (results.read, results.read_curves))
+    assert trials["Lambda_p"].isna().all() and set(trials["scores"][0]) == set(ours.terms)
+    write(tmp_path / "again.parquet", trials, curves, {})
+    again = load("again", tmp_path)
+    assert (again.weights, again.terms) == (ours.weights, ours.terms)
+    for values in ("validation", "test"):
+        assert getattr(again, values) == pytest.approx(getattr(ours, values), abs=1e-6)
+    assert again.term("term_pos") == pytest.approx(ours.term("term_pos"), rel=1e-3)
+    space = plane(ours).space
+    assert space.names == ours.weights and curves_of(ours).space == space
+    assert plane(ours).score(dict(zip(ours.weights, (TICKS[8], TICKS[10])))) == pytest.approx(0.8, abs=1e-3)
+
+
+def test_of_one_term_there_is_no_landscape(tmp_path):
+    trials, curves = made_tables(cliff, seeds=(0,))
+    one = trials.assign(Lambda_e=np.nan, params=[{"Lambda_p": params["Lambda_p"]} for params in trials["params"]])
+    with pytest.raises(ValueError, match=r"one: weights \[\]: those of two terms at least"):
+        write(tmp_path / "one.parquet", one, curves, {})
 
 
 def test_noise_is_that_between_seeds_near_the_best(tmp_path):

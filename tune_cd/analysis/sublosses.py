@@ -1,5 +1,7 @@
 """How the terms of the loss relate to the score (`fig:sublosses`)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -76,10 +78,15 @@ def places(values: pd.Series) -> pd.Series:
     return (values - values.min()) / spread if spread else values * 0.0
 
 
+def terms_of(weights: Sequence[str]) -> list[str]:
+    """Under which names results have the terms of these weights, in their order."""
+    return list(TERMS) if tuple(weights) == BALANCE[:2] else [f"term_{name.removeprefix(WEIGHT)}" for name in weights]
+
+
 def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The terms that these rows have, and their weights; TERMS where they name no others."""
     weights = weights_of(rows)
-    terms = [f"term_{name.removeprefix(WEIGHT)}" for name in weights]
+    terms = terms_of(weights)
     scored = {name for scores in maps_of(rows, "scores") for name in scores}
     if scored.issuperset(terms) and terms:
         return terms, weights

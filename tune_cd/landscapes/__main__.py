@@ -31,11 +31,10 @@ def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
     for one in landscapes:
         part = Slice(one, BATCH_SIZE)
         best = part.best()
-        weights = part.weights(best)
         rows.append({
             "landscape": f"`{one.name}`", "role": one.role, "b": ", ".join(map(str, one.axes["batch_size"])),
             "trainings": one.about["trainings"], "hours": f"{one.about['hours']:.1f}",
-            "best Lambda_p, Lambda_e": f"{weights['Lambda_p']:.3g}, {weights['Lambda_e']:.3g}",
+            "best weights": part.said(best),
             "validation": f"{part.validation.values[(*best, 0)]:.3f}", "test": f"{part.score(best):.3f}",
             "noise": f"{one.noise(BATCH_SIZE):.3f}",
         })  # fmt: skip
@@ -56,7 +55,7 @@ def as_text(table: pd.DataFrame) -> str:
         elif name in ("share", "below"):
             columns[name] = [f"{100 * value:.1f} %" for value in values]
         elif not name.endswith("half"):
-            digits = ".3g" if "Lambda" in name else ".0f" if name in DEGREES else ".2f"
+            digits = ".0f" if name in DEGREES else ".2f"
             columns[name] = [_number(value, digits) for value in values]
     return markdown(pd.DataFrame(columns).set_index(next(iter(columns))))
 

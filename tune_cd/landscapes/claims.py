@@ -38,23 +38,21 @@ USUAL = {"dml": "margin", "ssl": "infonce"}
 def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "The best configuration is out of the diagonal" (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`).
 
-    One row an average. A cell is on its diagonal within half a step of the grid, so a best setting that is less than a
-    step away counts as on it. best_Lambda_p, best_Lambda_e: the best cell; octaves: how far it is from the diagonal,
-    positive with more weight on the entropy term. off, on: test scores of the best cells off and on the diagonal; gain:
-    off less on, ± half, and as a share of off. holds: the gain is above 0 beyond its interval; does not hold: it is
-    below ALIKE of the score.
+    One row an average; of other losses than the paper's it is their published ratios. A cell is on its diagonal within
+    half a step of the grid, so a best setting that is less than a step away counts as on it. best: the best cell's
+    weights; octaves: how far it is from the diagonal, positive with more weight on the entropy (the second) term. off,
+    on: test scores of the best cells off and on the diagonal; gain: off less on, ± half, and as a share of off. holds:
+    the gain is above 0 beyond its interval; does not hold: it is below ALIKE of the score.
     """
     rows = []
     for part in slices(landscapes):
-        weights = part.weights(part.best())
         for average in part.averages:
             diagonal = part.on(average)
             off, on = part.best(~diagonal), part.best(diagonal)
             gain, half = part.score(off) - part.score(on), half_of([part, part], [off, on])
-            away = balance.off_diagonal(weights, average, part.batch_size, part.k)
             rows.append(_of(part) | {
-                "average": average, "best_Lambda_p": weights["Lambda_p"], "best_Lambda_e": weights["Lambda_e"],
-                "octaves": away, "off": part.score(off), "on": part.score(on), "gain": gain, "half": half,
+                "average": average, "best": part.said(part.best()), "octaves": part.away(part.best(), average),
+                "off": part.score(off), "on": part.score(on), "gain": gain, "half": half,
                 "share": gain / part.score(off), "verdict": above(gain, half, 0.0, ALIKE * part.score(off)),
             })  # fmt: skip
     return pd.DataFrame(rows)
@@ -102,7 +100,7 @@ def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     joint one than HALF_WAY. drift: the angle less that at the smallest batch size.
     """
     rows = []
-    for part in slices(landscapes):
+    for part in slices(_of_pairs(landscapes)):
         shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
         near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
         angle = float(angle_of(shape.directions[1]))
@@ -130,7 +128,7 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
     the share of all settings that have both terms lower than the best one. holds: both places are below a half.
     """
     rows = []
-    for part in slices(landscapes):
+    for part in slices(_of_pairs(landscapes)):
         table = sublosses(part.rows, "test_score")
         best = table["score"] >= NEAR * table["score"].max()
         row = _of(part)
@@ -147,7 +145,8 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.DataFrame:
-    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), of every pair.
+    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), of every pair over the same
+    weights.
 
     regret: the test score that is lost with the best setting of the landscape `of`, ± half, and as a share; all of it
     where training diverges. same: what both landscapes share of dataset, task and loss. holds: it is below DROP of the
@@ -156,6 +155,8 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
     rows = []
     for of, on in permutations(parts, 2):
+        if of.landscape.weights != on.landscape.weights:
+            continue
         taken, best = on.nearest(of.weights(of.best())), on.best()
         regret, half = on.score(best) - on.score(taken), half_of([on, on], [best, taken])
         alike = [name for name in ("dataset", "task", "loss") if of.landscape.about[name] == on.landscape.about[name]]
@@ -193,6 +194,11 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def _of_pairs(landscapes: Sequence[Measured]) -> list[Measured]:
+    """Those of a positive and an entropy term, which the paper's directions and sub-losses are of."""
+    return [one for one in landscapes if one.pairwise]
+
+
 def _of(part: Slice) -> dict[str, object]:
     return {"landscape": part.landscape.name, "b": part.batch_size}
 
@@ -227,9 +233,9 @@ def summary(table: pd.DataFrame) -> str:
     if table.empty:
         return f"{OPEN}: nothing to compare"
     if "of" in table:
-        said = table["of"] + " on " + table["landscape"]
-    else:
-        names = [name for name in ("landscape", "dataset", "b", "average") if name in table]
-        said = table[names].astype(str).agg(" ".join, axis=1)
+        counts = table["verdict"].value_counts()
+        return f"Of {len(table)} pairs: " + "; ".join(f"{name} {counts[name]}" for name in VERDICTS if name in counts)
+    names = [name for name in ("landscape", "dataset", "b", "average") if name in table]
+    said = table[names].astype(str).agg(" ".join, axis=1)
     parts = {verdict: list(dict.fromkeys(said[table["verdict"] == verdict])) for verdict in VERDICTS}
     return "; ".join(f"{verdict}: {', '.join(found)}" for verdict, found in parts.items() if found)

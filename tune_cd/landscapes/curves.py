@@ -10,8 +10,6 @@ from tune_cd.landscapes.landscape import Table, digest
 from tune_cd.landscapes.measured import Measured
 from tune_cd.search.space import Configuration, Space
 
-SPANNED = ("Lambda_p", "Lambda_e", "batch_size")
-
 
 @dataclass(frozen=True, eq=False)
 class CurveLandscape:
@@ -61,14 +59,14 @@ def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> Curve
     looks, trained = chosen.validation, chosen.trained  # [n_p, n_e, n_b, n_seeds, n_looks], [n_p, n_e, n_b, n_seeds]
     known = np.isfinite(looks)
     with np.errstate(invalid="ignore"):
-        means = np.where(known, looks, 0.0).sum(3) / known.sum(3)  # [n_p, n_e, n_b, n_looks]
-    names = SPANNED if batch_size is None else SPANNED[:2]
-    ticks = [np.log2(chosen.axes[name].astype(float)) for name in SPANNED]
-    values = np.stack([filled(ticks, trained.any(-1), look, landscape.name) for look in np.moveaxis(means, -1, 0)], -1)
+        means = np.where(known, looks, 0.0).sum(-2) / known.sum(-2)  # [n_p, n_e, n_b, n_looks]
+    axes = {name: np.log2(chosen.axes[name].astype(float)) for name in (*landscape.weights, "batch_size")}
+    ticks = list(axes.values())
+    values = np.stack([filled(axes, trained.any(-1), look, landscape.name) for look in np.moveaxis(means, -1, 0)], -1)
     sizes = {"batch_size": chosen.axes["batch_size"].tolist()} if batch_size is None else {}
     return CurveLandscape(
-        named(landscape.name, batch_size), space_of(chosen, **sizes), ticks[: len(names)],
-        values if sizes else values[:, :, 0], _noise(looks),
+        named(landscape.name, batch_size), space_of(chosen, **sizes), ticks if sizes else ticks[:-1],
+        values if sizes else values[..., 0, :], _noise(looks),
     )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +82,7 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     space = space_of(landscape)
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     test = _tested(rows, landscape.name)[..., 0]
-    return _landscape(named(landscape.name, batch_size), space, ticks[:2], validation[..., 0], test)
+    return _landscape(named(landscape.name, batch_size), space, ticks[:-1], validation[..., 0], test)
 
 
 def volume(landscape: Measured) -> Landscape:
@@ -108,7 +108,7 @@ def _general(name: str) -> Landscape:
 
 
 def space_of(landscape: Measured, **more: list[int]) -> Space:
-    ends = {name: landscape.axes[name][[0, -1]].tolist() for name in ("Lambda_p", "Lambda_e")}
+    ends = {name: landscape.axes[name][[0, -1]].tolist() for name in landscape.weights}
     return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
 
 
@@ -126,27 +126,29 @@ def _tested(rows: pd.DataFrame, name: str) -> np.ndarray:
 def _filled(found: Grid, name: str) -> tuple[list[np.ndarray], np.ndarray]:
     """Coordinates of the ticks in octaves, and values [n_p, n_e, n_b], see `filled`."""
     ticks = [np.log2(tick) for tick in found.ticks]
-    return ticks, filled(ticks, found.counts + found.lost > 0, found.values, name)
+    return ticks, filled(dict(zip(found.names, ticks)), found.counts + found.lost > 0, found.values, name)
 
 
-def filled(ticks: list[np.ndarray], trained: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+def filled(ticks: Mapping[str, np.ndarray], trained: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
     """values [n_p, n_e, n_b], NaN where training diverged; cells of the finer lattice that were not trained are those
-    of the coarse one, interpolated. ticks: coordinates in octaves; trained [n_p, n_e, n_b].
+    of the coarse one, interpolated. ticks: coordinates of each axis in octaves, the batch size's last; trained
+    [n_p, n_e, n_b].
 
     Raises ValueError for holes in the coarse lattice.
     """
-    coarse = [np.isclose(s := (tick - tick[0]) / COARSE, np.round(s), atol=1e-6) for tick in ticks[:2]]
+    *weights, sizes = ticks.values()
+    coarse = [np.isclose(s := (tick - tick[0]) / COARSE, np.round(s), atol=1e-6) for tick in weights]
     lattice, values = np.ix_(*coarse), values.copy()
+    lines = [tick[near] for tick, near in zip(weights, coarse)]
     if not trained[lattice].all():
-        p, e, b = np.argwhere(~trained[lattice])[0]
-        at = 2.0 ** np.array([ticks[0][coarse[0]][p], ticks[1][coarse[1]][e], ticks[2][b]])
+        cell = np.argwhere(~trained[lattice])[0]
+        at = {axis: 2.0 ** tick[place] for axis, tick, place in zip(ticks, (*lines, sizes), cell)}
         raise ValueError(
-            f"landscape {name!r} has {int((~trained[lattice]).sum())} holes, the first at Lambda_p = {at[0]:.3g}, "
-            f"Lambda_e = {at[1]:.3g}, batch_size = {at[2]:.0f}: measure them"
+            f"landscape {name!r} has {int((~trained[lattice]).sum())} holes, the first at "
+            f"{', '.join(f'{axis} = {value:.3g}' for axis, value in at.items())}: measure them"
         )
-    for b in range(values.shape[2]):
-        between = Table([tick[near] for tick, near in zip(ticks, coarse)], values[..., b][lattice])
-        for p, e in product(*map(range, values.shape[:2])):
-            if not trained[p, e, b]:
-                values[p, e, b] = between(np.array([ticks[0][p], ticks[1][e]]))
+    for b in range(len(sizes)):
+        between = Table(lines, values[..., b][lattice])
+        for cell in np.argwhere(~trained[..., b]):
+            values[(*cell, b)] = between(np.array([tick[place] for tick, place in zip(weights, cell)]))
     return values

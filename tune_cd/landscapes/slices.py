@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan, sqrt
+from math import isnan, log2, nan, sqrt
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from tune_cd.landscapes.measured import Measured
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 VERDICTS = (HOLDS, FAILS, OPEN)
+
+Cell = tuple[int, ...]
+"""The place of a cell on a slice's grid, along each weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,37 +50,61 @@ class Slice:
 
     @property
     def averages(self) -> tuple[str, ...]:
-        """The averages that recipes use: InfoNCE has the separate one alone (`subsec:infonce_loss`)."""
+        """The averages that recipes use: InfoNCE has the separate one alone (`subsec:infonce_loss`), a loss of other
+        terms its published coefficients."""
+        if not self.landscape.pairwise:
+            return (balance.PUBLISHED,)
         return balance.AVERAGES if self.landscape.about["loss"] == "margin" else ("separate",)
 
     def on(self, average: str) -> np.ndarray:
         """The cells [n_p, n_e] that an average reaches by its learning rate alone, to half the finest step."""
         step = float(np.diff(np.log2(self.test.ticks[1])).min())
-        return reachable(self.test, average, self.k, within=step / 2)[..., 0]
+        if average != balance.PUBLISHED:
+            return reachable(self.test, average, self.k, within=step / 2)[..., 0]
+        rates = [np.log2(tick / self.published[name]) for name, tick in zip(self.test.names, self.test.ticks[:-1])]
+        first, *others = np.meshgrid(*rates, indexing="ij")
+        near: np.ndarray = np.all([np.abs(other - first) <= step / 2 + 1e-9 for other in others], axis=0)
+        return near
 
-    def best(self, among: np.ndarray | None = None) -> tuple[int, int]:
+    def away(self, cell: Cell, average: str) -> float:
+        """How far a cell is from what an average reaches, in octaves: positive with more weight on the entropy term.
+        Of other losses that of the term furthest off its published ratio to the first."""
+        weights = self.weights(cell)
+        if average != balance.PUBLISHED:
+            return balance.off_diagonal(weights, average, self.batch_size, self.k)
+        first, *others = (log2(weights[name] / coefficient) for name, coefficient in self.published.items())
+        return max((other - first for other in others), key=abs)
+
+    @property
+    def published(self) -> dict[str, float]:
+        """Weight -> its published coefficient, of a loss of other terms than the paper's."""
+        return dict(self.landscape.about["setup"][balance.PUBLISHED])
+
+    def best(self, among: np.ndarray | None = None) -> Cell:
         """The place of the cell with the best validation score, among some [n_p, n_e]."""
         scores = self.validation.values[..., 0]
         scores = scores if among is None else np.where(among, scores, np.nan)
-        p, e = np.unravel_index(np.nanargmax(scores), scores.shape)
-        return int(p), int(e)
+        return tuple(map(int, np.unravel_index(np.nanargmax(scores), scores.shape)))
 
-    def weights(self, cell: tuple[int, int]) -> dict[str, float]:
-        return {name: float(tick[at]) for name, tick, at in zip(self.test.names, self.test.ticks, cell)}
+    def weights(self, cell: Cell) -> dict[str, float]:
+        return {name: float(tick[at]) for name, tick, at in zip(self.landscape.weights, self.test.ticks, cell)}
 
-    def nearest(self, weights: Mapping[str, float]) -> tuple[int, int]:
+    def said(self, cell: Cell) -> str:
+        """A cell's weights as tables say them."""
+        return ", ".join(f"{value:.3g}" for value in self.weights(cell).values())
+
+    def nearest(self, weights: Mapping[str, float]) -> Cell:
         """The trained cell that is nearest to some weights; it may have diverged."""
         trained = np.argwhere(self.test.counts[..., 0] + self.test.lost[..., 0] > 0)
-        at = np.column_stack([np.log2(self.test.ticks[axis][trained[:, axis]]) for axis in (0, 1)])
-        wanted = np.log2([weights[name] for name in self.test.names[:2]])
-        p, e = trained[np.linalg.norm(at - wanted, axis=1).argmin()]
-        return int(p), int(e)
+        at = np.column_stack([np.log2(tick[cells]) for tick, cells in zip(self.test.ticks, trained.T)])
+        wanted = np.log2([weights[name] for name in self.landscape.weights])
+        return tuple(map(int, trained[np.linalg.norm(at - wanted, axis=1).argmin()]))
 
-    def score(self, cell: tuple[int, int]) -> float:
+    def score(self, cell: Cell) -> float:
         """The test score; 0 where training diverged."""
         return float(np.nan_to_num(self.test.values[(*cell, 0)]))
 
-    def variance(self, cell: tuple[int, int]) -> float:
+    def variance(self, cell: Cell) -> float:
         """Of the test score's mean over its seeds."""
         return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
 
@@ -101,7 +128,7 @@ def below(value: float, half: float, most: float) -> str:
     return HOLDS if value + half < most else FAILS if value - half > most else OPEN
 
 
-def half_of(parts: Sequence[Slice], cells: Sequence[tuple[int, int]]) -> float:
+def half_of(parts: Sequence[Slice], cells: Sequence[Cell]) -> float:
     """Half the 95 % interval of the difference of two cells' test scores; 0 for one and the same, NaN without noise."""
     if parts[0] is parts[1] and cells[0] == cells[1]:
         return 0.0

@@ -3,7 +3,7 @@
     from tune_cd import landscapes
 
     landscape = landscapes.load("omniglot-242-margin")
-    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]
+    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]; of other losses an axis a weight
     landscape.frame()                       # pandas, one row a look
     print(landscape.card())                 # what was trained, by which commit, how long, and what it is not for
 
@@ -22,16 +22,18 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from tune_cd import results
+from tune_cd.analysis.scores import BALANCE
 from tune_cd.landscapes.measured.cards import card_of
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
 from tune_cd.landscapes.measured.roles import role_of
-from tune_cd.landscapes.measured.writing import ABOUT, AXES, LOOKED, stored
+from tune_cd.landscapes.measured.writing import ABOUT, CURVE, TRAINED, stored
 from tune_cd.landscapes.measured.writing import write as write
 from tune_cd.results.parquet import table_of
 from tune_cd.results.reading import frame
 from tune_cd.results.rows import finite
-from tune_cd.results.schema import TRIALS, check_trial
+from tune_cd.results.schema import CURVES, TRIALS, check_trial
+from tune_cd.search.directions import weights_among
 
 FOLDER = Path(__file__).parent
 MEASURED = tuple(sorted(path.stem for path in FOLDER.glob("*.parquet")))
@@ -42,23 +44,42 @@ NEAR = 0.85  # share of the best score: near enough for the noise there to matte
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A grid of trainings. NaN where training diverged, and where nothing was measured.
+    """A grid of trainings over the weights of a loss's terms. NaN where training diverged, and where nothing was
+    measured.
 
     about: dataset, task, loss, metric, setup (all but h and the seed), commits, software, device, started, ended,
     trainings, hours (of one device, evaluations included) and, where known, command, images (split -> classes, images)
-    and processor. trials: one row a training, with Lambda_p, Lambda_e, batch_size, seed, status, val_score, test_score,
-    best_at (images), positive_term and entropy_term (of the best look's weights), seconds (wall-clock, evaluations
-    included), and the looks: images [n_looks], validation, positive_term_curve and entropy_term_curve.
+    and processor. trials: one row a training, with the weights, batch_size, seed, status, val_score, test_score,
+    best_at (images), the terms (of the best look's weights), seconds (wall-clock, evaluations included), and the looks:
+    images [n_looks], validation, and <term>_curve of each term. Weights and terms are Lambda_p, Lambda_e, positive_term
+    and entropy_term, of other losses Lambda_<name> and term_<name>.
+
+    Shapes below are of Lambda_p and Lambda_e, [n_p, n_e, ...]; of other losses they have an axis a weight.
     """
 
     name: str
     about: dict[str, Any]
     trials: pd.DataFrame
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the terms' weights, in the order of the terms."""
+        return tuple(weights_among(list(self.trials)))
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether the terms are a positive and an entropy term: of one of the paper's losses."""
+        return self.weights == BALANCE[:2]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the loss's terms as `trials` has them, in the order of their weights."""
+        return tuple(name.removesuffix(CURVE) for name in self.trials if name.endswith(CURVE))
+
     @cached_property
     def axes(self) -> dict[str, np.ndarray]:
         """The values of Lambda_p [n_p], Lambda_e [n_e], batch_size [n_b] and seed [n_seeds], ascending."""
-        return {name: np.unique(self.trials[name]) for name in AXES}
+        return {name: np.unique(self.trials[name]) for name in (*self.weights, *TRAINED)}
 
     @property
     def role(self) -> str:
@@ -76,16 +97,24 @@ class Measured:
         """Validation scores at each look [n_p, n_e, n_b, n_seeds, n_looks]."""
         return self._curves("validation")
 
-    @cached_property
+    @property
     def positive_term(self) -> np.ndarray:
-        """The loss's unweighted positive term, the mean over training batches since the look before; shape as
-        `validation`."""
-        return self._curves("positive_term")
+        """`term` of the paper's losses, the positive one."""
+        return self.term("positive_term")
 
-    @cached_property
+    @property
     def entropy_term(self) -> np.ndarray:
-        """The loss's unweighted entropy term, as `positive_term`."""
-        return self._curves("entropy_term")
+        """`term` of the paper's losses, the entropy one."""
+        return self.term("entropy_term")
+
+    def term(self, name: str) -> np.ndarray:
+        """An unweighted term of the loss, the mean over training batches since the look before; shape as `validation`.
+
+        name: one of `terms`. Raises ValueError naming them.
+        """
+        if name not in self.terms:
+            raise ValueError(f"term {name!r}: {self.name} has {list(self.terms)}")
+        return self._curves(name)
 
     @cached_property
     def test(self) -> np.ndarray:
@@ -119,12 +148,14 @@ class Measured:
         return Measured(self.name, self.about, self.trials[self.trials["batch_size"] == batch_size])
 
     def frame(self) -> pd.DataFrame:
-        """One row a look: Lambda_p, Lambda_e, batch_size, seed, images_seen, validation, positive_term,
-        entropy_term."""
-        columns = {"images_seen": "images"} | {name: stored(name) for name in LOOKED}
-        wide = self.trials[[*AXES, *columns.values()]].rename(columns={held: name for name, held in columns.items()})
+        """One row a look: the weights, batch_size, seed, images_seen, validation and the terms."""
+        looked = ("validation", *self.terms)
+        columns = {"images_seen": "images"} | {name: stored(name) for name in looked}
+        wide = self.trials[[*self.axes, *columns.values()]].rename(
+            columns={held: name for name, held in columns.items()}
+        )
         return wide.explode(list(columns), ignore_index=True).astype(
-            {"images_seen": int} | dict.fromkeys(LOOKED, float)
+            {"images_seen": int} | dict.fromkeys(looked, float)
         )
 
     def rows(self) -> pd.DataFrame:
@@ -157,7 +188,7 @@ class Measured:
         """`noise`, and its degrees of freedom: seeds less cells."""
         chosen = self if batch_size is None else self.at(batch_size)
         ended = chosen.trials[chosen.trials["status"] == "completed"]
-        cells = ended.groupby(["batch_size", "Lambda_p", "Lambda_e"])
+        cells = ended.groupby(["batch_size", *self.weights])
         means = cells["val_score"].mean()
         close = means >= near * means.groupby("batch_size").transform("max")
         several = close & (cells[score].count() > 1)
@@ -187,7 +218,7 @@ class Measured:
         """Rows of the results table, not yet checked."""
         about = self.about
         shared = {
-            "study": self.name, "search": "grid", "attempt": 0, "scores": {}, "dataset": about["dataset"],
+            "study": self.name, "search": "grid", "attempt": 0, "dataset": about["dataset"],
             "task": about["task"], "loss": about["loss"], "metric_name": about["metric"], "device": about["device"],
             "software": json.dumps(about["software"]),
             "git_commit": about["commits"][0] if len(about["commits"]) == 1 else None,
@@ -196,20 +227,27 @@ class Measured:
 
     def _looks(self) -> Iterator[list[dict[str, Any]]]:
         """Rows of a training's curve, one training after the other, as the results table has them."""
-        names = {"val_score": "validation"} | {name: stored(name) for name in LOOKED[1:]}
-        for training in self.trials[["seed", "images", *names.values()]].to_dict("records"):
-            yield [
-                {"attempt": 0, "seed": training["seed"], "scores": {}, "images_seen": int(images)}
-                | {name: finite(training[column][look]) for name, column in names.items()}
-                for look, images in enumerate(training["images"])
-            ]
+        for training in self.trials.to_dict("records"):
+            yield [self._look(training, look) for look in range(len(training["images"]))]
+
+    def _look(self, training: dict[str, Any], look: int) -> dict[str, Any]:
+        terms = {term: finite(training[stored(term)][look]) for term in self.terms}
+        own = {name: value for name, value in terms.items() if name in CURVES.names}
+        others = {f"train_{name}": value for name, value in terms.items() if name not in own and value is not None}
+        return {
+            "attempt": 0, "seed": training["seed"], "images_seen": int(training["images"][look]),
+            "val_score": finite(training["validation"][look]), **own, "scores": others,
+        }  # fmt: skip
 
     def _row(self, index: int, training: dict[str, Any]) -> dict[str, Any]:
-        h = {name: training[name] for name in ("Lambda_p", "Lambda_e")} | {"batch_size": int(training["batch_size"])}
-        measured = ("val_score", "test_score", "positive_term", "entropy_term", "best_at")
+        h = {name: training[name] for name in self.weights} | {"batch_size": int(training["batch_size"])}
+        measured = ("val_score", "test_score", *self.terms, "best_at")
         known = {name: None if pd.isna(training[name]) else training[name] for name in measured}
+        others = [name for name in self.terms if name not in TRIALS.names]
+        scores = {name: value for name in others if (value := known.pop(name)) is not None}
         return {
-            **h, **known, "params": h, "trial_id": f"grid-{index:05d}", "trial_index": index,
+            **{name: value for name, value in h.items() if name in TRIALS.names},
+            **known, "scores": scores, "params": h, "trial_id": f"grid-{index:05d}", "trial_index": index,
             "seed": int(training["seed"]), "status": training["status"],
             "best_at": None if known["best_at"] is None else int(known["best_at"]),
             "images_seen": int(training["images"][-1]) if len(training["images"]) else None,

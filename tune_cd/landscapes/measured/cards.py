@@ -40,8 +40,7 @@ def _facts(landscape: "Measured") -> dict[str, str]:
         "loss": f"{about['loss']} ({loss})" if loss else about["loss"],
         "score": f"{about['metric']}; validation chooses the weights, of {landscape.looks} looks",
         "network": f"{setup['network']}, {setup['image_size']} px, {setup['images_seen']:,} images seen, bare SGD",
-        "Lambda_p": _span(axes["Lambda_p"]),
-        "Lambda_e": _span(axes["Lambda_e"]),
+        **{weight: _span(axes[weight]) for weight in landscape.weights},
         "batch size": ", ".join(map(str, axes["batch_size"])),
         "seeds": f"{', '.join(map(str, axes['seed']))}; several at {int(repeated.sum())} of {_cells(landscape)} cells",
         "trainings": f"{about['trainings']}, {int((landscape.trials['status'] == 'diverged').sum())} of them diverged",
@@ -73,13 +72,13 @@ def _noise(landscape: "Measured") -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for b in landscape.axes["batch_size"].tolist():
         part = landscape.at(b)
-        scores = part.rows().groupby(["Lambda_p", "Lambda_e"])[["val_score", "test_score"]].mean()
+        scores = part.trials.groupby(list(part.weights))[["val_score", "test_score"]].mean()
         if scores["val_score"].isna().all():
             continue
         best = scores["val_score"].idxmax()
         (noise, freedom), (tested, _) = (part.noise_and_freedom(score=name) for name in ("val_score", "test_score"))
         rows.append({
-            "batch size": b, "best Lambda_p": f"{best[0]:.3g}", "best Lambda_e": f"{best[1]:.3g}",
+            "batch size": b, **{f"best {name}": f"{at:.3g}" for name, at in zip(part.weights, best)},
             "validation": f"{scores.loc[best, 'val_score']:.3f}", "test": f"{scores.loc[best, 'test_score']:.3f}",
             "validation between seeds": _deviation(noise), "test between seeds": _deviation(tested),
             "degrees of freedom": freedom,
@@ -94,7 +93,7 @@ def _deviation(noise: float) -> str:
 def _limits(landscape: "Measured") -> list[str]:
     """What it must not be used for."""
     about, setup, axes = landscape.about, landscape.about["setup"], landscape.axes
-    step = float(np.median(np.diff(np.log2(axes["Lambda_p"]))))
+    step = float(np.median(np.diff(np.log2(axes[landscape.weights[0]]))))
     limits = {
         "in view": "to judge a search: constants of ours were chosen while it was in view",
         "judge": "to choose a constant of a search, or to look at while one is changed: it would judge no more",

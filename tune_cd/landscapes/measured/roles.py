@@ -3,7 +3,10 @@
 IN_VIEW = ("glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin")
 """Constants of a search may be chosen on these. What they say of the search is no verdict."""
 
-JUDGES = ("glyphs-infonce", "omniglot-margin", "tinyimagenet-20-infonce", "tinyimagenet-20-margin")
+JUDGES = (
+    "glyphs-alignment_uniformity", "glyphs-barlow_twins", "glyphs-infonce", "glyphs-siglip", "omniglot-margin",
+    "tinyimagenet-20-infonce", "tinyimagenet-20-margin",
+)  # fmt: skip
 """No constant of a search is chosen on these, and no search is run on them while it is changed."""
 
 ROLES = {"in view": IN_VIEW, "judge": JUDGES}

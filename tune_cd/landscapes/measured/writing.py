@@ -12,17 +12,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import BALANCE
+from tune_cd.analysis.scores import maps_of, parameter, score_column, weights_of
+from tune_cd.analysis.sublosses import terms_of
+from tune_cd.search.directions import weights_among
 
-AXES = (*BALANCE, "seed")
-LOOKED = ("validation", "positive_term", "entropy_term")
-DIGITS = {"validation": 5, "positive_term": 4, "entropy_term": 4}  # significant ones that are kept
+TRAINED = ("batch_size", "seed")
+"""The axes beside the weights."""
+CURVE = "_curve"
+DIGITS, TERM_DIGITS = 5, 4  # significant ones that are kept of a curve
 ABOUT = b"tune_cd.landscape"
 
 
 def stored(name: str) -> str:
-    """The column that holds one of LOOKED."""
-    return name if name == "validation" else f"{name}_curve"
+    """The column that holds the curve of the validation score or of a term."""
+    return name if name == "validation" else f"{name}{CURVE}"
 
 
 def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any], keep: bool = False) -> None:
@@ -40,15 +43,21 @@ def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping
     if not ended.all():
         raise ValueError(f"{name}: {list(trials.loc[~ended, 'trial_id'])} neither completed nor diverged")
     require_one(trials)
-    rows = trials.sort_values(["batch_size", "seed", "Lambda_p", "Lambda_e"]).set_index("trial_id")
-    twice = rows.index[rows.duplicated(list(AXES))].tolist()
+    weights = weights_of(trials)
+    if len(weights) < 2:
+        raise ValueError(f"{name}: weights {weights}: those of two terms at least are required")
+    terms = terms_of(weights)
+    rows = trials.assign(**{weight: parameter(trials, weight) for weight in weights})
+    rows = rows.assign(**{term: score_column(trials, term) for term in terms if term not in rows})
+    rows = rows.sort_values([*TRAINED, *weights]).set_index("trial_id")
+    twice = rows.index[rows.duplicated([*weights, *TRAINED])].tolist()
     if twice:
         raise ValueError(f"{name}: {twice} repeat a setting and seed")
-    looks = curves.sort_values("images_seen").groupby("trial_id")
+    looks = _with_terms(curves, terms).sort_values("images_seen").groupby("trial_id")
     missing = sorted(set(rows.index) - set(looks.groups))
     if missing:
         raise ValueError(f"{name}: {missing} have no curve")
-    table, said = pa.table(_columns(rows, looks)), _about(rows) | dict(about)
+    table, said = pa.table(_columns(rows, looks, weights, terms)), _about(rows, weights) | dict(about)
     if keep and path.exists():
         table, said = _with_kept(pq.read_table(path), table, said)
     table = table.replace_schema_metadata({ABOUT: json.dumps(said)})
@@ -67,7 +76,7 @@ def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.
     require_one(pd.DataFrame(both))
     share = pc.sum(kept["seconds"]).as_py() / pc.sum(held["seconds"]).as_py()
     table = pa.concat_tables([kept, new]).sort_by(
-        [(name, "ascending") for name in ("batch_size", "seed", *BALANCE[:2])]
+        [(name, "ascending") for name in (*TRAINED, *weights_among(new.column_names))]
     )
     return table, said | {
         "commits": sorted({*before["commits"], *said["commits"]}),
@@ -85,37 +94,46 @@ def _either(before: str | None, now: str | None) -> str:
     return " or ".join(dict.fromkeys(parts))
 
 
-def _columns(rows: pd.DataFrame, looks: Any) -> dict[str, pa.Array]:
+def _with_terms(curves: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """Curves with a column of each term: those of other losses than the paper's are among the looks' scores."""
+    missing = [term for term in terms if term not in curves]
+    if not missing:
+        return curves
+    looks = maps_of(curves, "scores")
+    return curves.assign(**{term: [scores.get(f"train_{term}", np.nan) for scores in looks] for term in missing})
+
+
+def _columns(rows: pd.DataFrame, looks: Any, weights: Sequence[str], terms: Sequence[str]) -> dict[str, pa.Array]:
     """rows: indexed by trial_id. looks: the curves' rows, ascending, by trial_id."""
-    scores = ("val_score", "test_score", "positive_term", "entropy_term")
-    curve = {"validation": "val_score", "positive_term": "positive_term", "entropy_term": "entropy_term"}
+    digits = {"val_score": DIGITS} | dict.fromkeys(terms, TERM_DIGITS)
     return {
-        "Lambda_p": pa.array(rows["Lambda_p"], pa.float64()),
-        "Lambda_e": pa.array(rows["Lambda_e"], pa.float64()),
+        **{weight: pa.array(rows[weight], pa.float64()) for weight in weights},
         "batch_size": pa.array(rows["batch_size"].astype(int), pa.int32()),
         "seed": pa.array(rows["seed"].astype(int), pa.int32()),
         "status": pa.array(rows["status"], pa.string()),
-        **{name: pa.array(_rounded(rows[name], 6), pa.float32(), from_pandas=True) for name in scores},
+        **{
+            name: pa.array(_rounded(rows[name], 6), pa.float32(), from_pandas=True)
+            for name in ("val_score", "test_score", *terms)
+        },
         "best_at": pa.array(rows["best_at"], pa.int32(), from_pandas=True),
         "seconds": pa.array(_seconds(rows).round(1), pa.float32()),
         "images": pa.array(looks["images_seen"].agg(list)[rows.index], pa.list_(pa.int32())),
         **{
-            stored(name): pa.array(
-                [_rounded(values, DIGITS[name]) for values in looks[held].agg(list)[rows.index]],
-                pa.list_(pa.float32()),
+            stored("validation" if held == "val_score" else held): pa.array(
+                [_rounded(values, kept) for values in looks[held].agg(list)[rows.index]], pa.list_(pa.float32())
             )
-            for name, held in curve.items()
+            for held, kept in digits.items()
         },
     }
 
 
-def _about(rows: pd.DataFrame) -> dict[str, Any]:
+def _about(rows: pd.DataFrame, weights: Sequence[str]) -> dict[str, Any]:
     """What the rows of a landscape say of it."""
     first = rows.iloc[0]
     setup = json.loads(first["config"])
     return {
         "dataset": first["dataset"], "task": first["task"], "loss": first["loss"], "metric": first["metric_name"],
-        "setup": {name: value for name, value in setup.items() if name not in AXES},
+        "setup": {name: value for name, value in setup.items() if name not in (*weights, *TRAINED)},
         "commits": sorted(rows["git_commit"].dropna().unique()), "software": json.loads(first["software"]),
         "device": first["device"], "started": rows["started_at"].min().isoformat(timespec="seconds"),
         "ended": rows["ended_at"].max().isoformat(timespec="seconds"), "trainings": len(rows),

@@ -383,6 +383,7 @@ BAD_INPUT = [
     (["--tune-batch-size", "--batch-sizes", "16,32"], "64"),
     (["--dataset", "sop", "--task", "ssl"], "dml"),
     (["--images-seen", "0"], "images_seen"),
+    (["--images-seen", "63"], "63: less than one batch of 64"),
 ]
 
 

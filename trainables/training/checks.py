@@ -24,6 +24,8 @@ def check_training(
             check_batch(batch_size, setup.k, source.training_images, unit="training images")
         else:
             check_batch(batch_size, setup.k, source.training_classes)
+        if setup.images_seen < batch_size:
+            raise ValueError(f"images_seen = {setup.images_seen}: less than one batch of {batch_size}")
         if setup.memory != "none":
             check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
             iterations = setup.images_seen // batch_size

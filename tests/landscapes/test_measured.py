@@ -85,6 +85,7 @@ def test_a_loss_of_other_terms_has_its_own_axes_and_terms(tmp_path):
         ours.positive_term  # noqa: B018
     ours.store(tmp_path / "results")
     trials, curves = (read(tmp_path / "results", "made") for read in (results.read, results.read_curves))
+    assert ours.about["published"] == {"Lambda_pos": 1, "Lambda_neg": 1} and "published" not in ours.about["setup"]
     assert trials["Lambda_p"].isna().all() and set(trials["scores"][0]) == set(ours.terms)
     write(tmp_path / "again.parquet", trials, curves, {})
     again = load("again", tmp_path)
@@ -172,10 +173,11 @@ def test_those_of_the_package_are_whole_and_small(name):
     assert landscape.about["commits"] and landscape.about["command"] and landscape.about["images"]["test"]["images"]
     for b in landscape.axes["batch_size"]:
         part = landscape.at(b)
-        lattice = [np.isin(np.round(np.log2(part.axes[axis] / 1e-6), 6) % 2, 0) for axis in ("Lambda_p", "Lambda_e")]
+        lattice = [np.isin(np.round(np.log2(part.axes[axis] / 1e-6), 6) % 2, 0) for axis in landscape.weights]
         assert [int(ticks.sum()) for ticks in lattice] == [13, 13]
         assert part.trained.any(-1)[np.ix_(*lattice)].all()
         assert np.isfinite(part.noise()) and 0 < part.noise() < 0.1
-    assert landscape.axes["Lambda_p"][[0, -1]] == pytest.approx([1e-6, 16.777216])
+    for weight in landscape.weights:
+        assert landscape.axes[weight][[0, -1]] == pytest.approx([1e-6, 16.777216])
     assert landscape.looks == 16 and "Not to be used" in landscape.card()
     assert landscape.test[np.isfinite(landscape.test)].max() <= 1

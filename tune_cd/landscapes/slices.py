@@ -78,7 +78,7 @@ class Slice:
     @property
     def published(self) -> dict[str, float]:
         """Weight -> its published coefficient, of a loss of other terms than the paper's."""
-        return dict(self.landscape.about["setup"][balance.PUBLISHED])
+        return dict(self.landscape.about[balance.PUBLISHED])
 
     def best(self, among: np.ndarray | None = None) -> Cell:
         """The place of the cell with the best validation score, among some [n_p, n_e]."""

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from tune_cd import results
 from tune_cd.analysis.scores import BALANCE
+from tune_cd.balance import PUBLISHED
 from tune_cd.landscapes.measured.cards import card_of
 from tune_cd.landscapes.measured.roles import IN_VIEW as IN_VIEW
 from tune_cd.landscapes.measured.roles import JUDGES as JUDGES
@@ -48,11 +49,13 @@ class Measured:
     measured.
 
     about: dataset, task, loss, metric, setup (all but h and the seed), commits, software, device, started, ended,
-    trainings, hours (of one device, evaluations included) and, where known, command, images (split -> classes, images)
-    and processor. trials: one row a training, with the weights, batch_size, seed, status, val_score, test_score,
-    best_at (images), the terms (of the best look's weights), seconds (wall-clock, evaluations included), and the looks:
-    images [n_looks], validation, and <term>_curve of each term. Weights and terms are Lambda_p, Lambda_e, positive_term
-    and entropy_term, of other losses Lambda_<name> and term_<name>.
+    trainings, hours (of one device, evaluations included) and, where known, command, images (split -> classes, images),
+    processor and published (weight -> its coefficient, of losses that have some).
+
+    trials: one row a training, with the weights, batch_size, seed, status, val_score, test_score, best_at (images), the
+    terms (of the best look's weights), seconds (wall-clock, evaluations included), and the looks: images [n_looks],
+    validation, and <term>_curve of each term. Weights and terms are Lambda_p, Lambda_e, positive_term and entropy_term,
+    of other losses Lambda_<name> and term_<name>.
 
     Shapes below are of Lambda_p and Lambda_e, [n_p, n_e, ...]; of other losses they have an axis a weight.
     """
@@ -239,6 +242,10 @@ class Measured:
             "val_score": finite(training["validation"][look]), **own, "scores": others,
         }  # fmt: skip
 
+    @property
+    def _published(self) -> dict[str, Any]:
+        return {name: self.about[name] for name in (PUBLISHED,) if name in self.about}
+
     def _row(self, index: int, training: dict[str, Any]) -> dict[str, Any]:
         h = {name: training[name] for name in self.weights} | {"batch_size": int(training["batch_size"])}
         measured = ("val_score", "test_score", *self.terms, "best_at")
@@ -251,7 +258,7 @@ class Measured:
             "seed": int(training["seed"]), "status": training["status"],
             "best_at": None if known["best_at"] is None else int(known["best_at"]),
             "images_seen": int(training["images"][-1]) if len(training["images"]) else None,
-            "config": json.dumps(self.about["setup"] | h),
+            "config": json.dumps({**self.about["setup"], **self._published, **h}),
         }  # fmt: skip
 
 

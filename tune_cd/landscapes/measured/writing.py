@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import maps_of, parameter, score_column, weights_of
 from tune_cd.analysis.sublosses import terms_of
+from tune_cd.balance import PUBLISHED
 from tune_cd.search.directions import weights_among
 
 TRAINED = ("batch_size", "seed")
@@ -131,9 +132,11 @@ def _about(rows: pd.DataFrame, weights: Sequence[str]) -> dict[str, Any]:
     """What the rows of a landscape say of it."""
     first = rows.iloc[0]
     setup = json.loads(first["config"])
+    published = setup.pop(PUBLISHED, None)
     return {
         "dataset": first["dataset"], "task": first["task"], "loss": first["loss"], "metric": first["metric_name"],
         "setup": {name: value for name, value in setup.items() if name not in (*weights, *TRAINED)},
+        **({PUBLISHED: published} if published else {}),
         "commits": sorted(rows["git_commit"].dropna().unique()), "software": json.loads(first["software"]),
         "device": first["device"], "started": rows["started_at"].min().isoformat(timespec="seconds"),
         "ended": rows["ended_at"].max().isoformat(timespec="seconds"), "trainings": len(rows),

@@ -38,7 +38,7 @@ class Tuner:
         search.set_search_properties("acc", mode, SPACE)
         self.trials: list[SimpleNamespace] = []
         self.search_alg = SimpleNamespace(is_finished=lambda: self.over)
-        self.over, self.epochs = False, 0
+        self.over, self.epochs, self.trainable = False, 0, None
 
     def get_trials(self):
         return self.trials
@@ -53,7 +53,7 @@ class Tuner:
             trial = SimpleNamespace(
                 trial_id=f"t{number}", config=config, status=Trial.PENDING, epoch=0, last_result={}, pauses=0,
                 checkpoint=self.checkpoint, set_status=lambda status: setattr(trial, "status", status),
-                evaluated_params=config,
+                evaluated_params=config, get_trainable_cls=lambda: self.trainable,
             )  # fmt: skip
             self.trials.append(trial)
             self.scheduler.on_trial_add(self, trial)

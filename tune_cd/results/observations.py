@@ -1,5 +1,6 @@
 """What the table says of configurations, for a search that continues: (configuration, value), one observation each."""
 
+import warnings
 from collections.abc import Iterable
 from math import fsum
 from typing import Any
@@ -27,18 +28,24 @@ def history(trials: pd.DataFrame) -> list[Told]:
 def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, dict[float, float | None]]]:
     """What every configuration in these rows has reached, by the share of its full length, in asking order.
 
-    key, amount: what a row's `scores` (or images_seen) says of its length, and that of a whole training. A stopped row
-    that does not say it is left out. Of several trials of one configuration the mean; None: it failed, or diverged.
+    key, amount: what a row's `scores` (or images_seen) says of its length, and that of a whole training. Stopped rows
+    that do not say it are left out, with a warning. Of several trials of one configuration the mean; None: it failed,
+    or diverged.
     """
     reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
+    unknown = []
     for row in trials.sort_values(["study", "search", "trial_index"]).to_dict("records"):
         seen = row["images_seen"] if key == "images_seen" else row["scores"].get(key)
         known = not pd.isna(seen) and seen > 0
         if row["status"] == "stopped" and not known:
+            unknown.append(row["params"])
             continue
         at = 1.0 if row["status"] == "completed" or not known else min(1.0, seen / amount)
         values = reached.setdefault(tuple(sorted(row["params"].items())), {}).setdefault(at, [])
         values += [row["val_score"]] if row["status"] in ("completed", "stopped") else []
+    if unknown:
+        said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
+        warnings.warn(f"{said}: they have no score {key!r}, and are left out", stacklevel=2)
     return [
         (dict(params), {at: mean(values) for at, values in sorted(ends.items())}) for params, ends in reached.items()
     ]

@@ -65,8 +65,9 @@ class Folder:
         except FileNotFoundError:
             return 0.0
 
-    def write(self, name: str, data: bytes | pa.Buffer) -> None:
-        publish(self.where(name), data)
+    def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
+        """new: raises FileExistsError where there is such a file."""
+        publish(self.where(name), data, new)
 
     def remove(self, name: str) -> None:
         """A file that is gone already is none of our concern: others remove as well."""
@@ -114,9 +115,11 @@ class Bucket:
         changed = self._files.get_file_info(self._path(name)).mtime
         return 0.0 if changed is None else time.time() - changed.timestamp()
 
-    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+    def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
         """Upload in a thread: an interrupt reaches the main thread alone. Within an upload it would close the stream,
-        and publish half an object."""
+        and publish half an object. new: as Folder's, but an object that appears during the upload is replaced."""
+        if new and self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound:
+            raise FileExistsError(f"{self.where(name)} is there already")
         if threading.current_thread() is not threading.main_thread():
             self._upload(name, data)
             return
@@ -166,8 +169,11 @@ def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
             yield from _names(Path(entry.path), f"{prefix}{entry.name}/", depth - 1)
 
 
-def publish(path: Path, data: bytes | pa.Buffer) -> None:
-    """Put a local file in place: readers see the old one or the new one, also after a crash in between."""
+def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
+    """Put a local file in place: readers see the old one or the new one, also after a crash in between.
+
+    new: raises FileExistsError where there is one, whoever made it, and leaves it as it is.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
@@ -175,10 +181,27 @@ def publish(path: Path, data: bytes | pa.Buffer) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        if new:
+            _link(temporary, path)
+        else:
+            os.replace(temporary, path)
     except BaseException:  # an interrupt as well: nothing may be left behind
         temporary.unlink(missing_ok=True)
         raise
+    temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # only now does the rename survive a power cut
     os.close(folder)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless there is one of that name. Of a file system without links it is seen a moment
+    before."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        if path.exists():
+            raise FileExistsError(f"{path} is there already") from None
+        os.replace(temporary, path)

@@ -23,11 +23,19 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
 
     A row is final unless the trial failed or stopped early, and only a later attempt supersedes such a one. Writing a
     stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
-    not allowed (see `schema.check_trial`), OSError where the store refuses. The look at the stored rows and the
-    write are two steps: two runs of one trial must not end at the same moment.
+    not allowed (see `schema.check_trial`), OSError where the store refuses. Of two runs of one trial that end at the
+    same moment one gets ConflictingRow; in an object store, where the look at the stored rows and the write are two
+    steps, the later row may replace the other.
     """
     row = checked_row(row)
     store = store_of(results)
+    try:
+        return _write_trial(store, row)
+    except FileExistsError:  # since we looked
+        return _write_trial(store, row)
+
+
+def _write_trial(store: Folder | Bucket, row: Row) -> Path | str:
     held, spoilt = stored(store, "trials", row["study"], row["trial_id"])
     if held:
         files, rows = zip(*held, strict=True)
@@ -37,7 +45,7 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
         reason = refusal(rows[chosen], row)
         if reason is not None:
             raise ConflictingRow(f"{store.where(files[chosen])} {reason}")
-    return _put(store, "trials", [row], [file for file, _ in held] + spoilt)
+    return _put(store, "trials", [row], [file for file, _ in held] + spoilt, new=not held and not spoilt)
 
 
 def checked_row(row: Mapping[str, Any]) -> Row:
@@ -84,10 +92,12 @@ def check_writable(results: str | Path) -> Path | str:
     return check_location(results)
 
 
-def _put(store: Folder | Bucket, table: str, rows: list[Row], superseded: list[str]) -> Path | str:
+def _put(
+    store: Folder | Bucket, table: str, rows: list[Row], superseded: list[str], new: bool = False
+) -> Path | str:  # fmt: skip
     """Write a trial's file, then remove its own files that are superseded; in between, `read` knows which counts."""
     name = file_name(table, rows[0]["study"], rows[0]["trial_id"], rows[0]["attempt"])
-    store.write(name, serialise(rows, SCHEMAS[table]))
+    store.write(name, serialise(rows, SCHEMAS[table]), new)
     for other in set(superseded) - {name}:
         if not is_compacted(other):
             store.remove(other)

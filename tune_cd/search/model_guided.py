@@ -81,7 +81,8 @@ class Guided:
 
     starts: configurations to be trained before anything is modelled. trainings: in the order of asking. lengths: see
     LENGTHS, ascending, the last is 1. left: what may still be asked for, in full trainings. blind: the starts say
-    nothing of where the best is. close: this step looks closely, whatever its turn.
+    nothing of where the best is. close: this step looks closely, whatever its turn. grows: new configurations may be
+    begun; where not, paused ones go on while that is worth anything.
     """
 
     plan: Plan
@@ -92,14 +93,17 @@ class Guided:
     left: float = inf
     blind: bool = True
     close: bool = False
+    grows: bool = True
 
     @cached_property
     def step(self) -> Step | None:
         """What to train next; None: nothing, until a training under way has ended, or at all."""
-        for h in self.starts:
+        for h in self.starts if self.grows else ():
             if not self._has(self.plan.space.key(h)):
                 return self._begin(Proposal(h, "start", 0.0))
         if not self._any_value:
+            if not self.grows:
+                return None
             lines = self._lines_through(range(len(self.trainings)))
             return self._begin(self._best_on(lines, self._unknown)[1])
         if self._settled:
@@ -108,6 +112,8 @@ class Guided:
         if found is None:
             return self._finish()
         idle = worth < IDLE and found.until > self.lengths[0]
+        if idle and not self.grows:
+            return self._finish()
         if idle and self._may_look_closely and not self._closely:
             return replace(self, close=True).step
         return found
@@ -128,7 +134,7 @@ class Guided:
             on = [at for at in self._waiting if 0 < share - shares[at] <= self.left - self._reserve(at)]
             for at, worth in zip(on, self._worth(self._points[on], share) if on else ()):
                 yield worth / (share - shares[at]), Step(self._again(at), share)
-        if self.lengths[0] <= self.left - self._reserve(None):
+        if self.grows and self.lengths[0] <= self.left - self._reserve(None):
             worth, proposal = self._newest()
             if proposal is not None:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
@@ -181,12 +187,12 @@ class Guided:
     def _finish(self) -> Step | None:
         """The best believed to its end, where it is not there yet. That was kept of the budget. Where that falls short,
         as when the last step brought another leader, it is exceeded by less than the shortest length, or to have a
-        whole training at all."""
+        whole training at all (or one that failed at its end, as more may)."""
         leader = self.trainings[self.leader]
         if leader.share == 1 or leader.until is not None:
             return None
         paid = 1 - leader.share - self.left < self.lengths[0] - NEGLIGIBLE
-        whole = any(1 in (one.share, one.until) and not one.failed for one in self.trainings)
+        whole = any(one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
         return Step(self._again(self.leader), 1.0) if paid or not whole else None
 
     def believed(self, h: Configuration) -> tuple[float, float]:

@@ -76,6 +76,7 @@ class PausingDescent:
         self._first = Guided(
             Plan(space, names, rows, SETTINGS["default"]), belief_over(space), (), lengths=self.lengths
         )
+        self.grows = True  # new configurations may be asked for; False: those that paused alone go on
         self._trainings: dict[Key, _Training] = {}  # in asking (or, unasked, telling) order
         self._state: Guided | None = None
 
@@ -91,6 +92,13 @@ class PausingDescent:
         training = self._trainings.setdefault(self.space.key(h), _Training(h, proposal))
         training.until, training.origin = until, training.origin or proposal
         return dict(h)
+
+    def withdraw(self, h: Mapping[str, Any]) -> None:
+        """A configuration that was asked for, and is not trained after all. KeyError where it was not; ValueError for
+        one that was told."""
+        if self._trainings[self.space.key(h)].looks:
+            raise ValueError(f"{dict(h)} was told already")
+        del self._trainings[self.space.key(h)]
 
     def until(self, h: Mapping[str, Any]) -> float:
         """The share of the full length that an asked configuration is to be trained to. KeyError where none is."""
@@ -221,10 +229,13 @@ class PausingDescent:
     def _now(self) -> Guided:
         trainings = tuple(training.so_far() for training in self._trainings.values())
         left = self.budget - self.spent
-        if self._state is None or (self._state.trainings, self._state.left) != (trainings, left):
+        now = (trainings, left, self.grows)
+        if self._state is None or (self._state.trainings, self._state.left, self._state.grows) != now:
             given = (*(self._starts or ()), *(one.h for one in self._trainings.values() if one.given))
             starts = given or self._blind
-            self._state = replace(self._first, starts=starts, blind=not given, trainings=trainings, left=left)
+            self._state = replace(
+                self._first, starts=starts, blind=not given, trainings=trainings, left=left, grows=self.grows
+            )
         return self._state
 
     @property

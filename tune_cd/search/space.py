@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import ceil, floor, inf, isfinite, log2
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -80,6 +80,9 @@ class Axis:
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
                     "Linear(low, high) takes any"
                 )
+        for name in ("low", "high", "step"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _plain(value))
         if self.low >= self.high and self.values is None:
             raise ValueError(
                 f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
@@ -99,7 +102,7 @@ class Axis:
             raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
         if len(values) == 0 or len(set(values)) < len(values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be at least one and all different")
-        ordered = tuple(sorted(int(v) if isinstance(v, (int, np.integer)) else float(v) for v in values))
+        ordered = tuple(sorted(_plain(value) for value in values))
         return cls(name, ordered[0], ordered[-1], values=ordered, scale="log" if ordered[0] > 0 else "linear")
 
     @cached_property
@@ -147,11 +150,11 @@ class Axis:
                 raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
             return self.values[self.values.index(value)]
         if self.step is None:
-            return value
+            return _plain(value)
         multiple = value / self.step
         if abs(multiple - round(multiple)) > ROUNDING * max(1.0, abs(multiple)):
             raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
-        return round(multiple) * self.step if isinstance(self.step, int) else value
+        return round(multiple) * self.step if isinstance(self.step, int) else _plain(value)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -264,6 +267,13 @@ class Space:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a real number, Python's or numpy's; a bool is none."""
     return isinstance(value, (float, Real)) and not isinstance(value, bool)  # a float is found sooner so
+
+
+def _plain(value: float) -> float | int:
+    """A number as Python's own, which JSON has."""
+    if type(value) in (float, int):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _axis(name: str, domain: Domain) -> Axis:

@@ -24,7 +24,7 @@ from tune_cd.search.protocol import check_version
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
 from tune_cd.tune.course import AnySearch, Order
-from tune_cd.tune.earlier import rows_of
+from tune_cd.tune.earlier import check_scores, rows_of
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune, space_of
 from tune_cd.tune.snapshot import Ran, trials_in
@@ -59,6 +59,7 @@ class Adapter(JsonState, Searcher):
         self._course: Order | None = None  # from the moment at which space and mode are known
         self._trials: dict[str, Configuration] = {}  # trial id -> h
         self._known: list[Any] = []  # what `_knowledge` made of rows, until the search begins
+        self._scores_of: str | None = None  # the metric of rows that the search begins with
         self._limit: int | None = None  # of live trials, where Tune sets one
         self._restored = False
         self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
@@ -108,6 +109,7 @@ class Adapter(JsonState, Searcher):
         given = space_from_tune(config)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
+        self._check_earlier()
         self._begin_if_known()
         searched = self._search.space if self._search else self._space
         if given is not None and not set(given.names) <= set(searched.names):
@@ -173,10 +175,13 @@ class Adapter(JsonState, Searcher):
 
         Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
         to resume, without a study or with one that several searches share; its first suggestion does for rows outside
-        the space.
+        the space. Once metric and mode are known, raises it for rows whose scores have the other sign, and warns of
+        those of another metric.
         """
         trials = rows_of(path, study, resume, cls.KNOWN)
         searcher = cls(space, metric, mode, **arguments)
+        searcher._scores_of = next(iter(trials.loc[trials["status"].isin(cls.KNOWN), "metric_name"]), None)
+        searcher._check_earlier()
         if resume:
             searcher.earlier = int((~to_retry(trials)).sum())
             searcher._rows_before = None if trials.empty else trials
@@ -230,7 +235,7 @@ class Adapter(JsonState, Searcher):
             search = self._limited(self._loaded(state["search"]))
             self._course = self._order(search, places, list(state.get("orphans", [])))
         self._trials = dict(state["trials"])
-        self._restored, self._rows_before = True, None
+        self._restored, self._rows_before, self._scores_of = True, None, None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
@@ -275,6 +280,12 @@ class Adapter(JsonState, Searcher):
         if self._course is None and self._space is not None and self._mode is not None:
             self._course = self._begin(self._space)
 
+    def _check_earlier(self) -> None:
+        """Once metric and mode are known: whether the rows that the search begins with are of them."""
+        if self._scores_of is not None and self._metric is not None and self._mode is not None:
+            of, self._scores_of = self._scores_of, None
+            check_scores(of, self._metric, self._mode)
+
     def _next(self) -> Configuration | None:
         """The configuration of a new trial; None where there is none for now."""
         return self._course.next()
@@ -297,6 +308,7 @@ class Adapter(JsonState, Searcher):
         if self._mode is None:
             raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=cls, metric=self._metric, mode=self._mode))
         self._metric = self._metric or DEFAULT_METRIC
+        self._check_earlier()
 
     def _go_on(self) -> None:
         """Where earlier rows of this same search are known: to where it was when it stopped."""

@@ -1,9 +1,12 @@
 """Arguments of searchers, checked."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from ray.tune.utils import flatten_dict
+
+from tune_cd.search.space import is_number
 
 
 def check_metric(metric: str | None) -> None:
@@ -16,6 +19,23 @@ def check_mode(mode: str | None) -> None:
     """Raises ValueError for what is neither a mode nor None."""
     if mode not in (None, "min", "max"):
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
+
+
+def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[dict]:
+    """`start`, one configuration or several, nested or flat, as flat ones. Raises ValueError for what is no dict."""
+    given = [start] if isinstance(start, Mapping) else list(start or [])
+    if not all(isinstance(h, Mapping) for h in given):
+        raise ValueError(f"start {start!r}: a configuration, or a list of them")
+    return [flatten_dict(dict(h)) for h in given]
+
+
+def check_full_length(full_length: tuple[str, float]) -> None:
+    """Raises ValueError for what is not (key of a result, its value above 0 at the end of a training)."""
+    if isinstance(full_length, (tuple, list)) and len(full_length) == 2:
+        key, amount = full_length
+        if isinstance(key, str) and is_number(amount) and 0 < amount < inf:
+            return
+    raise ValueError(f"full_length {full_length!r}: the key of a result, and its value above 0 at the end")
 
 
 def points(

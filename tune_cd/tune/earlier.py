@@ -30,6 +30,22 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
     return trials
 
 
+def check_scores(of: str, metric: str, mode: str) -> None:
+    """Whether a table's scores, of the metric `of`, are what a search of this metric and mode is told: the larger the
+    better, so "-loss" where the smallest loss is searched for.
+
+    Warns where they are of another metric. Raises ValueError where they are of this one, and of the other sign.
+    """
+    ours, other = (metric, f"-{metric}") if mode == "max" else (f"-{metric}", metric)
+    if of == other:
+        raise ValueError(
+            f"the table's scores are {of!r}, and mode {mode!r} needs {ours!r}: ResultsCallback must have had the "
+            "mode of the Tuner"
+        )
+    if of != ours:
+        warnings.warn(f"the table's scores are {of!r}, and count as {ours!r}, which is searched for", stacklevel=2)
+
+
 def inside(known: Sequence[tuple[Any, ...]], space: Space) -> list[tuple[Any, ...]]:
     """Of what is known of configurations, each a tuple (h, ...), that of those inside the space; a warning says how
     many are not."""

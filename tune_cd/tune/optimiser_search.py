@@ -12,6 +12,7 @@ from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.adapter import Adapter
+from tune_cd.tune.arguments import check_full_length, configurations
 from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.course import Course
 from tune_cd.tune.earlier import inside
@@ -34,7 +35,7 @@ class OptimiserSearch(Adapter):
         mode: str | None = None,
         *,
         make: Callable[..., Optimiser],
-        start: Mapping[str, Any] | None = None,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         use_result: str = "last",
@@ -43,8 +44,11 @@ class OptimiserSearch(Adapter):
     ):
         if use_result not in ("last", "best"):
             raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        if full_length is not None:
+            check_full_length(full_length)
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
-        self._make, self._use_result, self._full_length, self._start = make, use_result, full_length, start
+        self._make, self._use_result, self._full_length = make, use_result, full_length
+        self._start = configurations(start)
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
         self._begin_if_known()
 
@@ -77,8 +81,7 @@ class OptimiserSearch(Adapter):
 
     def _begin(self, space: Space) -> Course:
         tried = [point for point, reward in self._points if reward is None]
-        starts = tried + ([self._start] if self._start is not None else [])
-        search = self._limited(self._make(space, start=starts or None))
+        search = self._limited(self._make(space, start=tried + self._start or None))
         for point, reward in self._points:
             if reward is not None:
                 search.tell(point, self._signed(reward))

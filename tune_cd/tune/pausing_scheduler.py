@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
+from ray.tune import Trainable
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm
@@ -27,8 +28,10 @@ class PausingScheduler(FIFOScheduler):
         self._said = False
 
     def on_trial_add(self, tune_controller, trial: Trial) -> None:
-        """Tune has restored trials go on all at once: those that were paused wait. Raises ValueError for a Repeater."""
+        """Tune has restored trials go on all at once: those that were paused wait. Raises ValueError for a Repeater and
+        for a class that cannot be saved."""
         _require_unrepeated(tune_controller.search_alg)
+        _require_saved(trial)
         if trial.status == Trial.PENDING and self._search.added(trial.trial_id, trial.evaluated_params):
             trial.set_status(Trial.PAUSED)
 
@@ -39,7 +42,8 @@ class PausingScheduler(FIFOScheduler):
         return self._search.reported(trial.trial_id, result)
 
     def choose_trial_to_run(self, tune_controller) -> Trial | None:
-        """A new trial first; then, if that was decided, a paused one. When nothing is left, paused ones are ended."""
+        """A new trial first; then, if that was decided, a paused one. When nothing is left, paused ones are ended. Once
+        Tune has begun its num_samples trials, these alone go on."""
         trials = tune_controller.get_trials()
         pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
         if pending is not None:
@@ -47,6 +51,9 @@ class PausingScheduler(FIFOScheduler):
         paused = {trial.trial_id: trial for trial in trials if trial.status == Trial.PAUSED}
         if not paused:
             return None
+        exhausted = tune_controller.search_alg.is_finished()
+        if exhausted:
+            self._search.no_more()
         h = self._search.decided()
         trial = None if h is None else paused.get(self._search.trial_of(h))
         if trial is not None:
@@ -54,7 +61,7 @@ class PausingScheduler(FIFOScheduler):
             self._search.goes_on()
             return trial
         running = any(trial.status == Trial.RUNNING for trial in trials)
-        if not running and (self._search.finished or tune_controller.search_alg.is_finished()):
+        if not running and (self._search.finished or exhausted):
             for trial in paused.values():
                 tune_controller.stop_trial(trial)
         return None
@@ -66,6 +73,14 @@ class PausingScheduler(FIFOScheduler):
                 "%s has no checkpoint and begins again: report one (functions), or save and load it (classes)",
                 trial,
             )
+
+
+def _require_saved(trial: Trial) -> None:
+    cls = trial.get_trainable_cls()
+    if cls is not None and (cls.save, cls.save_checkpoint) == (Trainable.save, Trainable.save_checkpoint):
+        raise ValueError(
+            f"{cls.__name__} cannot be saved, so its trials cannot pause: it needs save_checkpoint and load_checkpoint"
+        )
 
 
 def _require_unrepeated(search_alg: SearchAlgorithm) -> None:

@@ -24,6 +24,7 @@ from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.protocol import Proposal, check_workers
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.adapter import Adapter
+from tune_cd.tune.arguments import check_full_length, configurations
 from tune_cd.tune.course import Order
 from tune_cd.tune.earlier import inside
 from tune_cd.tune.pausing_scheduler import PausingScheduler
@@ -70,15 +71,13 @@ class PausingSearch(Adapter):
         annotate: str | None = None,
     ):
         check_workers(workers)
-        key, amount = full_length
-        if not (isinstance(key, str) and finite(amount) is not None and amount > 0):
-            raise ValueError(f"full_length {full_length!r}: the key of a result, and its value above 0 at the end")
+        check_full_length(full_length)
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
-        self.full_length = key, float(amount)
+        self.full_length = full_length[0], float(full_length[1])
         self._shaped = {
             "budget": budget, "lengths": tuple(lengths), "directions": directions, "workers": workers, "seed": seed,
         }  # fmt: skip
-        self._start = [start] if isinstance(start, Mapping) else list(start or [])
+        self._start = configurations(start)
         self._best: dict[str, float] = {}  # trial id -> the best reported, larger is better
         self._reached: dict[str, float] = {}  # trial id -> the longest length told
         self._ended: set[str] = set()  # ids of trials that Tune has ended
@@ -102,12 +101,17 @@ class PausingSearch(Adapter):
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """The end of a trial: of one that ended before its full length by itself, what it reached; an error or no value
-        is a failure. A paused one that Tune removes has told everything."""
+        is a failure, also of one that has just been told to pause. A paused one that Tune removes has told everything.
+        """
         h = self._trials.get(trial_id)
         self._ended.add(trial_id)
         if h is None and (h := self._adopted(trial_id, result)) is not None:
             self._search.tell(h, None if error else self._number(result), self._share(result) or 1.0, free=True)
-        if h is None or self._search is None or not self._under_way(h):
+        if h is None or self._search is None:
+            return
+        if not self._under_way(h):
+            if error and max(self._looks(h), default=1.0) < 1:  # as while it was saved; it cannot go on
+                self._search.tell(h, None, max(self._looks(h)))
             return
         if not error:
             self._take(trial_id, result or {})
@@ -121,6 +125,13 @@ class PausingSearch(Adapter):
         if self._step is None:
             self._step = self._course.next()
         return self._step
+
+    def no_more(self) -> None:
+        """Tune has begun as many trials as it may: those that paused go on while that is worth anything."""
+        if self._step is not None and self.trial_of(self._step) is None:
+            self._search.withdraw(self._step)
+            self._step = None
+        self._search.grows = False
 
     def goes_on(self) -> None:
         """The paused trial that was decided is under way."""
@@ -173,14 +184,19 @@ class PausingSearch(Adapter):
         if value is None and self._metric in result:
             self._search.tell(h, None, max(share, ROUNDING))
             return TrialScheduler.STOP
+        whole = share >= 1 - ROUNDING
+        if trial_id not in self._best:  # nothing to be told yet: it is trained on until there is
+            if whole:
+                self._search.tell(h, None, 1.0)
+            return TrialScheduler.STOP if whole else TrialScheduler.CONTINUE
         until = self._search.until(h)
-        for length in self._search.lengths:
-            if self._reached.get(trial_id, 0.0) < length <= min(until, share + ROUNDING) and trial_id in self._best:
-                self._search.tell(h, self._best[trial_id], length)
-                self._reached[trial_id] = length
+        length = max((length for length in self._search.lengths if length <= share + ROUNDING), default=0.0)
+        if length > self._reached.get(trial_id, 0.0):  # a report may come late, beyond several lengths
+            self._search.tell(h, self._best[trial_id], length)
+            self._reached[trial_id] = length
         if share < until - ROUNDING:
             return TrialScheduler.CONTINUE
-        return TrialScheduler.STOP if until == 1 else TrialScheduler.PAUSE
+        return TrialScheduler.STOP if whole else TrialScheduler.PAUSE
 
     # State ----------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         become log-scaled axes, uniform and randint linear ones, the q-forms their multiples; a choice of numbers has
         their order, in log scale if all are > 0. Nested keys are joined by "/".
     metric, mode: as in `TuneConfig`; "min" negates once, here. metric None: Ray's default, "_metric".
-    settings, directions, budgets, start, seed: see `CoordinateDescent`.
+    settings, directions, budgets, seed: see `CoordinateDescent`. start: one configuration or several, nested or flat.
     workers: trials that may run at a time; None: as many as Tune asks for, until the cluster is full.
         `TuneConfig`'s max_concurrent_trials and a ConcurrencyLimiter take its place.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
@@ -49,7 +49,7 @@ class CoordinateDescentSearch(OptimiserSearch):
         settings: str | SearchSettings = "default",
         directions: Sequence[Sequence[float]] | None = None,
         budgets: int | Sequence[int] = 3,
-        start: Mapping[str, Any] | None = None,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         workers: int | None = None,
         seed: int = 0,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,

@@ -10,13 +10,15 @@ from typing import Any
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.result import TRAINING_ITERATION
+from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import trial_name, trial_row
+from tune_cd.results.rows import finite, trial_name, trial_row
 from tune_cd.results.schema import LOST
 from tune_cd.search.space import is_number
+from tune_cd.tune.arguments import check_full_length
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
@@ -40,6 +42,8 @@ class ResultsCallback(Callback):
     annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
     identify: (a training's configuration) -> the fields that identify it, instead of `annotate`'s.
     full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
+    use_result: as in the searcher: a row has the "last" value of the metric, or the "best", which is what counts for a
+        `PausingSearch`.
     record: "all" trials when they end; "pauses": also whenever one pauses, as a `PausingSearch`'s do, so that the table
         knows of it where Tune's folder is lost (it needs full_length); "failures" alone where the trainable writes rows
         of its own, also of trainings that fail: then Tune's failures are the machine's. Rows that the trainable could
@@ -49,7 +53,8 @@ class ResultsCallback(Callback):
     A second run into a study is numbered on behind the rows it finds, a restored experiment keeps its numbers, and a
     failed trial that is run again is its next attempt (`writer`). Tune is never stopped and never waits: a thread
     writes the rows. While the store does not answer they wait, in order; rows not written by the end are in a local
-    file, named in a warning, for `write_spooled`.
+    file, named in a warning, for `write_spooled`. Trials that have reported and were neither ended nor stopped when the
+    experiment ended, as by Tune's time_budget_s, are "stopped".
     A trial without the metric is a failed one. Tune would end the experiment for it; from the first trial that has the
     metric on, this is no misspelling, and Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
 
@@ -67,6 +72,7 @@ class ResultsCallback(Callback):
         fields: dict[str, Any] | None = None,
         annotate: str | None = None,
         full_length: tuple[str, float] | None = None,
+        use_result: str = "last",
         record: str = "all",
         identify: Callable[[dict], dict] | None = None,
         patience: float = 600.0,
@@ -74,11 +80,16 @@ class ResultsCallback(Callback):
         if mode not in ("min", "max") or record not in ("all", "pauses", "failures") or patience < 0:
             allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all', 'pauses' or 'failures'"
             raise ValueError(f"{allowed}; patience {patience!r}: at least 0")
+        if use_result not in ("last", "best"):
+            raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        if full_length is not None:
+            check_full_length(full_length)
         if record == "pauses" and full_length is None:
             raise ValueError("record 'pauses' needs full_length: a row of a trial that goes on must not be 'completed'")
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
+        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> in the metric's sign
         name = metric if mode == "max" else f"-{metric}"
         self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
         _check_constants(self._constants, trial_name(search, 0))
@@ -98,8 +109,13 @@ class ResultsCallback(Callback):
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._take_over(trial, result)
-        if self._metric in result and STRICT not in os.environ:
+        flat = flatten_dict(result)
+        if self._metric in flat and STRICT not in os.environ:
             os.environ[STRICT], self._unchecked = "1", True
+        value = finite(flat.get(self._metric))
+        if self._best is not None and value is not None:
+            before = self._best.get(trial.trial_id, value)
+            self._best[trial.trial_id] = self._sign * max(self._sign * before, self._sign * value)
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         if self._record != "failures" and self._is_news(trial):
@@ -115,6 +131,9 @@ class ResultsCallback(Callback):
         self._write(trials, trial, failed=True)
 
     def on_experiment_end(self, trials, **info) -> None:
+        if self._record != "failures":
+            for trial in [trial for trial in trials if trial.trial_id in self._started and trial.last_result]:
+                self._write(trials, trial, failed=False, cut=True)  # a budget of Tune's own tells nobody of its trials
         self.close()
 
     def close(self, patience: float | None = None) -> None:
@@ -161,16 +180,18 @@ class ResultsCallback(Callback):
         self._rows += 1
         self._writer.put(entry)
 
-    def _write(self, trials: list, trial: Any, failed: bool) -> None:
+    def _write(self, trials: list, trial: Any, failed: bool, cut: bool = False) -> None:
         started = self._started.pop(trial.trial_id, None)
         try:
-            for entry in self._entries(trials, trial, failed, started):
+            for entry in self._entries(trials, trial, failed, started, cut):
                 self._put(entry)
         except Exception as problem:  # an error here would end Tune's experiment
             self._rows += 1
             self._broken.append((trial.trial_id, problem))
 
-    def _entries(self, trials: list, trial: Any, failed: bool, started: datetime | None) -> Iterator[Entry]:
+    def _entries(
+        self, trials: list, trial: Any, failed: bool, started: datetime | None, cut: bool
+    ) -> Iterator[Entry]:  # fmt: skip
         """The row of a trial, or those of the trainings in its pack."""
         last, packed = trial.last_result, PACK in trial.config
         for place, (config, result) in enumerate(members_of(trial.config, last)):
@@ -180,11 +201,15 @@ class ResultsCallback(Callback):
             if packed:
                 result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
             suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
-            ours = (self._annotate, SEED) if packed else (self._annotate,)
+            ours = (self._annotate, SEED) if packed else (self._annotate, REPETITION)
             searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
             params = {name: float(value) for name, value in searched.items() if is_number(value)}
             failure = self._failure(trial, params) if broke else None
-            ended = outcome(flatten_dict(result), self._metric, self._sign, failure, self._full_length)
+            best = None if self._best is None or packed else self._best.get(trial.trial_id)
+            done = packed and bool(result.get("done"))
+            ended = outcome(
+                flatten_dict(result), self._metric, self._sign, failure, self._full_length, best, cut and not done
+            )
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {})
             yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)

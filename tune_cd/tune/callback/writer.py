@@ -13,6 +13,7 @@ from tune_cd.results.attempts import has_ended, is_final, next_attempt
 from tune_cd.results.rows import trial_name
 
 TIMES = ("started_at", "ended_at")
+TRIES = 20  # of runs that write into a study at the same moment
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,15 @@ class RowWriter:
     def __call__(self, entry: Entry) -> None:
         """Raises OSError where the store does not answer, ValueError for a row that is not allowed, and ConflictingRow
         where another row has the fixed name."""
+        for left in reversed(range(TRIES)):
+            try:
+                self._store(entry)
+                return
+            except results.ConflictingRow:  # another run took the number since we looked
+                if entry.number is None or not left:
+                    raise
+
+    def _store(self, entry: Entry) -> None:
         for row in self._candidates(entry):
             stored = results.read_trial(self._location, row["study"], row["trial_id"])
             if stored is None:

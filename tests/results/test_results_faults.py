@@ -16,6 +16,7 @@ from rows import full, minimal
 from warned import silent
 
 from tune_cd import results
+from tune_cd.results import writing
 
 
 def test_a_damaged_row_is_replaced_with_a_warning(tmp_path):
@@ -132,9 +133,34 @@ def test_a_row_survives_a_power_cut_once_it_is_written(tmp_path, monkeypatch):
         monkeypatch.setattr(os, name, lambda *args: (done.append((name, of(args[0]))), function(*args))[1])
 
     noted("fsync", os.fsync, lambda descriptor: Path(f"/dev/fd/{descriptor}").resolve().is_dir())
-    noted("replace", os.replace, lambda temporary: temporary.name.startswith("."))
-    results.write_trial(tmp_path, full())
-    assert done == [("fsync", False), ("replace", True), ("fsync", True)], "the file, its new name, then the folder"
+    for name in ("link", "replace"):
+        noted(name, getattr(os, name), lambda temporary: temporary.name.startswith("."))
+    results.write_trial(tmp_path, minimal())
+    assert done == [("fsync", False), ("link", True), ("fsync", True)], "the file, its new name, then the folder"
+    done.clear()
+    results.write_trial(tmp_path, full(attempt=1))
+    assert done == [("fsync", False), ("replace", True), ("fsync", True)]
+    assert not [path for path in (tmp_path / "trials" / "demo").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "a file system without links"])
+def test_of_two_runs_of_one_trial_that_end_at_once_one_is_refused(tmp_path, monkeypatch, links):
+    """The other's row appears between the look at the stored rows and the write."""
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *paths: (_ for _ in ()).throw(PermissionError(1, "not permitted")))
+    looked = writing.stored
+
+    def just_before(*args):
+        found = looked(*args)
+        monkeypatch.setattr(writing, "stored", looked)
+        results.write_trial(tmp_path, full(val_score=0.25))
+        return found
+
+    monkeypatch.setattr(writing, "stored", just_before)
+    with pytest.raises(results.ConflictingRow, match="never changes"):
+        results.write_trial(tmp_path, full(val_score=0.75))
+    assert results.read(tmp_path)["val_score"].tolist() == [0.25]
+    assert len(list((tmp_path / "trials" / "demo").iterdir())) == 1
 
 
 KILLED_AT_RANDOM = """

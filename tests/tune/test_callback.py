@@ -10,12 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from ray import tune
+from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd.results import writing
 from tune_cd.tune.callback import write_spooled
 from tune_cd.tune.callback.results_callback import UNSTORED
 from tune_cd.tune.callback.writer import Entry, RowWriter
@@ -365,6 +368,76 @@ def test_a_metric_may_be_nested_and_a_config_need_not_be_json(tmp_path):
     assert row["val_score"] == 0.5 and row["scores"] == {"val/acc": 0.5} and "('a', 1)" in row["config"]
 
 
+def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
+    """Tune's own numbers are none, unless one of them is what a length is counted in."""
+    said = {"acc": 0.5, "time_per_image": 0.1, "pid_gain": 2.0, "done_share": 0.5}
+    of_tune = {"training_iteration": 4, "time_total_s": 1.0, "timestamp": 7, "pid": 9, "iterations_since_restore": 4}
+    run(make(tmp_path), [FakeTrial(1, {"lr": 0.1}, said | of_tune)])
+    assert results.read_trial(tmp_path, "mine", "cd-00000")["scores"] == said
+    key = "training_iteration"
+    run(make(tmp_path, full_length=(key, 16)), [FakeTrial(1, {"lr": 0.2}, said | of_tune)])
+    rows = results.read(tmp_path, "mine")
+    assert rows["scores"][1] == said | {key: 4.0} and rows["status"].tolist() == ["completed", "stopped"]
+    [(_, whole), (_, short)] = results.looks(rows, key, 16)
+    assert (whole, short) == ({1.0: 0.5}, {0.25: 0.5})
+
+
+@pytest.mark.parametrize(
+    "full_length, status", [(None, "stopped"), (("epoch", 16), "stopped"), (("epoch", 4), "completed")]
+)
+def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, full_length, status):
+    """As by time_budget_s: Tune tells neither callbacks nor searchers of them."""
+    ended, cut, unheard, earlier = (FakeTrial(n, {"lr": n / 10}, {"acc": n / 10, "epoch": 4}) for n in (1, 2, 3, 4))
+    unheard.last_result = {}
+    callback, trials = make(tmp_path, full_length=full_length), [ended, cut, unheard, earlier]
+    callback.setup()
+    for trial in trials[:3]:
+        callback.on_trial_start(0, trials, trial)
+    callback.on_trial_complete(0, trials, ended)
+    callback.on_experiment_end(trials)
+    rows = results.read(tmp_path, "mine")
+    assert [params["lr"] for params in rows["params"]] == [0.1, 0.2], "once each, of those that this run has trained"
+    assert rows["val_score"].tolist() == [0.1, 0.2] and rows["status"][1] == status
+    assert pd.notna(rows["started_at"]).all()
+
+
+@pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", -0.4)])
+def test_the_best_value_counts_where_it_does_for_the_searcher(tmp_path, mode, kept):
+    trial = FakeTrial(1, {"lr": 0.1}, {"acc": 0.5})
+    for use_result, said in (("last", 0.5 if mode == "max" else -0.5), ("best", kept)):
+        callback = ResultsCallback(tmp_path, use_result, metric="acc", mode=mode, use_result=use_result)
+        callback.setup()
+        callback.on_trial_start(0, [trial], trial)
+        for value in (0.4, math.nan, 0.9, 0.5):
+            callback.on_trial_result(0, [trial], trial, {"acc": value})
+        callback.on_trial_complete(0, [trial], trial)
+        callback.on_experiment_end([trial])
+        assert results.read(tmp_path, use_result)["val_score"].tolist() == [said]
+
+
+def test_repetitions_of_a_setting_are_one_setting(tmp_path):
+    """Ray's Repeater numbers them within the configuration."""
+    again = [FakeTrial(n, {"lr": 0.1, REPETITION: n - 1}, {"acc": n / 10}) for n in (1, 2)]
+    run(make(tmp_path), again)
+    [told] = results.history(results.read(tmp_path, "mine"))
+    assert told.h == {"lr": 0.1} and told.value == pytest.approx(0.15)
+
+
+def test_two_runs_into_a_study_at_once_lose_no_row(tmp_path, monkeypatch):
+    """Each has looked before the other has written."""
+    one, other = lrs(0.1), lrs(0.2)
+    put = writing._put
+
+    def late(*args, **kwargs):
+        monkeypatch.setattr(writing, "_put", put)
+        run(make(tmp_path), other)
+        return put(*args, **kwargs)
+
+    monkeypatch.setattr(writing, "_put", late)
+    run(make(tmp_path), one)
+    assert sorted(lr for _, lr, _ in numbers(tmp_path).values()) == [0.1, 0.2]
+
+
 class TestPacks:
     """One process trained three; it failed when one was done."""
 
@@ -456,6 +529,11 @@ def test_tunes_check_of_the_metric_is_off_once_it_is_no_misspelling_and_on_again
     callback.on_trial_result(0, [], SimpleNamespace(config={}), {"acc": 1.0})
     assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "1"
     callback.on_experiment_end([])
+    nested = ResultsCallback(tmp_path, "mine", metric="val/acc")
+    nested.setup()
+    nested.on_trial_result(0, [], SimpleNamespace(config={}), {"val": {"acc": 1.0}})
+    assert os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] == "1", "Tune tells callbacks nested results"
+    nested.on_experiment_end([])
     assert "TUNE_DISABLE_STRICT_METRIC_CHECKING" not in os.environ
     monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "0")
     run(make(tmp_path), lrs(0.1))

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from ray import tune
 from ray.tune.search import Searcher
 from ray.tune.utils import flatten_dict
 
@@ -136,6 +137,14 @@ def test_saved_and_restored_goes_on(tmp_path):
     assert one.suggest("next") == other.suggest("next")
     with pytest.raises(ValueError, match="version 0"):
         other.set_state({"version": 0})
+
+
+def test_domains_beside_packs_are_refused():
+    """No trial's configuration would have a value for them."""
+    packed = PackedSearch(CoordinateDescentSearch(Space(lr=(1e-4, 1.0)), "acc", "max"), 2, metric="acc", mode="max")
+    with pytest.raises(ValueError, match=r"param_space leaves \['lr'\] open: give them to the searcher inside"):
+        packed.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-4, 1.0)})
+    assert packed.set_search_properties("acc", "max", {"epochs": 2})
 
 
 def test_an_impossible_size_is_refused():

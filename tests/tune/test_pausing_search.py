@@ -5,7 +5,7 @@ import os
 import pickle
 import signal
 from functools import cache
-from math import log2, nan
+from math import inf, log2, nan
 from types import SimpleNamespace
 
 import pytest
@@ -80,7 +80,8 @@ class Tuner:
 
     def step(self, trial):
         trial.epoch, self.epochs = trial.epoch + 1, self.epochs + 1
-        trial.last_result = {"epoch": trial.epoch, "acc": self.value(trial.config, trial.epoch), **self.told}
+        value = self.value(trial.config, trial.epoch)
+        trial.last_result = {"epoch": trial.epoch, **({} if value is None else {"acc": value}), **self.told}
         decision = self.scheduler.on_trial_result(self, trial, trial.last_result)
         if decision == TrialScheduler.STOP:
             self.stop_trial(trial)
@@ -140,6 +141,97 @@ def test_a_trial_that_fails_is_the_worst_and_never_goes_on(search):
     search.on_trial_complete("t0", None, error=True)
     tuner.run()
     assert first.epoch == 0 and search._search.trained[0] <= 1 and len(tuner.trials) > 5
+
+
+def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
+    """Its score was told and it was to pause: then it failed."""
+    tuner = Tuner(search)
+    tuner.add(0)
+    first = tuner.scheduler.choose_trial_to_run(tuner)
+    first.status = Trial.RUNNING
+    while first.status == Trial.RUNNING:
+        tuner.step(first)
+    first.status = Trial.ERROR
+    tuner.scheduler.on_trial_error(tuner, first)
+    search.on_trial_complete("t0", None, error=True)
+    assert search._looks(first.config) == {LENGTHS[0]: -inf} and search.believed(first.config) is None
+    tuner.run()
+    assert first.epoch == WHOLE * LENGTHS[0] and course(tuner).count((PLANE.key(first.config), first.epoch)) == 1
+
+
+def test_where_every_whole_training_fails_the_budget_holds(search):
+    tuner = Tuner(search)
+    tuner.step = lambda trial, step=tuner.step: fail_at_the_end(tuner, trial, step)
+    tuner.run()
+    assert search._search.spent <= 4 + LENGTHS[0] and search.finished
+
+
+def fail_at_the_end(tuner, trial, step):
+    if trial.epoch < WHOLE - 1:
+        return step(trial)
+    trial.status, tuner.epochs = Trial.ERROR, tuner.epochs + 1
+    tuner.scheduler.on_trial_error(tuner, trial)
+    tuner.search.on_trial_complete(trial.trial_id, None, error=True)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_with_another_scheduler_it_says_so_once(search, caplog, ours):
+    """Which may stop trials that this search takes for whole."""
+    tuner = Tuner(search)
+    if ours:
+        tuner.add(0)
+    for epoch in (1, 2):
+        search.on_trial_result("t0", {"epoch": epoch, "acc": 0.5})
+    assert [record.getMessage().count("scheduler=search.scheduler()") for record in caplog.records] == [1] * (not ours)
+
+
+def test_a_class_that_cannot_be_saved_is_refused_before_it_is_trained(search):
+    class Unsaved(tune.Trainable):
+        pass
+
+    tuner = Tuner(search)
+    tuner.trainable = Unsaved
+    with pytest.raises(ValueError, match="Unsaved cannot be saved, .* needs save_checkpoint and load_checkpoint"):
+        tuner.add(0)
+    tuner.trainable = Bowl
+    tuner.add(1)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 4, 5, 8, 32])
+def test_the_budget_is_of_what_was_trained_however_seldom_it_is_reported(epochs):
+    search = PausingSearch(full_length=("epoch", epochs), budget=6)
+    tuner = Tuner(search, lambda config, epoch: score(config, epoch * WHOLE / epochs)).run()
+    shares, charged = [trial.epoch / epochs for trial in tuner.trials], search._search.trained
+    assert charged == [max(length for length in LENGTHS if length <= share) for share in shares]
+    assert search._search.spent == sum(charged) <= 6 + 1 / epochs and max(shares) == 1
+    assert all(trial.status == Trial.TERMINATED for trial in tuner.trials)
+
+
+def test_a_trial_is_trained_on_until_it_has_a_score(search):
+    """Scores every four epochs of 16, and pauses from the second on."""
+    tuner = Tuner(search, lambda config, epoch: None if epoch % 4 else score(config, epoch)).run()
+    assert {trial.epoch for trial in tuner.trials} <= {4, 8, 16} and max(trial.epoch for trial in tuner.trials) == 16
+    assert search._search.spent == sum(trial.epoch for trial in tuner.trials) / WHOLE <= 4.25
+
+
+def test_a_trial_that_never_has_a_score_has_failed_at_its_end(search):
+    tuner = Tuner(search)
+    tuner.add(0)
+    [trial] = tuner.trials
+    said = [search.reported("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
+    assert said == [TrialScheduler.CONTINUE] * (WHOLE - 1) + [TrialScheduler.STOP]
+    assert search._looks(trial.config) == {1.0: -inf}
+
+
+@pytest.mark.parametrize("samples", [1, 2, 4])
+def test_with_a_number_of_trials_these_alone_go_on_and_the_best_is_trained_whole(search, samples):
+    tuner = Tuner(search)
+    tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= samples)
+    tuner.run()
+    assert len(tuner.trials) == samples and search._search.spent <= 4
+    assert all(trial.status == Trial.TERMINATED for trial in tuner.trials)
+    whole = [trial for trial in tuner.trials if trial.epoch == WHOLE]
+    assert PLANE.key(search._search.leader[0]) in {PLANE.key(trial.config) for trial in whole}
 
 
 def test_a_trial_without_a_number_is_stopped(search):

@@ -9,6 +9,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
-from tune_cd import CoordinateDescent, CoordinateDescentSearch, Space, results
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.tune.param_space import space_from_tune
@@ -268,6 +269,41 @@ def test_metric_and_mode_must_be_possible():
         CoordinateDescentSearch().set_search_properties(["a", "b"], "min", {"lr": tune.loguniform(1e-6, 1)})
 
 
+@pytest.mark.parametrize("kind", [CoordinateDescentSearch, partial(PausingSearch, full_length=("epoch", 16))])
+def test_a_start_is_a_configuration_or_several_nested_or_flat(kind):
+    one, other = {"opt": {"lr": 1e-4, "wd": 1e-3}}, {"opt/lr": 1e-2, "opt/wd": 1e-5}
+    domains = {"opt": {"lr": tune.loguniform(1e-6, 1), "wd": tune.loguniform(1e-8, 1)}}
+    for start, first in ((one, [one]), (other, []), ([one, other], [one, {"opt": {"lr": 1e-2, "wd": 1e-5}}])):
+        searcher = kind(start=start)
+        searcher.set_search_properties("acc", "max", domains)
+        assert [searcher.suggest(f"t{n}") for n in range(len(first))] == first
+    with pytest.raises(ValueError, match="start .*: a configuration, or a list of them"):
+        kind(start=["lr"])
+
+
+def test_numpys_numbers_are_as_good_as_any(tmp_path):
+    searcher = CoordinateDescentSearch(
+        points_to_evaluate=[{"lr": np.float32(1e-4), "n": np.int64(3), "q": np.float64(0.5)}]
+    )
+    domains = {"lr": tune.loguniform(1e-6, 1), "n": tune.randint(*np.array([1, 9]))}
+    quantised = tune.quniform(np.float32(0), np.float32(1), np.float32(0.25))
+    searcher.set_search_properties("acc", "max", domains | {"q": quantised})
+    for n in range(3):
+        config = searcher.suggest(f"t{n}")
+        assert [type(config[name]) for name in ("lr", "n", "q")] == [float, int, float]
+        searcher.on_trial_complete(f"t{n}", {"acc": np.float32(0.5)})
+    searcher.save(str(tmp_path / "state"))
+    assert json.loads((tmp_path / "state").read_text())["trials"]["t0"]["n"] == 3
+
+
+@pytest.mark.parametrize("wrong", [100, ("epoch", 0), ("epoch",), (3, 16)])
+def test_a_full_length_is_a_key_and_an_amount(wrong):
+    with pytest.raises(ValueError, match="full_length .*: the key of a result, and its value above 0"):
+        CoordinateDescentSearch(full_length=wrong)
+    with pytest.raises(ValueError, match="full_length"):
+        ResultsCallback("results", "own", metric="acc", full_length=wrong)
+
+
 def test_points_to_evaluate_come_first_and_known_rewards_cost_nothing():
     points = [{"lr": 0.5, "wd": 0.5}, {"lr": 2e-3, "wd": 2e-4}]
     searcher = CoordinateDescentSearch(PLANE, "acc", "max", points_to_evaluate=points)
@@ -394,6 +430,25 @@ def test_of_a_losss_results_the_smallest_is_the_best(tmp_path):
     stored(tmp_path, drive(make(), 6), metric_name="-loss")
     searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="loss", mode="min")
     assert searcher._search.best[1] == max(results.read(tmp_path)["val_score"])
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "once Tune says so"])
+@pytest.mark.parametrize("of, mode", [("acc", "min"), ("-acc", "max")])
+def test_scores_of_the_other_sign_are_refused(tmp_path, of, mode, later):
+    stored(tmp_path, drive(make(), 4), metric_name=of)
+    with pytest.raises(ValueError, match=f"scores are '{of}', and mode '{mode}' needs"):
+        if later:
+            searcher = CoordinateDescentSearch.from_results(tmp_path, space=PLANE)
+            searcher.set_search_properties("acc", mode, {"lr": tune.loguniform(1e-6, 1)})
+        else:
+            CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode=mode)
+
+
+def test_scores_of_another_metric_are_said(tmp_path):
+    stored(tmp_path, drive(make(), 4), metric_name="r_map")
+    with pytest.warns(UserWarning, match="scores are 'r_map', and count as 'acc'"):
+        known = CoordinateDescentSearch.from_results(tmp_path, space=PLANE, metric="acc", mode="max")
+    assert known.suggest("a") is not None
 
 
 def test_rows_of_stopped_trials_are_known_but_never_the_best(tmp_path):

@@ -18,6 +18,7 @@ from ray.tune.utils.util import unflatten_dict
 from tune_cd.results.rows import finite
 from tune_cd.search.protocol import check_version
 from tune_cd.tune.json_state import JsonState
+from tune_cd.tune.param_space import space_from_tune
 
 PACK, SEED = "pack", "seed"
 STATE_VERSION = 2
@@ -101,8 +102,8 @@ class Packing(Searcher):
 class PackedSearch(JsonState, Packing):
     """Any Ray Tune searcher, its suggestions trained several at a time.
 
-    searcher: suggests single configurations; it must know metric and mode already. Unless it limits itself, every
-        pack is full.
+    searcher: suggests single configurations; it must know its space, metric and mode already. Unless it limits itself,
+        every pack is full.
     size: configurations in a trial at most.  packs: trials at a time; None: no limit of its own.
     """
 
@@ -111,6 +112,15 @@ class PackedSearch(JsonState, Packing):
             raise ValueError(f"size {size!r}: a whole number, at least 1")
         super().__init__(metric, mode, packs)
         self._searcher, self._size = searcher, size
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
+        """Tune's call before the first trial. Raises ValueError for domains in `param_space`, which no trial's own
+        configuration would resolve."""
+        if (given := space_from_tune(config)) is not None:
+            raise ValueError(
+                f"param_space leaves {list(given.names)} open: give them to the searcher inside, space=..."
+            )
+        return True
 
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types, the searcher inside included."""

@@ -30,6 +30,7 @@ class PausingScheduler(FIFOScheduler):
     def on_trial_add(self, tune_controller, trial: Trial) -> None:
         """Tune has restored trials go on all at once: those that were paused wait. Raises ValueError for a Repeater and
         for a class that cannot be saved."""
+        self._search.scheduled = True
         _require_unrepeated(tune_controller.search_alg)
         _require_saved(trial)
         if trial.status == Trial.PENDING and self._search.added(trial.trial_id, trial.evaluated_params):

@@ -7,6 +7,7 @@ A searcher cannot pause a trial, a scheduler cannot ask for a new one. The two s
 is a new configuration the searcher suggests it, where it is a paused trial the scheduler has it go on.
 """
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +31,8 @@ from tune_cd.tune.earlier import inside
 from tune_cd.tune.pausing_scheduler import PausingScheduler
 from tune_cd.tune.snapshot import Ran
 
+log = logging.getLogger(__name__)
+
 ROUNDING = 1e-9  # of a share
 
 Looks = Mapping[float, float | None]
@@ -52,6 +55,8 @@ class PausingSearch(Adapter):
 
     STATE_VERSION = 2
     KNOWN = ("completed", "stopped")
+
+    scheduled = False  # our scheduler is the Tuner's, or it was said that it is not
 
     def __init__(
         self,
@@ -97,7 +102,10 @@ class PausingSearch(Adapter):
     # Tune's side ----------------------------------------------------------------------------------------------
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
-        """The scheduler has told what is to be told."""
+        """The scheduler tells what is to be told; a warning says where the Tuner has another one."""
+        if not self.scheduled:
+            self.scheduled = True
+            log.warning("no trial can pause: a PausingSearch needs TuneConfig(..., scheduler=search.scheduler())")
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """The end of a trial: of one that ended before its full length by itself, what it reached; an error or no value

@@ -106,6 +106,47 @@ def test_without_fresh_seeds_the_summary_says_how_to_get_some():
     assert "`python -m tune_cd.run --study s --resume --confirm 3`" in said["What to try next"]
 
 
+def beaten():
+    """The separate average is better by validation and, with fresh seeds, worse than what the search chose."""
+    ahead = (2.0, 2.0)
+    rows = [trial("cd", 0, (0.1, 0.1), 0.6, 0.6), trial("cd", 1, BEST, 0.8, 0.8), trial("separate", 0, ahead, 0.9, 0.9)]
+    tests = {BEST: (0.78, 0.77, 0.79), ahead: (0.75, 0.74, 0.76)}
+    return table(rows + [
+        trial("confirm", place, at, 0.5, test, seed)
+        for place, at in enumerate(tests) for seed, test in enumerate(tests[at], 1)
+    ])  # fmt: skip
+
+
+def test_a_gain_is_that_of_the_searchs_choice_whichever_is_better_by_validation():
+    trials = beaten()
+    [gain] = gains(trials).to_dict("records")
+    found = findings(trials, {"Lambda_p": (1e-6, 2.0), "Lambda_e": (1e-6, 17.0)})
+    [recipe] = [recipe for recipe in found.recipes if recipe.average == "separate"]
+    assert (found.best["search"], found.ahead["search"], found.edges) == ("cd", "separate", {"Lambda_e": "upper"})
+    assert found.fresh.value == gain["tuned"] == pytest.approx(0.78) and found.ahead_fresh.value == pytest.approx(0.75)
+    assert (recipe.gain, recipe.low, recipe.high) == tuple(gain[f"{name}_separate"] for name in ("gain", "low", "high"))
+    assert recipe.gain == pytest.approx(0.03) and found.alike == 1
+    said = {one.head: one.text for one in summarise(found)}
+    assert said["Best setting"] == "Λp = 1, Λe = 17, b = 64" and said["With fresh seeds"].startswith("test 0.7800")
+    assert said["Better by validation"].startswith("Λp = 2, Λe = 2, b = 64. Validation r_map 0.9000, test 0.9000.")
+    assert "With fresh seeds: test 0.7500 (" in said["Better by validation"]
+    assert said["Over the separate average"].startswith("+0.0300 on the test split")
+
+
+def test_a_loss_is_told_as_well():
+    trials = beaten()
+    confirming = trials["search"] == "confirm"
+    trials.loc[confirming, "test_score"] = 1.5 - trials.loc[confirming, "test_score"]
+    said = {one.head: one.text for one in summarise(findings(trials))}
+    assert said["Over the separate average"].startswith("-0.0300 on the test split")
+
+
+def test_where_the_search_completed_nothing_the_best_is_a_baselines():
+    trials = beaten()
+    found = findings(trials[trials["search"] == "separate"])
+    assert found.best["search"] == "separate" and found.ahead is None
+
+
 def test_a_table_of_confirming_trials_alone_chooses_nothing():
     found = findings(table(confirmed()))
     assert found.best is None and isinstance(found.trials, pd.DataFrame)

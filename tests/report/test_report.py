@@ -74,6 +74,7 @@ def test_the_best_and_what_it_gains_over_each_average():
 def test_gains_over_several_seeds_are_paired():
     found = findings(search_study(seeds=(0, 1, 2)))
     assert found.seeds == 3 and found.noise == pytest.approx(0.01)
+    assert found.freedom == 2 * 13, "one of the 14 settings is of both cd and separate"
     for recipe, gain in zip(found.recipes, (0.1, 0.05)):
         assert recipe.pairs == 3 and recipe.gain == pytest.approx(gain)
         assert (recipe.low, recipe.high) == (pytest.approx(gain), pytest.approx(gain)), (
@@ -194,6 +195,20 @@ def test_sentences_say_the_numbers():
         "Λe is at the upper end of its range" in said["What to try next"]
         and "--tune-batch-size" in said["What to try next"]
     )
+
+
+@pytest.mark.parametrize("freedom, half", [(1, 12.7062), (2, 4.30265), (6, 2.44691)])
+def test_how_far_two_trainings_may_differ_is_students(freedom, half):
+    """Each setting has two seeds, 0.01 * 2 ** 0.5 apart: a standard deviation of 0.01 and a degree of freedom each."""
+    rows = [
+        row(index, val=0.5, test_score=0.5 + seed * 0.01 * 2**0.5, params=h(2.0**index, 1.0), seed=seed, search="cd")
+        for index in range(freedom)
+        for seed in (0, 1)
+    ]
+    found = findings(table(rows))
+    assert (found.noise, found.freedom) == (pytest.approx(0.01), freedom)
+    [sure] = [sentence.text for sentence in summarise(found) if sentence.head == "How sure"]
+    assert f"differ by less than {half * 0.01 * 2**0.5:.4f} in 95 of 100 cases" in sure
 
 
 def test_sentences_about_what_failed():

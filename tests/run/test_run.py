@@ -26,6 +26,7 @@ from tune_cd.run.options import parse
 from tune_cd.run.resources import check_resources
 from tune_cd.run.searches import groups_of, searches_of
 from tune_cd.run.study import store_config
+from tune_cd.run.summary import summarise
 
 
 def test_the_default_is_the_documented_one(tmp_path):
@@ -53,6 +54,27 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
     assert [search.name for search in groups_of(made.searches)[-1]] == ["confirm"]
     assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].repeats == ("cd",)
     assert all(search.name != "confirm" for search in study(tmp_path).searches)
+
+
+def test_the_summary_tells_of_the_searchs_choice_where_a_baseline_is_better_by_validation(tmp_path, monkeypatch):
+    made = study(tmp_path, "--loss", "infonce", "--confirm", "3", "--study", "s", "--range", "0.01,4")
+    best, ahead = {"Lambda_p": 1.0, "Lambda_e": 4.0}, {"Lambda_p": 2.0, "Lambda_e": 2.0}
+    common = {"loss": "infonce", "batch_size": 64}
+    rows = [row(0, val=0.8, test_score=0.8, params=best, search="cd", **common),
+            row(0, val=0.9, test_score=0.9, params=ahead, search="separate", **common)]  # fmt: skip
+    for place, (params, tests) in enumerate(((best, (0.78, 0.77, 0.79)), (ahead, (0.74, 0.75, 0.76)))):
+        rows += [row(place, test_score=test, params=params, search="confirm", seed=seed, **common)
+                 for seed, test in enumerate(tests, 1)]  # fmt: skip
+    for one in rows:
+        results.write_trial(made.results, one)
+    monkeypatch.setattr("tune_cd.run.summary.draw", lambda study, table: "search.png")
+    said = summarise(made).splitlines()
+    assert said[2].split() == ["best", "balance", "found", "1", "4", "64", "0.8000", "0.8000"]
+    assert said[3].split()[-2:] == ["0.9000", "0.9000"]
+    [own] = [line for line in said if line.startswith("with fresh seeds, the best balance")]
+    [gain] = [line for line in said if line.startswith("with fresh seeds, separate average")]
+    assert "test 0.7800" in own and "test 0.7500" in gain and "gain +0.0300 (95 % interval +0.0" in gain
+    assert "best balance: Λe is at the upper end of its range; a wider --range may hold better." in said
 
 
 def test_an_experiment_with_rows_of_its_own_is_not_confirmed(tmp_path):

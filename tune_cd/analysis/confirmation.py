@@ -55,6 +55,15 @@ def paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series) -> Mean:
     return Mean(score, float(best[score] - reached[score]), np.nan, np.nan, 0)
 
 
+def chosen(trials: pd.DataFrame) -> pd.Series | None:
+    """What the search asked for found best by validation, whatever the recipes beside it came to: a row of
+    `means_over_settings`. None where it completed nothing, and of a table with several searches or recipes alone.
+    trials: with `setting` numbers."""
+    rows = searching(trials)
+    asked = rows[~rows["search"].isin(RECIPES)]
+    return best_trial(means_over_settings(asked)) if asked["search"].nunique() == 1 else None
+
+
 def gains(trials: pd.DataFrame) -> pd.DataFrame:
     """What each study's search chose, beside what each recipe of RECIPES reaches by its learning rate.
 
@@ -74,8 +83,7 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
     trials = trials.reset_index(drop=True)
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(searching(trials))
-    asked = [name for name in searching(trials)["search"].unique() if name not in RECIPES]
-    best = best_trial(means_over_settings(trials[trials["search"].isin(asked)])) if len(asked) == 1 else None
+    best = chosen(trials)
     if best is None or not weights_of(trials) or pd.isna(best["batch_size"]):
         return None
     row = {name: best[name] for name in ("dataset", "loss", "batch_size", "study", "search")}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import RateSearch, Ridge, best_trial, on_diagonal, rate_search, ridge
-from tune_cd.analysis.confirmation import Mean, fresh_mean, paired
+from tune_cd.analysis.confirmation import Mean, chosen, fresh_mean, paired
 from tune_cd.analysis.curves import means_over_settings, setting_numbers
 from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.scores import (
@@ -34,7 +34,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """The best trial that a conventional recipe reaches by its learning rate alone, and what the best of all has more.
+    """The best trial that a conventional recipe reaches by its learning rate alone, and what `Findings.best` has more.
 
     gain: on the test split (on validation where there is no test), over fresh seeds where both were trained with some.
     low, high: its 95 % interval over the seeds that both were trained with (Student's t on the pairs); NaN below two.
@@ -56,22 +56,29 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings on one study. Rows (`best`) are of `means_over_seeds`; None where there is no finding."""
+    """The findings on one study. Rows (`best`) are of `means_over_settings`; None where there is no finding.
+
+    best: what the search asked for found best; of a table with several searches, or where that one completed nothing,
+    the best of all. ahead: the best of all where it is another setting, as when a baseline was better by validation.
+    """
 
     study: str
     trials: pd.DataFrame
     status: dict[str, int]
     best: pd.Series | None
+    ahead: pd.Series | None
     recipes: tuple[Recipe, ...]
     missing: tuple[str, ...]  # averages whose diagonal has no completed trial
-    alike: int  # settings within ALIKE of the best
+    alike: int  # settings within ALIKE of the best, above or below
     alike_ranges: dict[str, tuple[float, float]]
     edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
     late: bool
     fresh: Mean | None  # of the best setting, with seeds that had no part in choosing it
+    ahead_fresh: Mean | None  # likewise of the one ahead
     seeds: int  # completed trainings of the best setting, among those that chose it
     unfinished: int  # trainings of the best setting that did not complete
     noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
+    freedom: int  # its degrees of freedom
     ridge: Ridge | None
     names: tuple[str, ...]  # the searched parameters that took several values
 
@@ -85,17 +92,21 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(searching(trials))
-    best = best_trial(means)
+    top, choice = best_trial(means), chosen(trials)
+    best = top if choice is None else choice
+    ahead = top if best is not None and top["setting"] != best["setting"] else None
     names = varied(trials)
     allowed = ranges or _extents(trials, names)
     averages = averages_of(trials) if best is not None else ()
     found = [(average, _recipe(trials, means, best, average, allowed)) for average in averages]
     alike = _alike(means, best)
+    noise, freedom = _noise(trials)
     return Findings(
         study=str(trials["study"].iloc[0]),
         trials=trials,
         status={str(status): int(number) for status, number in trials["status"].value_counts().items()},
         best=best,
+        ahead=ahead,
         recipes=tuple(recipe for _, recipe in found if recipe is not None),
         missing=tuple(average for average, recipe in found if recipe is None),
         alike=len(alike),
@@ -103,9 +114,11 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
         edges=_edges(best, names, allowed),
         late=_late(trials, best),
         fresh=None if best is None else fresh_mean(trials, best),
+        ahead_fresh=None if ahead is None else fresh_mean(trials, ahead),
         seeds=0 if best is None else int(best["seeds"]),
         unfinished=0 if best is None else int(best["trained"] - best["seeds"]),
-        noise=_noise(trials),
+        noise=noise,
+        freedom=freedom,
         ridge=_ridge(trials),
         names=names,
     )
@@ -188,8 +201,9 @@ def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[flo
 
 def _alike(means: pd.DataFrame, best: pd.Series | None) -> pd.DataFrame:
     """The settings within ALIKE of the best; none where there is no best."""
-    least = np.inf if best is None else best["val_score"] - ALIKE * abs(best["val_score"])
-    return means[means["val_score"] >= least]
+    if best is None:
+        return means[:0]
+    return means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
 
 
 def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
@@ -220,12 +234,14 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
     return len(asked) >= 8 and best["search"] != "grid" and float((asked > best["trial_index"]).mean()) < LATE
 
 
-def _noise(trials: pd.DataFrame) -> float:
+def _noise(trials: pd.DataFrame) -> tuple[float, int]:
+    """(the pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without any."""
     score = judged_by(trials)
     groups = trials[trials["status"] == "completed"].drop_duplicates(["setting", "seed"]).groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]
-    return float(np.sqrt((variances.dropna() * freedom).sum() / freedom.sum())) if freedom.sum() > 0 else np.nan
+    total = int(freedom.sum())
+    return (float(np.sqrt((variances.dropna() * freedom).sum() / total)), total) if total else (np.nan, 0)
 
 
 def _ridge(trials: pd.DataFrame) -> Ridge | None:

@@ -8,6 +8,8 @@ import pandas as pd
 
 from tune_cd import balance
 from tune_cd.analysis import alignment
+from tune_cd.analysis.confirmation import RECIPES
+from tune_cd.analysis.intervals import student
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import SPLITS, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
@@ -16,11 +18,10 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 from tune_cd.search.directions import WEIGHT
 
-BASELINES = (*balance.AVERAGES, balance.PUBLISHED, "without", "S1", "S2")
+BASELINES = (*RECIPES, "without", "S1", "S2")
 """Searches that accompany the one that was asked for."""
 
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
-TWO_TRAININGS = 1.96 * 2**0.5  # standard deviations of one training, within which the difference of two lies in 95 %
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def summarise(found: Findings, command: str | None = None, networks: Mapping[str
         return [_nothing(found), *_failures(found, command)]
     return [
         *_best(found),
+        *_ahead(found),
         *_network((networks or {}).get(found.best["search"])),
         *_gains(found),
         *_certainty(found),
@@ -76,19 +78,34 @@ def _nothing(found: Findings) -> Sentence:
 
 def _best(found: Findings) -> list[Sentence]:
     best = found.best
-    scores = f"Validation {best['metric_name']} {best['val_score']:.4f}" + (
-        f", test {best['test_score']:.4f}" if finite(best["test_score"]) else ""
-    )
     seeds = f", means over {found.seeds} seeds" if found.seeds > 1 else ""
     completed = found.status.get("completed", 0)
     trials = f"{completed} trial{'s' * (completed != 1)} completed"
     return [
         Sentence("Best setting", setting(best, _parameters(found)) or f"that of trial {best['trial_id']}", "result"),
         Sentence(
-            "Its score", f"{scores}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.", "result"
+            "Its score",
+            f"{_scores(best)}{seeds}. Found by {best['search']} as trial {best['trial_id']}; {trials}.",
+            "result",
         ),
         *([Sentence("With fresh seeds", f"{fresh_score(found.fresh)}.", "result")] if found.fresh is not None else []),
     ]
+
+
+def _ahead(found: Findings) -> list[Sentence]:
+    """Another setting that was better by validation than what the search asked for found."""
+    row = found.ahead
+    if row is None:
+        return []
+    fresh = f" With fresh seeds: {fresh_score(found.ahead_fresh)}." if found.ahead_fresh is not None else ""
+    at = setting(row, _parameters(found)) or f"that of trial {row['trial_id']}"
+    text = f"{at}. {_scores(row)}. Found by {row['search']} as trial {row['trial_id']}.{fresh}"
+    return [Sentence("Better by validation", f"{text} All gains are those of the best setting above.", "caution")]
+
+
+def _scores(row: pd.Series) -> str:
+    test = f", test {row['test_score']:.4f}" if finite(row["test_score"]) else ""
+    return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
 
 
 def _network(file: str | None) -> list[Sentence]:
@@ -131,7 +148,7 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
     words = recipe_words(recipe.average)
     head, verb = f"Over the {words}", "reach" if recipe.average == balance.PUBLISHED else "reaches"
-    if recipe.best["trial_id"] == found.best["trial_id"]:
+    if recipe.best["setting"] == found.best["setting"]:
         text = f"Nothing: the {words} {verb} the best setting by the learning rate alone ({own})."
         return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
@@ -165,7 +182,7 @@ def tuned(recipe: Recipe) -> str:
 def _certainty(found: Findings) -> list[Sentence]:
     said = []
     if finite(found.noise):
-        most = TWO_TRAININGS * found.noise
+        most = student(found.freedom) * 2**0.5 * found.noise  # their difference has twice the variance of one
         said.append(
             f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; "
             "so may any two by chance."
@@ -205,9 +222,10 @@ def _shape(found: Findings) -> list[Sentence]:
     shape = found.ridge
     if shape is None or len(shape.names) < 2:
         return []
+    head = "The shape around it" if found.ahead is None else "The shape around the one that is better by validation"
     if not np.isfinite(shape.widths_high[0]):
         text = f"The {shape.trials} settings near the best do not tell how fast the score falls on its sides."
-        return [Sentence("The shape around it", text, "note")]
+        return [Sentence(head, text, "note")]
     widths = [_octaves(*interval) for interval in zip(shape.widths, shape.widths_low, shape.widths_high)]
     across = ", ".join(f"{part:+.2f} {letters(name)}" for name, part in zip(shape.names, shape.directions[0]))
     text = f"The score falls fastest along ({across}) in log space: by 5 % within {widths[0]}"
@@ -219,7 +237,7 @@ def _shape(found: Findings) -> list[Sentence]:
     text += f" From a quadratic through {shape.trials} settings near the best; in brackets its 95 % intervals."
     if not shape.peaked:
         text += " They do not show a fall on all sides, so the optimum may lie further on."
-    return [Sentence("The shape around it", text, "note")]
+    return [Sentence(head, text, "note")]
 
 
 def _octaves(width: float, low: float, high: float) -> str:

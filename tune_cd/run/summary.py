@@ -26,8 +26,7 @@ def summarise(study: Study) -> str:
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
     counts, replicates = _counts(table), study.config.replicates
-    means = means_over_seeds(table)
-    lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, means, study)
+    lines = _memory_table(table) if study.config.experiment == "xbm" else _balance_table(table, study)
     setup = study.setup
     scores = (
         setup.metric
@@ -43,27 +42,28 @@ def summarise(study: Study) -> str:
     return "\n".join(lines)
 
 
-def _balance_table(trials: pd.DataFrame, means: pd.DataFrame, study: Study) -> list[str]:
-    """The best h and its test score, beside each baseline's; then how well the learning rate of each was tuned. means:
-    of the trials, over seeds."""
+def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
+    """The best h of the search asked for and its test score, beside each baseline's; then how well the learning rate of
+    each was tuned."""
     names = study.config.weighted.weights
     found = findings(trials, dict.fromkeys(names, tuple(study.config.range)))
+    best = found.best if found.best["search"] == study.config.search else None
     recipes = {recipe.average: recipe for recipe in found.recipes}
     head = "".join(f"{name:>{_width(name)}}" for name in names)
     lines = ["", f"{'':<28}{head}{'b':>5}{'validation':>12}{'test':>8}"]
-    lines.append(_line("best balance found", best_trial(means[means["search"] == study.config.search]), names))
+    lines.append(_line("best balance found", best, names))
     for average in averages_of(study.setup):
-        best = recipes[average].best if average in recipes else None
-        lines.append(_line(f"best with {recipe_words(average)}", best, names))
-    lines += ["", *_fresh(found)]
+        reached = recipes[average].best if average in recipes else None
+        lines.append(_line(f"best with {recipe_words(average)}", reached, names))
+    lines += ["", *(_fresh(found) if best is not None else [])]
     lines += [f"{recipe_words(average)}: {tuned(recipe)}" for average, recipe in recipes.items()]
-    if found.edges:
-        lines.append(f"best setting: {edges(found)}; a wider --range may hold better.")
+    if found.edges and best is not None:
+        lines.append(f"best balance: {edges(found)}; a wider --range may hold better.")
     return lines
 
 
 def _fresh(found: Findings) -> list[str]:
-    """What the choices came to with fresh seeds, and what the best has more than each recipe."""
+    """What the choices came to with fresh seeds, and what the search's has more than each recipe's."""
     if found.fresh is None:
         return []
     lines = [f"with fresh seeds, the best balance: {fresh_score(found.fresh)}"]

@@ -197,6 +197,18 @@ def test_sentences_say_the_numbers():
     )
 
 
+def test_under_adam_the_scale_of_the_weights_is_no_learning_rate():
+    trials = search_study().assign(config='{"optimizer": "adam"}')
+    found = findings(trials, BOX)
+    said = {sentence.head: sentence for sentence in summarise(found, "python -m tune_cd.run --study s")}
+    gain = said["Over the separate average"]
+    assert [recipe.learning_rate for recipe in found.recipes] == [None, None] and gain.kind == "result"
+    assert "The separate average reached 0.7000, b = 64. 2 of its settings trained; under Adam" in gain.text
+    alone = findings(trials[trials["search"] == "separate"])
+    assert "reaches the best setting (0.7000, b = 64)" in summarise(alone)[2].text
+    assert not any("learning rate" in sentence.text for sentence in [*said.values(), *summarise(alone)])
+
+
 @pytest.mark.parametrize("freedom, half", [(1, 12.7062), (2, 4.30265), (6, 2.44691)])
 def test_how_far_two_trainings_may_differ_is_students(freedom, half):
     """Each setting has two seeds, 0.01 * 2 ** 0.5 apart: a standard deviation of 0.01 and a degree of freedom each."""

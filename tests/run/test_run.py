@@ -20,10 +20,10 @@ from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
 from tune_cd.run import preflight
-from tune_cd.run.__main__ import _on_cluster, main
+from tune_cd.run.__main__ import _announce, _on_cluster, main
 from tune_cd.run.config import Call, StudyConfig
 from tune_cd.run.options import parse
-from tune_cd.run.resources import check_resources
+from tune_cd.run.resources import Resources, check_resources
 from tune_cd.run.searches import groups_of, searches_of
 from tune_cd.run.study import store_config
 from tune_cd.run.summary import summarise
@@ -350,6 +350,16 @@ def test_numbers_below_one_are_refused_before_a_ray_is_started(tmp_path, option,
 def test_adams_learning_rate_is_not_in_the_weights_as_well(tmp_path):
     made = study(tmp_path, "--set", "optimizer=adam", "learning_rate=1e-4")
     assert made.searches[0].start == {"Lambda_p": 1.0, "Lambda_e": 1.0}
+
+
+def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path, capsys):
+    vicreg = ("--task", "ssl", "--loss", "vicreg")
+    for argv, usual in (((), ["separate", "global"]), (("--loss", "infonce"), ["separate"]), (vicreg, ["published"])):
+        made = study(tmp_path, *argv, "--set", "optimizer=adam")
+        assert [search.name for search in made.searches] == ["cd"]
+        assert [search.name for search in study(tmp_path, *argv).searches] == ["cd", *usual]
+    _announce(preflight.with_form(made, "small"), Resources(cpus=1, gpus=0.0, workers=1))
+    assert "no baselines: under Adam the joint scale of the weights has no effect" in capsys.readouterr().out
 
 
 def test_data_that_cannot_be_had_on_the_cluster_is_an_error_not_a_traceback(tmp_path, monkeypatch, capsys):

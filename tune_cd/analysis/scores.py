@@ -86,6 +86,12 @@ def per_class(trials: pd.DataFrame) -> int:
     return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
 
 
+def optimizer_of(trials: pd.DataFrame) -> str:
+    """The optimizer that the trials' configurations name; bare SGD where they do not."""
+    said = (json.loads(text).get("optimizer") for text in trials["config"].unique()) if "config" in trials else ()
+    return next((name for name in said if isinstance(name, str)), "sgd")
+
+
 def published_of(trials: pd.DataFrame) -> dict[str, float]:
     """Weight Lambda_<term> -> its published coefficient, of a loss as its trainings' configurations say; else {}."""
     said = (json.loads(text).get(PUBLISHED) for text in trials["config"].unique()) if "config" in trials else ()

@@ -15,6 +15,7 @@ from tune_cd.analysis.rates import ON_DIAGONAL
 from tune_cd.analysis.scores import (
     judged_by,
     octaves,
+    optimizer_of,
     parameter,
     parameter_of,
     per_class,
@@ -40,11 +41,12 @@ class Recipe:
     low, high: its 95 % interval over the seeds that both were trained with (Student's t on the pairs); NaN below two.
     pairs: their number. fresh: its own score with fresh seeds. rates: how well its learning rate was tuned. grid_step:
     octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
+    learning_rate: None under Adam, which has one of its own and divides by the joint scale of the weights.
     """
 
     average: str
     best: pd.Series
-    learning_rate: float
+    learning_rate: float | None
     gain: float
     low: float
     high: float
@@ -172,7 +174,9 @@ def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average:
     if reached is None:
         return None
     gain = paired(trials, best, reached)
-    rate, rates = _rate(reached, average, published_of(trials), k), rate_search(on_line, reached, ranges)
+    sgd = optimizer_of(trials) == "sgd"
+    rate = _rate(reached, average, published_of(trials), k) if sgd else None
+    rates = rate_search(on_line, reached, ranges)
     fresh = fresh_mean(trials, reached)
     return Recipe(average, reached, rate, gain.value, gain.low, gain.high, gain.seeds, fresh, rates, step)
 

@@ -145,22 +145,30 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
     seeds = f"{recipe.pairs}{' fresh' * (recipe.fresh is not None)} seeds in pairs"
     sure = f" ({interval(recipe.low, recipe.high, '+')}, {seeds})" if finite(recipe.low) else ""
     size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
-    own = f"{recipe.best[name]:.4f}, at a learning rate of {recipe.learning_rate:.3g}{size}"
+    rate = f", at a learning rate of {recipe.learning_rate:.3g}" if recipe.learning_rate is not None else ""
+    own = f"{recipe.best[name]:.4f}{rate}{size}"
     words = recipe_words(recipe.average)
     head, verb = f"Over the {words}", "reach" if recipe.average == balance.PUBLISHED else "reaches"
     if recipe.best["setting"] == found.best["setting"]:
-        text = f"Nothing: the {words} {verb} the best setting by the learning rate alone ({own})."
+        alone = " by the learning rate alone" if rate else ""
+        text = f"Nothing: the {words} {verb} the best setting{alone} ({own})."
         return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
     noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
     text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise}"
-    text += f" Tuning the learning rate alone, the {words} reached {own}. {tuned(recipe)}"
-    return Sentence(head, text, "result" if recipe.rates.exhausted or recipe.grid_step else "caution")
+    text += f" {'Tuning the learning rate alone, the' if rate else 'The'} {words} reached {own}. {tuned(recipe)}"
+    known = recipe.rates.exhausted or recipe.grid_step or not rate
+    return Sentence(head, text, "result" if known else "caution")
 
 
 def tuned(recipe: Recipe) -> str:
     """How well a baseline's learning rate was tuned, in a sentence or two."""
     rates = recipe.rates
+    if recipe.learning_rate is None:
+        trained = f"{rates.settings} of its settings trained" if rates.settings != 1 else "one of its settings trained"
+        return (
+            f"{trained}; under Adam the scale of the weights has no effect, and Adam's own rate was the same for all."
+        )
     trained = f"{rates.settings} learning rate{'s' * (rates.settings != 1)} trained"
     if recipe.grid_step is not None:
         said = f"{trained}, {recipe.grid_step:.2g} octaves apart, as the grid has them."

@@ -216,6 +216,7 @@ def _announce(study, resources) -> None:
     trials = " + ".join(
         f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
     )
+    left_out = study.config.baseline and study.config.experiment == "balance" and setup.optimizer == "adam"
     print(
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{distance}, "
         f"{setup.network} at {setup.image_size} px "
@@ -223,6 +224,8 @@ def _announce(study, resources) -> None:
         f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
         f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
         f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
+        + "\nno baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
+        * left_out
         + _pauses([search for search in searched if search.pauses])
         + (f"\nends after {study.call.budget}, with what leads trained whole" if study.call.budget else "")
         + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),

@@ -136,7 +136,9 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
 
 
 def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
-    return [_line(average, average, config, setup, space) for average in averages_of(setup)] if config.baseline else []
+    """None under Adam, where a line at a fixed balance is one training over and over (see `_balance_line`)."""
+    averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
+    return [_line(average, average, config, setup, space) for average in averages]
 
 
 def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> list[Search]:

@@ -9,7 +9,7 @@ import pytest
 from figure_checks import laid_out_alone
 from term_studies import BOX, TWINS, VICREG, gridded, searched
 
-from tune_cd import plots
+from tune_cd import balance, plots
 from tune_cd.analysis import best_trial, grid, on_diagonal, subloss_statistics, sublosses
 from tune_cd.analysis.confirmation import gains
 from tune_cd.analysis.scores import parameter, parameter_names, published_of, weights_of
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 STUDIES = {"three searched": searched(VICREG), "two searched": searched(TWINS), "three on a grid": gridded(VICREG),
            "two on a grid": gridded(TWINS)}  # fmt: skip
+PAIR = {"Lambda_p": 1.0, "Lambda_e": 4.0}
 each_study = pytest.mark.parametrize("trials", STUDIES.values(), ids=STUDIES)
 
 
@@ -104,6 +105,21 @@ def test_the_picture_has_a_plane_a_pair_of_weights(kind):
         assert "weight of the term" in axes.get_xlabel() and axes.lines[0].get_label() == "published weights"
     assert matplotlib.colors.same_color(planes[0].lines[0].get_color(), "#E69F00")
     figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("trials", [searched(PAIR), gridded(PAIR)], ids=["searched", "on a grid"])
+def test_published_weights_of_a_positive_and_an_entropy_term_are_their_line(trials, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "save", laid_out_alone)
+    [recipe] = findings(trials).recipes
+    assert recipe.average == "published" and weights_of(trials) == list(PAIR)
+    [line] = payload(trials, "pair")["studies"][0]["averages"]
+    assert (line["label"], line["ratio"][0]) == ("published weights", 4.0)
+    assert not write_figures(trials, tmp_path).failed
+
+
+def test_a_users_own_pair_of_equal_weight_has_the_separate_average_alone():
+    trials = searched(PAIR).assign(config="{}", loss="mine:pair")
+    assert averages_of(trials) == ("separate",) and averages_of(trials.assign(loss="margin")) == balance.AVERAGES
 
 
 def test_four_weights_are_shown_with_the_first():

@@ -4,11 +4,14 @@ import json
 
 import pytest
 from made_studies import study
+from term_studies import searched
 
+from tune_cd import results
 from tune_cd.run.__main__ import main
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.config import ABOVE, BELOW, StudyConfig
 from tune_cd.run.options import parse, study_name
+from tune_cd.run.summary import summarise
 
 SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
 VICREG = (*SSL, "--loss", "vicreg")
@@ -87,7 +90,29 @@ def test_a_loss_of_ones_own(tmp_path):
     assert made.space.names == ("Lambda_pull", "Lambda_push", "Lambda_all")
     assert start(made) == pytest.approx({"Lambda_pull": 0.2 / 3, "Lambda_push": 0.1, "Lambda_all": 0.05 / 3})
     assert made.name.startswith("glyphs-three_parts-")
-    assert [search.name for search in study(tmp_path, "--loss", "own_losses:pairwise").searches] == ["cd", "separate"]
+    for pairwise in ("own_losses:pairwise", "own_losses:entropy_first"):
+        made = study(tmp_path, "--loss", pairwise)
+        assert [search.name for search in made.searches] == ["cd", "separate"]
+        assert made.space.names == ("Lambda_p", "Lambda_e")
+
+
+def test_published_weights_of_a_positive_and_an_entropy_term_are_the_start_and_the_baseline(tmp_path):
+    made = study(tmp_path, "--loss", "own_losses:unequal")
+    assert [search.name for search in made.searches] == ["cd", "published"]
+    assert made.space.names == ("Lambda_p", "Lambda_e") and made.config.range == pytest.approx((0.025 / BELOW, 10.0))
+    assert all(search.start == {"Lambda_p": 0.025, "Lambda_e": 0.1} for search in made.searches)
+    at = study(tmp_path, "--loss", "own_losses:unequal", "--start", "lr=0.01")
+    assert start(at) == pytest.approx({"Lambda_p": 0.01, "Lambda_e": 0.04})
+
+
+def test_the_summary_has_their_line(tmp_path, monkeypatch):
+    made = study(tmp_path, "--loss", "own_losses:unequal", "--study", "terms", "--batch-size", "32")
+    for _, trial in searched({"Lambda_p": 1.0, "Lambda_e": 4.0}, batch_size=32).iterrows():
+        results.write_trial(made.results, trial.where(trial.notna(), None).to_dict())
+    said = summarise(made).splitlines()
+    assert said[2].startswith("best balance found") and said[3].startswith("best with published weights")
+    assert "no completed trial" not in said[3] and any(line.startswith("published weights: ") for line in said)
+    assert not any("separate" in line for line in said)
 
 
 def test_a_single_term_has_the_learning_rate_alone(tmp_path):

@@ -75,7 +75,12 @@ def test_a_users_own():
 
 
 def test_a_positive_and_an_entropy_term_of_a_users_own():
-    assert find_loss("own_losses:pairwise").scores == ("positive_term", "entropy_term")
+    for name, published in (("pairwise", (1, 1)), ("entropy_first", (1, 1)), ("unequal", (1, 4))):
+        loss = find_loss(f"own_losses:{name}")
+        assert (loss.terms, loss.published) == (("p", "e"), published)
+        assert loss.scores == ("positive_term", "entropy_term") and loss.pairwise == (published == (1, 1))
+        z, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
+        assert list(loss.compute(z, labels, SETUP).items()) == list(own_losses.pairwise(z, labels).items())
 
 
 def test_trying_a_users_own_leaves_the_global_generator_alone():

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+PAIR = ("p", "e")
+"""The names of a positive and an entropy term, in their order."""
+
+
 class Settings(Protocol):
     """The fields of a `Setup` that losses read."""
 
@@ -50,12 +54,13 @@ class Loss:
 
     @property
     def pairwise(self) -> bool:
-        """Whether the terms are a positive and an entropy term, p and e."""
-        return self.terms == ("p", "e")
+        """Whether it is a positive and an entropy term of equal weight, whose usual balances are the averages over
+        pairs; the usual balance of any other loss is its published one."""
+        return self.terms == PAIR and self.published == (1.0, 1.0)
 
     @property
     def scores(self) -> tuple[str, ...]:
         """The names under which results have the terms."""
-        if self.pairwise:
+        if self.terms == PAIR:
             return ("positive_term", "entropy_term")
         return tuple(f"term_{term}" for term in self.terms)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.losses.loss import Loss, Settings
+from trainables.losses.loss import PAIR, Loss, Settings
 from trainables.own import imported
 
 TRIED = (16, 8)  # b, d of the random batch that a function is called with once
@@ -35,7 +35,8 @@ def _examined(name: str, function: Callable[[Tensor, Tensor], dict[str, Tensor]]
     terms = _tried(name, function, normalised)
 
     def compute(z: Tensor, labels: Tensor, settings: Settings) -> dict[str, Tensor]:
-        return function(z, labels)
+        found = function(z, labels)
+        return {term: found[term] for term in _ordered(found)}
 
     return Loss(name, terms, _published(name, function, terms), compute, normalised=normalised)
 
@@ -52,7 +53,12 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"loss {name!r}: called with z [{b}, {d}] and labels [{b}] it raised {reason}") from error
     _check_terms(name, terms)
-    return tuple(terms)
+    return _ordered(terms)
+
+
+def _ordered(terms: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The names as the function has them, but p before e."""
+    return PAIR if set(terms) == set(PAIR) else tuple(terms)
 
 
 def _check_terms(name: str, terms: object) -> None:

@@ -105,7 +105,7 @@ def figures_of(trials: pd.DataFrame) -> Named:
     axes, cells = axes_of(trials, varied(trials)), grid_rows(trials)
     on_paths = trials
     if is_grid(cells, axes[:2]):
-        if tuple(axes[:2]) == BALANCE[:2]:
+        if tuple(axes[:2]) == BALANCE[:2] and not published_of(cells):
             yield from _landscapes(cells, score)
         else:
             yield "landscape", lambda: plots.grid_slices(grid(cells, score, axes), published=published_of(cells))

@@ -127,17 +127,20 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
 
 
 def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
-    """The recipes that a table's trials can be compared with.
+    """The recipes that a table's trials can be compared with: of built-in trainings those of `tune_cd.run`.
 
-    InfoNCE has one balance only, its own (`subsec:infonce_loss`). The place of a global average is known only for
-    batches of whole classes. A loss of other terms has its published weights.
+    InfoNCE has one balance only, its own (`subsec:infonce_loss`), and so has a user's module:function of two terms of
+    equal weight. The place of a global average is known only for batches of whole classes. A loss with published
+    weights has these.
     """
-    if not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
-        return (balance.PUBLISHED,) if len(published_of(trials)) > 1 else ()
-    sizes, k = trials["batch_size"], per_class(trials)
+    published = published_of(trials)
+    if published or not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
+        return (balance.PUBLISHED,) if len(published) > 1 else ()
+    sizes, k, losses = trials["batch_size"], per_class(trials), trials["loss"].dropna().astype(str)
     if (
         sizes.isna().any()
-        or (trials["loss"].dropna() == "infonce").any()
+        or (losses == "infonce").any()
+        or losses.str.contains(":").any()
         or (sizes <= k).any()
         or (sizes % k != 0).any()
     ):

@@ -101,7 +101,7 @@ def _awaited(search: Search) -> set[str]:
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
     """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`), and a loss of other terms
-    its authors' coefficients. A single term has no balance."""
+    or weights its authors' coefficients. A single term has no balance."""
     loss = find_loss(setup.loss)
     if not loss.pairwise:
         return (balance.PUBLISHED,) if len(loss.terms) > 1 else ()

@@ -17,7 +17,7 @@ import torch
 from trainables import trained
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
-from trainables.losses import LOSSES, Loss, find_loss
+from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
@@ -90,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):
         options, rest = super().parse_known_args(args, namespace)
-        loss = _loss_of(options)
+        loss = find_loss(find_setup(options.dataset, "small", options.task, options.loss).loss)
         weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
         for name, coefficient in zip(loss.weights, loss.published):
             weights.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
@@ -100,13 +100,6 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"not an option: {' '.join(unknown)}; the weights of loss {loss.name!r} are {known}")
         options.Lambdas = vars(found)
         return options, []
-
-
-def _loss_of(options: argparse.Namespace) -> Loss:
-    """Raises ValueError where the options name none."""
-    given = [text.partition("=")[2] for text in options.assignments if text.startswith("loss=")]
-    usual = find_setup(options.dataset, "small", options.task, options.loss).loss
-    return find_loss(given[-1] if given else usual)
 
 
 def _of_terms() -> str:

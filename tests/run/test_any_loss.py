@@ -150,8 +150,10 @@ def test_a_stored_study_is_the_same_again(tmp_path):
         again.continued({"loss": "siglip"}, "mine")
 
 
-def test_set_names_a_loss_as_well(tmp_path):
-    assert study(tmp_path, *SSL, "--set", "loss=siglip").space.names == ("Lambda_pos", "Lambda_neg")
+def test_set_does_not_name_a_loss_which_has_a_projector_of_its_own(tmp_path):
+    assert study(tmp_path, *VICREG).setup.projector == "256-256-256"
+    with pytest.raises(ValueError, match="'loss=vicreg': --loss vicreg"):
+        study(tmp_path, *SSL, "--set", "loss=vicreg")
 
 
 def test_saved_states_are_told_apart_by_every_weight():

@@ -104,6 +104,10 @@ def test_a_recipe_is_a_start_and_names_the_batch_size(tmp_path):
     )
     searched = study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--tune-batch-size")
     assert searched.searches[0].start["batch_size"] == 128 and searched.config.batch_size == 64
+    of_four = study(tmp_path, "--start", "lr=0.1,average=global,k=4", "--set", "k=4").searches[0].start
+    assert of_four["Lambda_e"] / of_four["Lambda_p"] == pytest.approx((64 - 4) / 3)
+    with pytest.raises(ValueError, match="k = 4, and the set-up's batches have k = 2; --set k=4"):
+        study(tmp_path, "--start", "lr=0.1,average=global,b=128,k=4")
     with pytest.raises(ValueError, match="two batch sizes"):
         study(tmp_path, "--start", "lr=0.1,average=global,b=128", "--batch-size", "64")
 

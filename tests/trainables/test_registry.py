@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import own_losses
@@ -45,7 +46,7 @@ def test_margin_and_infonce_are_their_functions():
     margin = override(SETUP, ["margin=0.3", "distance=cosine", "q=2"])
     expected = margin_terms(z, labels, margin=0.3, distance="cosine", q=2)
     assert LOSSES["margin"].compute(z, labels, margin) == dict(zip("pe", expected))
-    infonce = override(SETUP, ["loss=infonce", "temperature=0.2"])
+    infonce = replace(SETUP, loss="infonce", temperature=0.2)
     assert LOSSES["infonce"].compute(z, labels, infonce) == dict(zip("pe", infonce_terms(z, labels, temperature=0.2)))
 
 
@@ -119,7 +120,7 @@ def test_what_is_wrong_is_said(name, message):
         find_loss(name)
     if isinstance(name, str) and name:
         with pytest.raises(ValueError, match=message):
-            override(SETUP, [f"loss={name}"])
+            replace(SETUP, loss=name)
 
 
 @pytest.mark.parametrize(

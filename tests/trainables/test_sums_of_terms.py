@@ -231,7 +231,7 @@ def test_the_command_names_what_it_does_not_know(capsys):
             ["--loss", "vicreg", "--Lambda_p", "1"],
             "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lambda_cov",
         ),
-        (["--set", "loss=infonce", "--Lambda_x", "1"], "the weights of loss 'infonce' are --Lambda_p, --Lambda_e"),
+        (["--loss", "infonce", "--Lambda_x", "1"], "the weights of loss 'infonce' are --Lambda_p, --Lambda_e"),
         (["--Lambda_p", "much"], "argument --Lambda_p: invalid float value: 'much'"),
     ):
         with pytest.raises(SystemExit, match="2"):
@@ -239,6 +239,7 @@ def test_the_command_names_what_it_does_not_know(capsys):
         assert message in capsys.readouterr().err
     for wrong, message in (
         (["--loss", "triplet"], "loss = 'triplet': one of margin, infonce"),
+        (["--set", "loss=infonce"], "--loss infonce names the loss"),
         (["--loss", "own_losses:raises"], "no such batch"),
         (["--dataset", "sop", "--loss", "siglip"], "it trains ssl"),
     ):

@@ -154,7 +154,7 @@ def test_overrides_are_read_as_the_fields_type():
                                         ("margin=inf", "finite"), ("temperature=inf", "finite"),
                                         ("image_size=2000", "2000"), ("image_size=4", "from 8"),
                                         ("memory_size=0", "memory_size"), ("schedule=linear", "linear"),
-                                        ("precision=float16", "float16"), ("loss=triplet", "triplet"),
+                                        ("precision=float16", "float16"), ("loss=vicreg", "--loss vicreg"),
                                         ("dataset=sop", "dataset"), ("q=3", "q = 3"),
                                         ("projection=gelu", "gelu"), ("crop_scale=0", "crop_scale"),
                                         ("crop_scale=1.5", "crop_s"), ("selected_by=loss", "selected")])  # fmt: skip

@@ -190,11 +190,14 @@ class Setup:
 
 
 def override(setup: Setup, assignments: list[str]) -> Setup:
-    """`setup` with FIELD=VALUE assignments applied, read as the field's type. Raises ValueError naming the fields."""
-    kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task")}
+    """`setup` with FIELD=VALUE assignments applied, read as the field's type. Raises ValueError naming the fields; the
+    loss is none of them, as the table has other set-ups for other losses."""
+    kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task", "loss")}
     changes = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
+        if name == "loss":
+            raise ValueError(f"--set {assignment!r}: --loss {text} names the loss, which has a projector of its own")
         if not equals or name not in kinds:
             raise ValueError(f"--set {assignment!r}: FIELD=VALUE with one of {sorted(kinds)}")
         kind = get_args(kinds[name])[0] if isinstance(kinds[name], UnionType) else kinds[name]

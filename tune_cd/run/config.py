@@ -84,8 +84,7 @@ class StudyConfig:
     @cached_property
     def weighted(self) -> Loss:
         """The loss whose weights are searched. Raises ValueError for one that there is not."""
-        said = dict(assignment.split("=", 1) for assignment in self.assignments if assignment.startswith("loss="))
-        return find_loss(said.get("loss") or self.loss or find_setup(self.dataset, "small", self.task).loss)
+        return find_loss(self.loss or find_setup(self.dataset, "small", self.task).loss)
 
     @property
     def pauses(self) -> bool:

@@ -13,7 +13,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.looks import lengths_of
-from tune_cd.run.starts import published_at, starts_for, usual_weights
+from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.pausing_line import PausingLine
@@ -121,7 +121,7 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
     loss = find_loss(setup.loss)
     if config.start.startswith("lr="):
         if loss.pairwise:
-            return space.check(balance.parse_recipe(config.start, config.batch_size, setup.k))
+            return space.check(recipe_at(config.start, config.batch_size, setup.k))
         return space.check(published_at(config.start, loss, config.batch_size))
     start = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):

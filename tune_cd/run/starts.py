@@ -4,6 +4,7 @@ import re
 from math import isfinite
 
 from trainables.losses import Loss
+from tune_cd import balance
 
 
 def published_weights(loss: Loss, rate: float) -> dict[str, float]:
@@ -27,6 +28,18 @@ def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
     if not found or not (rate > 0 and isfinite(rate)):
         raise ValueError(f"--start {start!r}: {starts_for(loss)}; a learning rate is a finite number > 0")
     return published_weights(loss, rate) | {"batch_size": int(found[2] or batch_size)}
+
+
+def recipe_at(start: str, batch_size: int, k: int) -> dict[str, float]:
+    """What `--start lr=...,average=...[,b=...]` means where batches have k items of a class. Raises ValueError naming
+    what is allowed, also for a recipe with another k."""
+    h: dict[str, float] = balance.parse_recipe(start, batch_size, k)
+    named = re.search(r"(?:^|,)\s*k\s*=\s*(\d+)", start)
+    if named and int(named[1]) != k:
+        raise ValueError(
+            f"--start {start!r}: k = {named[1]}, and the set-up's batches have k = {k}; --set k={named[1]}"
+        )
+    return h
 
 
 def starts_for(loss: Loss) -> str:

@@ -22,7 +22,7 @@ from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
 from trainables.training.parallel import Pack
-from trainables.training.setup import TASKS, override
+from trainables.training.setup import TASKS, override, without_effect
 from trainables.training.setups import SETUPS, find_setup
 
 USUAL_RATE = 0.1
@@ -58,13 +58,16 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    for warning in without_effect([setup], options.assignments):
+        print(f"warning: {warning}", file=sys.stderr)
     print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
-    _train(pack, options.checkpoint, options.save)
-    return 0
+    return _train(pack, options.checkpoint, options.save)
 
 
-def _train(pack: Pack, states: Path | None, network: Path | None) -> None:
-    """Train all, saying every evaluation and every outcome. states, network: files for those of the only one."""
+def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
+    """Train all, saying every evaluation and every outcome; returns the exit status, 1 where there is no network to
+    save. states, network: files for those of the only one."""
+    status = 0
     several = len(pack.configurations) > 1
     while not pack.done:
         for index, evaluation in pack.advance().items():
@@ -83,6 +86,14 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> None:
             )
             if network and outcome["status"] == "completed":
                 network.write_bytes(trained.dumps(training))
+            elif network:
+                status = 1
+                left = "; the file there is of an earlier training" if network.exists() else ""
+                print(
+                    f"error: --save {network}: the training {outcome['status']}, nothing is written{left}",
+                    file=sys.stderr,
+                )
+    return status
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from studies import empty, plain, row, table
 
-from trainables.training.setup import Setup
+from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
@@ -186,6 +186,7 @@ def test_what_has_no_effect_tells_nothing_apart(field):
         f"{field}=4",
     ]
     assert hasattr(TRAINED, field) and hasattr(TRAINED, other), "a field of the built-in set-ups"
+    assert ONLY_WITH[field][0] == other and value not in ONLY_WITH[field][1], "trainings say the same"
 
 
 def test_what_later_versions_added_is_what_set_ups_have_by_default():

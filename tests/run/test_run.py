@@ -356,6 +356,29 @@ def test_adams_learning_rate_is_not_in_the_weights_as_well(tmp_path):
     assert made.searches[0].start == {"Lambda_p": 1.0, "Lambda_e": 1.0}
 
 
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        (
+            ("temperature=0.5", "margin=0.3", "learning_rate=0.01"),
+            "--set temperature=0.5 has no effect with loss = 'ma",
+        ),
+        (
+            ("memory_size=9999",),
+            "--set memory_size=9999 has no effect with memory = 'none', only with 'variable' or 'fix",
+        ),
+        (("memory_size=9999", "--experiment", "xbm"), None),
+        (("learning_rate=0.01",), None),
+    ],
+)
+def test_fields_without_effect_are_warned_of(tmp_path, capsys, argv, said):
+    """SGD's learning rate is where the search starts, and the experiment has a memory in some of its rows."""
+    made = preflight.with_form(study(tmp_path, "--set", *argv), "small")
+    _announce(made, Resources(cpus=1, gpus=0.0, workers=1))
+    warned = capsys.readouterr().err.splitlines()
+    assert len(warned) == (said is not None) and all(line.startswith(f"warning: {said}") for line in warned)
+
+
 def test_under_adam_no_baseline_tunes_a_scale_without_effect(tmp_path, capsys):
     vicreg = ("--task", "ssl", "--loss", "vicreg")
     for argv, usual in (((), ["separate", "global"]), (("--loss", "infonce"), ["separate"]), (vicreg, ["published"])):

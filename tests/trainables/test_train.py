@@ -10,12 +10,14 @@ from trainings import CPU, DATA, SETUP, SSL_DATA, SSL_SETUP, H, advance_one, blo
 from trainables import train
 from trainables.data.augmentation import centre, crop_views
 from trainables.data.resident import DeviceData, room_on, take
+from trainables.losses import LOSSES
 from trainables.losses.terms import infonce_terms, margin_terms
 from trainables.training import evaluation, side_by_side
 from trainables.training import loop as training
 from trainables.training.assembly import decay, loss_terms, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
+from trainables.training.setup import ALLOWED, AUGMENTATIONS, ONLY_WITH, TASKS
 
 
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
@@ -197,6 +199,32 @@ def test_the_command_trains_and_refuses(capsys):
     ):
         assert train.main([*wrong, "--device", "cpu"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_the_command_warns_of_fields_without_effect(capsys):
+    short = [
+        "--set",
+        "images_seen=64",
+        "evaluations=1",
+        "learning_rate=0.5",
+        "temperature=0.5",
+        "q=2",
+        "--device",
+        "cpu",
+    ]
+    assert train.main(short) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: --set learning_rate=0.5 has no effect with optimizer = 'sgd', only with 'adam'",
+        "warning: --set temperature=0.5 has no effect with loss = 'margin', only with 'infonce' or 'siglip'",
+    ]
+
+
+@pytest.mark.parametrize("field", ONLY_WITH)
+def test_a_field_has_an_effect_with_what_the_table_says(field):
+    other, values = ONLY_WITH[field]
+    assert hasattr(SETUP, field) and hasattr(SETUP, other)
+    allowed = {"loss": LOSSES, "task": TASKS, "views": AUGMENTATIONS}.get(other) or ALLOWED[other]
+    assert set(values) < set(allowed)
 
 
 def test_every_look_logs_the_terms_and_what_the_pairs_look_like():

@@ -155,5 +155,8 @@ def test_the_command_saves_the_network(tmp_path, capsys):
     assert train.main([*small, "--save", str(tmp_path / "new" / "n.pt")]) == 0
     network = trained.load(tmp_path / "new" / "n.pt")
     assert network.data == "glyphs" and f'"val_score": {network.val_score}' in capsys.readouterr().out
+    left = f"{tmp_path / 'new' / 'n.pt'}: the training diverged, nothing is written; the file there is of an earlier"
+    assert train.main([*small, "--Lambda_p", "1e30", "--save", str(tmp_path / "new" / "n.pt")]) == 1
+    assert left in capsys.readouterr().err and trained.load(tmp_path / "new" / "n.pt").h == network.h
     assert train.main([*small, "--seed", "0", "1", "--save", str(tmp_path / "n.pt")]) == 2
     assert "--save holds one training; 2 are asked for" in capsys.readouterr().err

@@ -4,6 +4,7 @@ Every field can be overridden by name (`--set FIELD=VALUE`), and the whole of it
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from math import isfinite
 from types import UnionType
@@ -30,6 +31,14 @@ ALLOWED = {
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
 }  # fmt: skip
+ONLY_WITH = {
+    "learning_rate": ("optimizer", ("adam",)), "margin": ("loss", ("margin",)), "q": ("loss", ("margin",)),
+    "temperature": ("loss", ("infonce", "siglip")), "bias": ("loss", ("siglip",)),
+    "distance": ("loss", ("margin", "infonce")), "probe_epochs": ("task", ("ssl",)), "projection": ("task", ("ssl",)),
+    "crop_scale": ("views", ("crop",)), "memory_size": ("memory", ("variable", "fixed")),
+    "memory_start": ("memory", ("variable", "fixed")), "test_image_size": ("test", ("roxford5k", "rparis6k")),
+}  # fmt: skip
+"""Field -> another one, and its values with which the first has an effect on a training."""
 PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 LARGEST_MARGIN = 2.0  # unit vectors are no further apart
@@ -206,6 +215,18 @@ def override(setup: Setup, assignments: list[str]) -> Setup:
         except ValueError:
             raise ValueError(f"--set {assignment!r}: {name} takes a value of type {kind.__name__}") from None
     return replace(setup, **changes)
+
+
+def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[str]:
+    """Of FIELD=VALUE assignments those that change none of these trainings, at least one, each with why."""
+    said = []
+    for assignment in assignments:
+        name = assignment.partition("=")[0]
+        other, values = ONLY_WITH.get(name, ("", ()))
+        if other and not any(getattr(setup, other) in values for setup in setups):
+            has = f"{other} = {getattr(setups[0], other)!r}"
+            said.append(f"--set {assignment} has no effect with {has}, only with {' or '.join(map(repr, values))}")
+    return said
 
 
 def completed(stored: dict) -> dict:

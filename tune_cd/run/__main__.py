@@ -207,9 +207,15 @@ def _said(study) -> bool:
 
 def _announce(study, resources) -> None:
     from trainables.losses import find_loss
+    from trainables.training.setup import without_effect
     from tune_cd.results.schema import CONFIRM
 
     setup = study.setup
+    fields = [
+        text for text in study.config.assignments if not text.startswith("learning_rate=")
+    ]  # SGD's is the start's
+    for warning in without_effect([search.setup for search in study.searches], fields):
+        print(f"warning: {warning}", file=sys.stderr)
     distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
     chosen = [search for search in study.searches if search.name == CONFIRM]
     searched = [search for search in study.searches if search not in chosen]

@@ -55,7 +55,7 @@ class TrainedNetwork(nn.Module):
         return self.embedder.features(self._prepared(images))
 
     def photo(self, file: str | Path | bytes) -> Tensor:
-        """A PNG or JPEG, its path or its bytes, decoded as the training's photographs were: uint8 [3, s, s].
+        """An image file, its path or its bytes, decoded as the training's photographs were: uint8 [3, s, s].
 
         Raises ValueError where it cannot be decoded, and for a network of one channel, whose images are no photographs.
         """

@@ -10,6 +10,8 @@ from PIL import Image
 
 from trainables.datasets import cache
 from trainables.datasets.folder import recipe
+from trainables.datasets.source import decode_image
+from trainables.datasets.structure import UndecodableImage
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -227,3 +229,77 @@ def test_the_splits_of_given_names_never_change(tmp_path):
     ]
     first = [next(item for item in images[split].items if "class 00" in item) for split in ("validation", "test")]
     assert first == ["birds/class 00/7.JPG", "birds/class 00/4.JPG"]
+
+
+# --- decoding
+
+
+def decoded(image: Image.Image, kind: str = "PNG", mode: str = "RGB", size: int = 8, **options) -> np.ndarray:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return np.asarray(decode_image(file.getvalue(), mode, size))
+
+
+def test_sixteen_bits_of_grey_become_eight():
+    values = np.array([0, 128, 129, 255, 1000, 32896, 65406, 65535], dtype=np.uint16)
+    image = Image.fromarray(np.tile(values, (8, 1)))
+    expected = [0, 0, 1, 1, 4, 128, 254, 255]
+    for kind in ("PNG", "TIFF"):
+        assert decoded(image, kind, "L")[0].tolist() == expected
+        assert decoded(image, kind)[0].tolist() == [[value] * 3 for value in expected]
+
+
+def test_what_is_transparent_is_white():
+    pixels = np.zeros((8, 8, 4), dtype=np.uint8)  # black, and white shows through by three columns' alpha
+    pixels[:, :3, 3] = 0, 51, 255
+    expected = [255, 204, 0, 255, 255, 255, 255, 255]
+    assert decoded(Image.fromarray(pixels))[0].tolist() == [[value] * 3 for value in expected]
+    assert decoded(Image.fromarray(pixels[:, :, 2:]), mode="L")[0].tolist() == expected
+    palette = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8), "L").convert("P")
+    for kind in ("PNG", "GIF"):
+        found = decoded(palette, kind, transparency=9)
+        assert found[1, 1].tolist() == [255] * 3 and found[0].tolist() == [[value] * 3 for value in range(8)]
+    opaque = np.random.default_rng(0).integers(0, 256, (20, 30, 4), dtype=np.uint8)
+    opaque[:, :, 3] = 255
+    assert np.array_equal(decoded(Image.fromarray(opaque)), decoded(Image.fromarray(opaque[:, :, :3])))
+
+
+# EXIF orientation: (mirrored, quarter turns against the clock) from the upright image
+AS_TAKEN = {
+    1: (False, 0), 2: (True, 0), 3: (False, 2), 4: (True, 2), 5: (True, 1), 6: (False, 1), 7: (True, 3), 8: (False, 3)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF", "PNG"])
+def test_photos_are_upright(kind):
+    upright = np.zeros((8, 8, 3), dtype=np.uint8)
+    upright[:4, :4] = 200
+    upright[:4, 4:] = 100
+    options = {"quality": 95, "subsampling": 0} if kind == "JPEG" else {}
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x112] = orientation
+        mirrored, turns = AS_TAKEN[orientation]
+        taken = np.rot90(upright[:, ::-1] if mirrored else upright, turns)
+        found = decoded(Image.fromarray(np.ascontiguousarray(taken)), kind, exif=exif, **options)
+        assert np.abs(found.astype(int) - upright).max() < 4, orientation
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+def test_a_damaged_note_of_the_camera_spoils_no_image():
+    image = Image.new("RGB", (8, 8), (10, 100, 200))
+    for note in (b"Exif\0\0", b"Exif\0\0nonsense", b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01"):
+        assert np.abs(decoded(image, "JPEG", exif=note).astype(int) - (10, 100, 200)).max() < 3
+
+
+def test_colours_stay_as_they_were():
+    image = Image.new("RGB", (8, 8), (255, 0, 0))
+    for other, kind in ((image.convert("CMYK"), "JPEG"), (image.convert("P"), "PNG"), (image, "WEBP"), (image, "BMP")):
+        assert np.abs(decoded(other, kind).astype(int) - (255, 0, 0)).max() < 4
+    assert decoded(Image.fromarray(np.eye(8, dtype=bool)), mode="L").tolist() == (255 * np.eye(8)).tolist()
+
+
+def test_pixels_of_unknown_range_are_not_decoded():
+    for values in (np.ones((8, 8), dtype=np.float32), np.ones((8, 8), dtype=np.int32)):
+        with pytest.raises(UndecodableImage, match="32 bits a pixel"):
+            decoded(Image.fromarray(values), "TIFF")

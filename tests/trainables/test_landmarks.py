@@ -100,8 +100,8 @@ def test_dead_links_are_listed_and_not_asked_again(folder, server, caplog):
     reasons = {url.removeprefix(server.url): reason for url, reason in read_dead(folder).items()}
     expected = {
         "/0/0.jpg": "HTTP 404",
-        "/0/1.jpg": "no PNG or JPEG that decodes (Content-Type: text/html)",
-        "/1/0.jpg": "no PNG or JPEG",
+        "/0/1.jpg": "no image that decodes (Content-Type: text/html)",
+        "/1/0.jpg": "no image that decodes",
         "/1/1.jpg": "redirected to",
         "/2/0.jpg": "timed out",
         "/2/1.jpg": "not complete after 0.3 s",

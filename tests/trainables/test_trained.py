@@ -66,6 +66,10 @@ def test_a_photo_is_decoded_as_in_training(tmp_path):
     found = network.photo(tmp_path / "photo.png")
     assert torch.equal(found, torch.from_numpy(pixels[:, 16:48].copy()).permute(2, 0, 1))
     assert torch.equal(network.photo((tmp_path / "photo.png").read_bytes()), found)
+    exif = Image.Exif()
+    exif[0x112] = 3
+    Image.fromarray(pixels[::-1, ::-1].copy()).save(tmp_path / "turned.webp", lossless=True, exif=exif)
+    assert torch.equal(network.photo(tmp_path / "turned.webp"), found)
     (tmp_path / "text.png").write_text("no image")
     with pytest.raises(ValueError, match=r"text\.png: "):
         network.photo(tmp_path / "text.png")

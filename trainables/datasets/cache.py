@@ -32,7 +32,7 @@ from trainables.datasets.structure import (
     preview,
 )
 
-FORMAT = 1  # raise it when the same source would give other arrays
+FORMAT = 2  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
 SPLITS = ("train", "validation", "test")  # of which "test" may be absent
 AHEAD = 4  # decoded images a thread that may wait for an earlier one, at most 3 MB each at 1024 px

@@ -200,7 +200,7 @@ def _read_image(url: str, timeout: float) -> bytes:
     try:
         decode_image(data, "RGB", 8)
     except UndecodableImage as error:
-        raise ValueError(f"no PNG or JPEG that decodes (Content-Type: {kind})") from error
+        raise ValueError(f"no image that decodes (Content-Type: {kind})") from error
     return data
 
 

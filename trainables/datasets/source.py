@@ -18,7 +18,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from trainables.datasets.remote import content
 from trainables.datasets.structure import Render, UndecodableImage
@@ -27,6 +27,19 @@ from trainables.datasets.structure import Render, UndecodableImage
 # 1 Mpx and 1 MB. Limits all the same: a file of a few kB can claim gigapixels, and every thread decodes one in memory.
 MAX_MEMBER_BYTES = 64 * 2**20
 MAX_PIXELS = 64 * 10**6  # 192 MB as RGB
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What turns an image upright, by its EXIF orientation."""
 
 _NOT_PLAIN = re.compile(r"^/|^[A-Za-z]:|\\|(^|/)\.\.(/|$)")
 
@@ -124,18 +137,48 @@ class Source:
 
 
 def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
-    """A PNG or JPEG as an image of size x size px: centre-cropped if it is not square, antialiased if it shrinks.
+    """An image file of one of FORMATS as size x size px: upright as its EXIF says, on white where it is transparent,
+    centre-cropped if it is not square, antialiased if it shrinks. Of several frames or pages the first.
 
-    mode: "L" or "RGB" (a greyscale image gets three equal channels). Raises UndecodableImage.
+    mode: "L" or "RGB" (a greyscale image gets three equal channels); 16 bits of grey become 8. Raises UndecodableImage.
     """
     try:
-        with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image:
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels, at most {MAX_PIXELS:,} are decoded")
-            return ImageOps.fit(image.convert(mode), (size, size), Image.Resampling.BILINEAR)
+            image.load()  # Pillow turns a TIFF upright here
+            turned = _UPRIGHT.get(_orientation(image))
+            fitted = _fitted(_of_eight_bits(image), mode, size)
+            return fitted if turned is None else fitted.transpose(turned)
     except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
         # All of these Pillow raises on damaged files: SyntaxError ("broken PNG file"), for one, is no mistake here.
         raise UndecodableImage(str(error)) from error
+
+
+def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:
+    """Transparency is resolved last, at size x size px: Pillow weighs colours by it where it shrinks an image."""
+    if image.mode not in ("LA", "PA", "RGBA", "RGBa") and "transparency" not in image.info:
+        return ImageOps.fit(image.convert(mode), (size, size), Image.Resampling.BILINEAR)
+    fitted = ImageOps.fit(image.convert("RGBA"), (size, size), Image.Resampling.BILINEAR)
+    return Image.alpha_composite(Image.new("RGBA", fitted.size, "white"), fitted).convert(mode)
+
+
+def _of_eight_bits(image: Image.Image) -> Image.Image:
+    """Grey of 16 bits, 0 to 65535, as 0 to 255, where Pillow would cut it off at 255. ValueError for 32 bits a pixel,
+    of which nobody knows what is white."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    if image.mode in ("I", "F") and image.format != "PNG":  # Pillow 10 has a PNG's 16 bits in mode I
+        raise ValueError(f"greyscale of 32 bits a pixel (mode {image.mode}), 8 and 16 are decoded")
+    return Image.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
+
+
+def _orientation(image: Image.Image) -> int | None:
+    """As the camera noted it; None where there is no note, or a damaged one, which spoils no pixels."""
+    try:
+        return image.getexif().get(ExifTags.Base.Orientation)
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):
+        return None
 
 
 def find_archive(

@@ -119,16 +119,33 @@ def own_split(parts, classes=10, images=10):
     return {name: data for part in parts for name, data in files(classes, images, f"{part}/").items()}
 
 
+own_classes_in_every_split = pytest.mark.filterwarnings("ignore:.*dml is measured on classes that were trained on")
+
+
+@own_classes_in_every_split
 @pytest.mark.parametrize("task", ["dml", "ssl"])
-@pytest.mark.parametrize("validation", ["val", "validation"])
-def test_an_own_split_is_used_as_it_is(tmp_path, task, validation):
-    root = write_folder(tmp_path / "data", own_split(["train", "test", validation]))
+@pytest.mark.parametrize(
+    "folders", [("train", "val", "test"), ("train", "valid", "test"), ("Training", "VALIDATION", "Testing")]
+)
+def test_an_own_split_is_used_as_it_is(tmp_path, task, folders):
+    root = write_folder(tmp_path / "data", own_split(folders))
     plan = plan_of(root, task)
-    for split, part in (("train", "train"), ("validation", validation), ("test", "test")):
+    for split, part in zip(("train", "validation", "test"), folders, strict=True):
         assert relative(plan.splits[split], "data/") == set(own_split([part]))
         assert plan.splits[split].class_names == tuple(f"class {label:02d}" for label in range(10))
 
 
+@own_classes_in_every_split
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+@pytest.mark.parametrize("second", ["test", "val", "dev", "Test"])
+def test_without_a_third_folder_the_second_is_the_test_split(tmp_path, task, second):
+    plan = plan_of(write_folder(tmp_path / "data", own_split(["train", second])), task)
+    train, validation, test = (relative(split, "data/") for split in plan.splits.values())
+    assert test == set(own_split([second])) and train | validation == set(own_split(["train"]))
+    assert validation and not train & validation
+
+
+@own_classes_in_every_split
 def test_validation_classes_come_out_of_train_for_dml(tmp_path):
     plan = plan_of(write_folder(tmp_path / "data", own_split(["train", "test"])))
     train, validation, test = (plan.splits[split] for split in ("train", "validation", "test"))
@@ -145,11 +162,31 @@ def test_validation_images_come_out_of_train_for_ssl(tmp_path):
     assert relative(test) == set(own_split(["test"], images=18))
 
 
-def test_other_folders_beside_train_and_test_are_classes(tmp_path):
-    content = own_split(["train", "test"]) | files(6)
-    plan = plan_of(write_folder(tmp_path / "stations", content))
-    classes = {name for split in plan.splits.values() for name in split.class_names}
-    assert classes == {"train", "test", *(f"class {label:02d}" for label in range(6))}
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ["train", "val", "test", "samples"],
+        ["train", "test", "Test"],
+        ["train", "val", "validation", "test"],
+        ["val", "test"],
+        ["train"],
+        ["bus", "train"],
+    ],
+)
+def test_folders_that_are_neither_a_split_nor_classes_are_refused(tmp_path, task, folders):
+    content = own_split(folders, classes=3, images=3)
+    with pytest.raises(ValueError, match=f"the folders {', '.join(sorted(folders))} at the top are neither .* valid"):
+        plan_of(write_folder(tmp_path / "data", content), task)
+
+
+def test_classes_of_train_in_other_splits_are_named_in_dml(tmp_path):
+    content = own_split(["train"]) | own_split(["test"], classes=4) | files(3, below="test/new ")
+    with pytest.warns(
+        UserWarning, match="4 of the 7 classes of test are in train as well .class 00, class 01.*dml"
+    ) as said:
+        plan_of(write_folder(tmp_path / "data", content))
+    assert len(said) == 1
 
 
 # --- refused
@@ -159,6 +196,7 @@ def without(content, start):
     return {name: data for name, data in content.items() if not name.startswith(start)}
 
 
+@own_classes_in_every_split
 @pytest.mark.parametrize(
     ("task", "content", "message"),
     [
@@ -193,7 +231,6 @@ def without(content, start):
             own_split(["train"], images=1) | own_split(["test"]),
             "at least 2 images to share with validation: class 00",
         ),
-        ("dml", own_split(["train", "val", "validation", "test"]), "both val and validation are there"),
         ("dml", own_split(["train", "test"]) | {"train/x.png": b""}, "train/x.png lies in no class folder"),
         ("dml", own_split(["train"]) | own_split(["test"], classes=1), "1 classes for test"),
         ("dml", own_split(["train"], classes=3) | own_split(["test"]), "1 classes for train"),
@@ -204,6 +241,47 @@ def test_what_cannot_be_split_is_named(tmp_path, task, content, message):
     root.mkdir()
     with pytest.raises(ValueError, match=message):
         plan_of(write_folder(root, content), task)
+
+
+@pytest.mark.parametrize("write", [write_folder, write_zip])
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_what_tools_leave_is_no_class(tmp_path, task, write):
+    left = {
+        ".ipynb_checkpoints/0.png",
+        "class 00/.ipynb_checkpoints/0.png",
+        "__MACOSX/class 00/0.png",
+        "class 01/._a.png",
+    }
+    litter = dict.fromkeys(left, encoded(1))
+    root = write(tmp_path / ".pictures" / "birds.zip", files() | litter)
+    plan = plan_of(root, task)
+    prefix = "birds.zip/" if write is write_folder else ""
+    assert set.union(*(relative(split, prefix) for split in plan.splits.values())) == set(files())
+
+
+def test_every_kind_of_image_is_read(tmp_path):
+    kinds = {"a.webp": "WEBP", "b.BMP": "BMP", "c.tif": "TIFF", "d.tiff": "TIFF", "e.gif": "GIF", "f.jpg": "WEBP"}
+    content = {f"class {label}/{name}": encoded(10 * label, kind) for label in range(6) for name, kind in kinds.items()}
+    root = write_folder(tmp_path / ".pictures", content)  # the place itself may be hidden
+    assert set.union(*(relative(split, ".pictures/") for split in plan_of(root).splits.values())) == set(content)
+    dataset = cache.load(recipe([root]), 8)
+    assert len(dataset.train.images) + len(dataset.validation.images) + len(dataset.test.images) == 36
+    assert np.abs(dataset.train.images[:, 1].mean((1, 2)) - 100.0).max() < 3
+
+
+def test_images_that_are_not_read_are_counted(tmp_path):
+    others = {"class 00/a.HEIC": b"", "class 00/b.heic": b"", "class 01/deep/c.avif": b"", "cover.psd": b""}
+    root = write_folder(tmp_path / "birds", files() | others)
+    with pytest.warns(UserWarning, match="birds: 2 .heic, 1 .avif, 1 .psd images are not read and are left out"):
+        plan = plan_of(root)
+    assert set.union(*(relative(split, "birds/") for split in plan.splits.values())) == set(files())
+    write_folder(root, {"owls/a.heic": b"", "rooks/a.nef": b""})
+    with pytest.raises(ValueError, match="of owls, rooks no file is an image that is read, only 3 .heic, 1 .avif"):
+        plan_of(root)
+    with pytest.raises(ValueError, match="of val/class 00 no file is an image"):
+        plan_of(write_folder(tmp_path / "split", own_split(["train", "test"]) | {"val/class 00/a.heic": b""}), "ssl")
+    with pytest.raises(ValueError, match="no images found but 1 .heic. Expected"):
+        plan_of(write_folder(tmp_path / "phone", {"a/b.heic": b""}))
 
 
 def test_places_and_tasks_are_checked(tmp_path):

@@ -1,14 +1,16 @@
 """A user's own images: a directory or a zip archive with one sub-folder a class, read as RGB.
 
-Without a split of the user's own (sub-folders `train`, `test` and perhaps `val` or `validation` at the top) the images
-are split once and for all, by hashes of their names:
+Without a split of the user's own (sub-folders `train`, `val` and `test` at the top, see SPLIT_FOLDERS) the images are
+split once and for all, by hashes of their names:
 
 dml: classes are disjoint, 60 % for training, 15 % validation, 25 % test, at least MIN_CLASSES each.
 ssl: every class is in every split, 80 % of its images for training, 10 % validation, 10 % test, at least one each.
 """
 
 import re
-from collections import defaultdict
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
@@ -19,14 +21,23 @@ from trainables.training.setup import TASKS
 CLASS_FRACTIONS = {"validation": 0.15, "test": 0.25}  # dml; the rest is for training
 IMAGE_FRACTIONS = {"validation": 0.1, "test": 0.1}  # ssl, of each class
 MIN_CLASSES = 2  # of a split: with one class there is nothing to tell apart
-SPLIT_FOLDERS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+SPLIT_FOLDERS = {
+    "train": "train", "training": "train",
+    "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
+    "test": "test", "testing": "test",
+}  # fmt: skip
+"""The split that a folder at the top is, by its name in small letters."""
 
 LAYOUT = (
-    "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg or .png images in it, at any depth; "
-    "or sub-folders train and test (and perhaps val or validation) with one sub-folder a class in each"
+    "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg, .jfif, .png, .webp, .bmp, .tif, "
+    ".tiff or .gif images in it, at any depth; or sub-folders train, and test, val or both, with one sub-folder a "
+    "class in each"
 )
 
-_IMAGE = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
+_IMAGE = re.compile(r"\.(jpe?g|jfif|png|webp|bmp|tiff?|gif)$", re.IGNORECASE)
+_UNREAD = re.compile(
+    r"\.(avif|hei[cf]|jxl|jp2|j2k|jpx|tga|psd|exr|hdr|p[bgnp]m|dng|cr[23w]|nef|arw|orf|rw2|raf)$", re.IGNORECASE
+)
 
 Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
 
@@ -57,12 +68,16 @@ def _cleaned(root: Path) -> str:
 def _plan(source: Source, task: str, name: str) -> Plan:
     prefix = _prefix(source)
     images = sorted(member.removeprefix(prefix) for member in source.members)
+    unread = sorted(name.removeprefix(prefix) for name, _ in source.listing if _UNREAD.search(name))
     if not images:
-        raise ValueError(f"{source.location}: no images found. Expected: {LAYOUT}")
+        others = f" but {_by_ending(unread)}" if unread else ""
+        raise ValueError(f"{source.location}: no images found{others}. Expected: {LAYOUT}")
     if at_top := [image for image in images if "/" not in image]:
         raise ValueError(f"{source.location}: images directly at the top: {preview(at_top)}. Expected: {LAYOUT}")
     tops = {image.split("/")[0] for image in images}
-    if {"train", "test"} <= tops and tops <= set(SPLIT_FOLDERS):
+    own = any(top.casefold() in SPLIT_FOLDERS for top in tops)
+    _check_unread(source, images, unread, depth=2 if own else 1)
+    if own:
         splits = _own_split(source, images, task)
     else:
         classes = _classes(source, images, depth=1)
@@ -102,20 +117,62 @@ def _classes(source: Source, images: list[str], depth: int) -> Classes:
     return dict(sorted(classes.items()))
 
 
+def _check_unread(source: Source, images: list[str], unread: list[str], depth: int) -> None:
+    """Warn of image files that are not read; ValueError where a class folder at `depth` would lose all of its own."""
+    if lost := sorted(_folders(unread, depth) - _folders(images, depth)):
+        raise ValueError(
+            f"{source.location}: of {preview(lost)} no file is an image that is read, only {_by_ending(unread)}; "
+            f"convert them. Expected: {LAYOUT}"
+        )
+    if unread:
+        warnings.warn(f"{source.location}: {_by_ending(unread)} images are not read and are left out", stacklevel=2)
+
+
+def _folders(names: list[str], depth: int) -> set[str]:
+    parts = (name.split("/") for name in names)
+    return {"/".join(part[:depth]) for part in parts if len(part) > depth}
+
+
+def _by_ending(names: list[str]) -> str:
+    """`12 .heic, 3 .avif`"""
+    counts = Counter(PurePosixPath(name).suffix.lower() for name in names)
+    return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
+
+
 def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classes]:
-    """The user's split; without a validation split, one is taken out of train in the usual proportions."""
+    """The user's split. Without a test split val is that; what is then missing for validation is taken out of train in
+    the usual proportions."""
     found = defaultdict(list)
     for image in images:
         found[image.split("/")[0]].append(image)
-    if {"val", "validation"} <= set(found):
-        raise ValueError(f"{source.location}: both val and validation are there, one of them is allowed")
-    splits = {SPLIT_FOLDERS[top]: _classes(source, members, depth=2) for top, members in found.items()}
+    places = _split_places(source, found)
+    splits = {split: _classes(source, found[top], depth=2) for split, top in places.items()}
     if task == "ssl":  # before anything is taken out of train, so that the message speaks of the user's folders
-        _check_same_classes(source, splits)
+        _check_same_classes(source, {top: splits[split] for split, top in places.items()})
+    else:
+        _warn_of_shared_classes(source, {top: splits[split] for split, top in places.items()}, places["train"])
     if "validation" not in splits:
         parts = _validation_classes(splits["train"]) if task == "dml" else _validation_images(source, splits["train"])
         splits["train"], splits["validation"] = parts
     return splits
+
+
+def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
+    """{split: the folder at the top that is it}, always with train and test. ValueError where it is not clear."""
+    places = defaultdict(list)
+    for top in sorted(tops):
+        places[SPLIT_FOLDERS.get(top.casefold(), "no split")].append(top)
+    if "no split" in places or "train" not in places or len(places) < 2 or any(len(put) > 1 for put in places.values()):
+        raise ValueError(
+            f"{source.location}: the folders {preview(sorted(tops), 10)} at the top are neither classes nor a split. "
+            "A split is train, and test, val or both, and no other folder of images; train may be training, val may "
+            "be valid, validation or dev, and test testing, in any case. Move other folders elsewhere, and rename "
+            "classes of these names"
+        )
+    split_of = {split: put for split, [put] in places.items()}
+    if "test" not in split_of:
+        split_of["test"] = split_of.pop("validation")
+    return split_of
 
 
 def _split_classes(classes: Classes) -> dict[str, Classes]:
@@ -174,6 +231,16 @@ def _check_same_classes(source: Source, splits: dict[str, Classes]) -> None:
         raise ValueError(
             f"{source.location}: in ssl every class must be in {', '.join(splits)}; these are not: {preview(odd)}"
         )
+
+
+def _warn_of_shared_classes(source: Source, splits: dict[str, Classes], train: str) -> None:
+    for folder, classes in splits.items():
+        if folder != train and (shared := sorted(set(classes) & set(splits[train]))):
+            warnings.warn(
+                f"{source.location}: {len(shared)} of the {len(classes)} classes of {folder} are in {train} as well "
+                f"({preview(shared)}): dml is measured on classes that were trained on, not on new ones",
+                stacklevel=2,
+            )
 
 
 def _check_splits(source: Source, splits: dict[str, Classes], task: str) -> None:

@@ -65,22 +65,30 @@ class Source:
     wanted: re.Pattern[str]
 
     @cached_property
+    def listing(self) -> list[tuple[str, Member]]:
+        """(name, file) of every file, wanted or not, but those that tools keep for themselves (`_is_hidden`).
+
+        Raises ValueError for an incomplete archive and for a member's name that points outside of the archive.
+        """
+        return [file for root in self.roots for file in (_list_zip(root) if root.is_file() else _list_directory(root))]
+
+    @cached_property
     def members(self) -> dict[str, Member]:
         """Every wanted file by its name.
 
-        Raises ValueError for an incomplete archive, for a member's name that points outside of the archive, for a file
-        above MAX_MEMBER_BYTES and for one name in two roots.
+        Raises ValueError as `listing`, for a file above MAX_MEMBER_BYTES and for one name in two roots.
         """
-        members = {}
-        for root in self.roots:
-            for name, member in _list_zip(root) if root.is_file() else _list_directory(root):
-                if not self.wanted.search(name) or _is_hidden(name):
-                    continue
-                if member.size > MAX_MEMBER_BYTES:
-                    raise ValueError(f"{root}: {name} has {member.size:,} bytes, at most {MAX_MEMBER_BYTES:,} are read")
-                if name in members:
-                    raise ValueError(f"{name} is both in {members[name].root} and in {root}")
-                members[name] = member
+        members: dict[str, Member] = {}
+        for name, member in self.listing:
+            if not self.wanted.search(name):
+                continue
+            if member.size > MAX_MEMBER_BYTES:
+                raise ValueError(
+                    f"{member.root}: {name} has {member.size:,} bytes, at most {MAX_MEMBER_BYTES:,} are read"
+                )
+            if name in members:
+                raise ValueError(f"{name} is both in {members[name].root} and in {member.root}")
+            members[name] = member
         return members
 
     @property
@@ -101,7 +109,9 @@ class Source:
                 digest.update(_central_directory(root))
             else:
                 files = sorted(
-                    (name, file.size, file.stamp) for name, file in _list_directory(root) if self.wanted.search(name)
+                    (name, file.size, file.stamp)
+                    for name, file in self.listing
+                    if file.root == root and self.wanted.search(name)
                 )
                 digest.update(repr(files).encode())
         return digest.hexdigest()
@@ -271,7 +281,7 @@ def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:
                 raise ValueError(
                     f"{path}: the member name {info.filename!r} is refused; allowed are relative names without '..'"
                 )
-            if not info.is_dir():
+            if not info.is_dir() and not _is_hidden(info.filename):
                 yield info.filename, Member(path, info.file_size, info.CRC)
 
 
@@ -279,14 +289,17 @@ def _list_directory(path: Path) -> Iterator[tuple[str, Member]]:
     def stop(error: OSError) -> None:  # os.walk leaves out what it cannot list unless told otherwise
         raise error
 
-    for folder, _, files in os.walk(path, onerror=stop, followlinks=True):
+    for folder, folders, files in os.walk(path, onerror=stop, followlinks=True):
+        folders[:] = [name for name in folders if not _is_hidden(name)]
         prefix = Path(folder).relative_to(path.parent).as_posix()
         for file in files:
+            if _is_hidden(file):
+                continue
             status = os.stat(os.path.join(folder, file))
             if stat.S_ISREG(status.st_mode):  # a pipe or a device would be read without end
                 yield f"{prefix}/{file}", Member(path, status.st_size, status.st_mtime_ns)
 
 
 def _is_hidden(name: str) -> bool:
-    """macOS litter: __MACOSX/ and ._files beside the real ones."""
-    return "__MACOSX/" in name or "/._" in name
+    """What tools leave beside the data: .ipynb_checkpoints, .git, ._files and __MACOSX of macOS."""
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))

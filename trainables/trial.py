@@ -5,7 +5,8 @@ A trial trains one configuration, or several that come to it as a pack. Its proc
 
 What is wrong with a training (an error in its network, no memory for its batch, its time is over) is an outcome like
 others: it is recorded, reported, and the process goes on. What is wrong with the machine leaves `step` as an error,
-or ends the process; Tune may then run the trial again (`max_failures`), which finds what is recorded and saved.
+or ends the process; Tune may then run the trial again (`max_failures`), which finds what is recorded and saved. What
+is wrong with the data is wrong for every training: `setup` raises UnusableData, and who drives the trials may stop.
 """
 
 import json
@@ -56,6 +57,10 @@ SLACK = 30.0
 ROUNDING = 1e-9  # of a share
 
 log = logging.getLogger(__name__)
+
+
+class UnusableData(ValueError):
+    """The study's data cannot be used: as they are, no trial of it can begin."""
 
 
 class Recorder(Protocol):
@@ -112,7 +117,7 @@ class TrainTrial(tune.Trainable):
         limit: float | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
-        """Load the data, and begin. Raises as `DeviceData.load` does."""
+        """Load the data, and begin. Raises as `DeviceData.load` does, but UnusableData for its ValueError."""
         open_queues()
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
@@ -122,7 +127,10 @@ class TrainTrial(tune.Trainable):
         setup, self._device = Setup(**setup_fields), device_for(gpus)
         self._recorder, self._limit, self._checkpoint_seconds = recorder, limit, checkpoint_seconds
         self._recording = threading.Lock()
-        data = DeviceData.load(setup, data_root, self._device, download)
+        try:
+            data = DeviceData.load(setup, data_root, self._device, download)
+        except ValueError as error:
+            raise UnusableData(str(error)) from error
         self._pack = Pack(setup, data, self._device, at_once=at_once, begun=self._resume)
         self._begin(config)
 

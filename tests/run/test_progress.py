@@ -4,10 +4,12 @@ import io
 import sys
 from types import SimpleNamespace
 
+import pytest
 from studies import empty
 
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
+from tune_cd.run.streak import LossesInARow
 
 
 def trial(number, search="cd", status="RUNNING"):
@@ -55,6 +57,25 @@ def test_on_a_terminal_a_status_stays_below_the_lines(monkeypatch):
 def test_elsewhere_there_are_lines_and_nothing_else(capsys):
     run(Progress({"cd": 3}, empty(), "r_map"))
     assert capsys.readouterr().out.splitlines() == LINES
+
+
+DATA = """The actor died because of an error raised in its creation task, ray::TrainTrial.__init__() (pid=1)
+  File "/tune_cd/trainables/trial.py", line 133, in setup
+    raise UnusableData(str(error)) from error
+trainables.trial.UnusableData: photos: 2 of 9 images do not decode"""
+
+
+@pytest.mark.parametrize("retried", [True, False])
+def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_path, capsys, retried):
+    failed = trial(0)
+    failed.error_file, failed.pickled_error_file = str(tmp_path / "error.txt"), str(tmp_path / "error.pkl")
+    for text, broken in (("The actor died unexpectedly", None), (DATA, "photos: 2 of 9 images do not decode")):
+        (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at 2026-01-01_00-00-00)\n{text}\n")
+        losses, progress = LossesInARow(1), Progress({"cd": 3}, empty(), "r_map")
+        for callback in (losses, progress):
+            (callback.on_trial_recover if retried else callback.on_trial_error)(0, [failed], failed)
+        assert (losses.broken, losses.stop_all()) == (broken, broken is not None)
+        assert ("is begun again" in capsys.readouterr().out) == (retried and broken is None)
 
 
 def test_what_was_done_before_counts(capsys):

@@ -245,6 +245,19 @@ def test_what_is_wrong_with_the_machine_leaves_the_trial(make, monkeypatch, erro
 # Going on
 
 
+def test_data_that_cannot_be_used_are_told_from_a_machine_that_fails(make, monkeypatch):
+    def load(*args):
+        raise told_by
+
+    monkeypatch.setattr(module.DeviceData, "load", load)
+    told_by = ValueError("2 of 9 images do not decode")
+    with pytest.raises(module.UnusableData, match="^2 of 9 images do not decode$"):
+        make(SETTINGS[0], InMemory())
+    told_by = OSError("no space left")
+    with pytest.raises(OSError, match="no space left"):
+        make(SETTINGS[0], InMemory())
+
+
 def test_members_that_are_on_record_are_reported_and_not_trained(make, monkeypatch):
     raising(monkeypatch, AssertionError("trained again"))
     recorder = InMemory()

@@ -289,6 +289,20 @@ Traceback (most recent call last):
 ValueError: no such file"""
 
 
+CHAINED = f"""{CREATION} \x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
+           ^^^^^^^^^^^^^^^
+  File "/home/me/data.py", line 7, in load
+    raise ValueError("no such file")
+ValueError: no such file
+
+The above exception was the direct cause of the following exception:
+
+\x1b[36mray::Mine.__init__()\x1b[39m (pid=1, ip=10.0.0.1)
+  File "/home/me/train.py", line 3, in setup
+    raise Unusable(str(error)) from error
+me.train.Unusable: no such file"""
+
+
 OLD = TRACEBACK.format("RuntimeError: old")
 NODE = "The actor died because its node has died. Node Id: 12"
 MEMORY = "out of memory: lr=0.1, batch_size=512:"
@@ -304,6 +318,7 @@ MEMORY = "out of memory: lr=0.1, batch_size=512:"
         (f"{OLD}\nFailure # 2 (occurred at 2026-01-01_00-00-00)\n{DIED}", "lost: The actor died unexpectedly"),
         (TRACEBACK.format("ray.exceptions.NodeDiedError: its node"), "lost: ray.exceptions.NodeDiedError: its node"),
         (MADE, "ValueError: no such file"),
+        (CHAINED, "me.train.Unusable: no such file"),
         (
             TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory."),
             f"{MEMORY} torch.OutOfMemoryError: CUDA out of memory.",

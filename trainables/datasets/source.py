@@ -18,7 +18,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from trainables.datasets.remote import content
 from trainables.datasets.structure import Render, UndecodableImage
@@ -160,6 +160,8 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
             turned = _UPRIGHT.get(_orientation(image))
             fitted = _fitted(_of_eight_bits(image), mode, size)
             return fitted if turned is None else fitted.transpose(turned)
+    except UnidentifiedImageError as error:
+        raise UndecodableImage("of no known format") from error
     except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
         # All of these Pillow raises on damaged files: SyntaxError ("broken PNG file"), for one, is no mistake here.
         raise UndecodableImage(str(error)) from error

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
+from tune_cd.run.streak import unusable_data
 from tune_cd.search.directions import WEIGHT
 from tune_cd.tune.packed import members_of
 
@@ -80,7 +81,8 @@ class Progress(Callback):
                 self._line(config, f"failed, see {trial.error_file}", 0)
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        self._print(f"{trial}: its process was lost and is begun again")
+        if unusable_data(trial) is None:  # which ends the run, and is said then
+            self._print(f"{trial}: its process was lost and is begun again")
 
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
         score, search = result.get("val_score", math.nan), config[ORIGIN]["search"]

@@ -1,15 +1,29 @@
-"""A study that loses every trial is stopped: going through all of them would tell nothing."""
+"""A study that loses every trial is stopped: going through all of them would tell nothing. One whose data cannot be
+used is stopped at the first."""
+
+from typing import Any
 
 from ray.tune import Callback, Stopper
 
+from trainables.trial import UnusableData
 from tune_cd.tune.callback.failures import failure_of
+
+UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
+"""What Tune's message of such an error begins with."""
 
 LEAST = 3
 """So many trials lost in a row, at least, and more than run at a time: a node takes its trials with it."""
 
 
+def unusable_data(trial: Any) -> str | None:
+    """What is wrong with the data, where that was a trial's last failure. trial: Tune's."""
+    error = failure_of(trial, {})[1]
+    return error.removeprefix(UNUSABLE) if error.startswith(UNUSABLE) else None
+
+
 class LossesInARow(Callback, Stopper):
-    """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them.
+    """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them;
+    at once where the data cannot be used.
 
     As a callback it counts, as a stopper it ends the run. broken: why, or None.
     """
@@ -25,9 +39,13 @@ class LossesInARow(Callback, Stopper):
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self._lost = 0
 
+    def on_trial_recover(self, iteration, trials, trial, **info) -> None:
+        self.broken = self.broken or unusable_data(trial)
+
     def on_trial_error(self, iteration, trials, trial, **info) -> None:
         self._lost += 1
-        if self._lost >= self.most:
+        self.broken = self.broken or unusable_data(trial)
+        if self.broken is None and self._lost >= self.most:
             self.broken = (
                 f"{self._lost} trials in a row were lost, and no trial gave a result between them; "
                 f"the last: {failure_of(trial, {})[1]}"

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from contract import advance
-from datafiles import encoded, write_zip
+from datafiles import encoded, write_folder, write_zip
 from made_studies import study
 from studies import row
 
@@ -278,6 +280,32 @@ def test_a_study_of_an_earlier_release_is_continued_where_it_is_the_same_trainin
     else:
         with pytest.raises(ValueError, match=said):
             study(tmp_path, "--study", "old", "--resume")
+
+
+def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
+    pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+    images = {f"{label}/{number}.png": encoded(pixels + label, "PNG") for label in range(10) for number in range(4)}
+    root = write_folder(tmp_path / "photos", images)
+    argv = ["--dataset", "folder", "--data-root", str(root), "--batch-size", "8", "--setup", "small", "--study", "mine"]
+    made = study(tmp_path, *argv)
+    assert re.fullmatch("folder-photos-[0-9a-f]{4}", made.dataset)
+    store_config(made)
+    for image in root.rglob("*.png"):
+        os.utime(image, (0, 0))
+    again = study(tmp_path, "--study", "mine", "--resume")
+    assert (again.dataset, again.config) == (made.dataset, made.config)
+
+    write_folder(root, {"9/new.png": images["0/0.png"]})
+    message = f"'mine' was started with 40 images of .*, and at {root} there are now 41 images of .*; put the old"
+    with pytest.raises(ValueError, match=message):
+        study(tmp_path, "--study", "mine", "--resume")
+    (root / "9" / "new.png").unlink()
+    path = made.results / made.file("study.json")
+    content = json.loads(path.read_text())
+    del content["options"]["data_content"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="'mine' was started by a release that did not note which images.*new --study"):
+        study(tmp_path, "--study", "mine", "--resume")
 
 
 def test_another_set_up_of_an_earlier_release_is_not_continued(tmp_path):

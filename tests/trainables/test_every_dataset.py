@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -99,8 +100,13 @@ DATASETS = {
         "tinyimagenet-2",
         {"test_probe_accuracy"},
     ),
-    "folder": (folder, ["--batch-size", "8"], "folder-mine", {"test_r_map", "val_r_map"}),
-    "folder, ssl": (folder, ["--batch-size", "16", "--task", "ssl"], "folder-mine", {"test_probe_accuracy"}),
+    "folder": (folder, ["--batch-size", "8"], "folder-mine-[0-9a-f]{4}", {"test_r_map", "val_r_map"}),
+    "folder, ssl": (
+        folder,
+        ["--batch-size", "16", "--task", "ssl"],
+        "folder-mine-[0-9a-f]{4}",
+        {"test_probe_accuracy"},
+    ),
 }
 
 
@@ -114,7 +120,7 @@ def test_a_training_ends_in_its_scores(tmp_path, capsys, which, loss):
     said = capsys.readouterr()
     assert status == 0, said.err
     outcome = json.loads(said.out[said.out.index("{\n") :])
-    assert said.out.startswith(f"{name}: ") and outcome["status"] == "completed"
+    assert re.match(f"{name}: ", said.out) and outcome["status"] == "completed"
     assert scores <= set(outcome["scores"]) and 0 <= outcome["test_score"] <= 1
     assert outcome["test_score"] in {value for key, value in outcome["scores"].items() if key.startswith("test_")}
 

@@ -1,6 +1,7 @@
 """A user's own images: layouts, splits for both tasks, and what is refused."""
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,8 @@ def relative(split, root: str = "") -> set[str]:
 def test_dml_splits_the_classes(tmp_path, classes, images):
     content = files(classes, images)
     plan = plan_of(write_folder(tmp_path / "birds", content))
-    assert (plan.name, plan.channels, list(plan.splits)) == ("folder-birds", 3, ["train", "validation", "test"])
+    assert (plan.channels, list(plan.splits)) == (3, ["train", "validation", "test"])
+    assert plan.name.startswith("folder-birds-")
     names = [set(split.class_names) for split in plan.splits.values()]
     assert sum(map(len, names)) == len(set.union(*names)) == classes  # disjoint, and none is lost
     for found, fraction in zip(names, (0.6, 0.15, 0.25), strict=True):
@@ -80,7 +82,8 @@ def test_directory_and_archives_are_split_alike(tmp_path, task):
         "wrapper/readme.txt": b"",
     }
     inside = plan_of(write_zip(tmp_path / "other birds!.zip", wrapped), task)
-    assert (archive.name, inside.name) == ("folder-birds", "folder-other_birds_")
+    assert archive.name == folder.name and archive.content == folder.content == inside.content
+    assert inside.name == folder.name.replace("birds", "other_birds_")
     for split, expected in folder.splits.items():
         assert (
             relative(archive.splits[split])
@@ -94,12 +97,22 @@ def test_directory_and_archives_are_split_alike(tmp_path, task):
 def test_images_are_loaded_in_colour_with_their_labels(tmp_path, task):
     root = write_folder(tmp_path / "birds", files())
     dataset = cache.load(recipe([root], task), 8)
-    assert dataset.name == "folder-birds"
+    assert dataset.name == plan_of(root, task).name
     for split in (dataset.train, dataset.validation, dataset.test):
         assert split.images.shape == (len(split.labels), 3, 8, 8)
         numbers = np.array([int(name.split()[1]) for name in split.class_names])
         assert np.abs(split.images[:, 0].mean((1, 2)) - 10 * numbers[split.labels]).max() < 3
         assert np.abs(split.images[:, 1].mean((1, 2)) - 100.0).max() < 3
+
+
+def test_other_images_are_another_dataset(tmp_path):
+    places = [tmp_path / place for place in ("a/images", "b/images", "c/images", "d/Фото", "e/写真")]
+    contents = [files(6), files(6), files(6) | {"class 00/new.png": encoded(1)}, files(7), files(8)]
+    plans = [plan_of(write_folder(place, content)) for place, content in zip(places, contents, strict=True)]
+    assert plans[0].name == plans[1].name and plans[0].content == plans[1].content
+    assert len({plan.name for plan in plans}) == len({plan.content for plan in plans}) == 4
+    assert re.fullmatch("folder-images-[0-9a-f]{4}", plans[2].name)
+    assert re.fullmatch(r"61 images of [\d,]+ bytes, digest [0-9a-f]{16}", plans[2].content)
 
 
 def test_tasks_names_and_contents_are_cached_apart(tmp_path):

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class SourceSummary:
     """The findings of `check_source`: the name for results, the numbers of training classes and images, the place, the
-    images' channels (1 or 3) and the number of test images (0: the dataset has no test split)."""
+    images' channels (1 or 3), the number of test images (0: the dataset has no test split) and `Plan.content`."""
 
     name: str
     training_classes: int
@@ -55,6 +55,7 @@ class SourceSummary:
     location: str
     channels: int
     test_images: int
+    content: str = ""
 
 
 def load_dataset(
@@ -97,6 +98,7 @@ def check_source(
         recipe.location,
         plan.channels,
         len(test.items) if test else 0,
+        plan.content,
     )
 
 

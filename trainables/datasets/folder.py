@@ -5,6 +5,9 @@ split once and for all, by hashes of their names:
 
 dml: classes are disjoint, 60 % for training, 15 % validation, 25 % test, at least MIN_CLASSES each.
 ssl: every class is in every split, 80 % of its images for training, 10 % validation, 10 % test, at least one each.
+
+The dataset is called folder-NAME-DIGEST: the place's own name, and a digest of the images' relative names and sizes, so
+that other images of the same place or name are another dataset, and a copy of them elsewhere is the same one.
 """
 
 import re
@@ -20,6 +23,7 @@ from trainables.training.setup import TASKS
 
 CLASS_FRACTIONS = {"validation": 0.15, "test": 0.25}  # dml; the rest is for training
 IMAGE_FRACTIONS = {"validation": 0.1, "test": 0.1}  # ssl, of each class
+DIGITS = 4  # of the digest, in the dataset's name
 MIN_CLASSES = 2  # of a split: with one class there is nothing to tell apart
 SPLIT_FOLDERS = {
     "train": "train", "training": "train",
@@ -83,8 +87,10 @@ def _plan(source: Source, task: str, name: str) -> Plan:
         classes = _classes(source, images, depth=1)
         splits = _split_classes(classes) if task == "dml" else _split_images(source, classes)
     _check_splits(source, splits, task)
+    sizes = [(image, source.members[prefix + image].size) for image in images]
+    digest = blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
     return Plan(
-        name=name,
+        name=f"{name}-{digest[:DIGITS]}",
         channels=3,
         splits={
             split: SplitPlan.of(
@@ -93,6 +99,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
             )
             for split in ("train", "validation", "test")
         },
+        content=f"{len(sizes):,} images of {sum(size for _, size in sizes):,} bytes, digest {digest}",
     )
 
 

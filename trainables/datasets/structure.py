@@ -96,11 +96,13 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test"."""
+    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test". content: of a
+    user's own images, how many they are, and a digest of their names and sizes."""
 
     name: str
     channels: int
     splits: dict[str, SplitPlan]
+    content: str = ""
 
 
 @dataclass(frozen=True)

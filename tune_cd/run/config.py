@@ -34,7 +34,8 @@ class StudyConfig:
     """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
 
     setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
-    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI. Raises ValueError naming the
+    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI;
+    data_content: `Plan.content` of a folder. Raises ValueError naming the
     option for what neither data nor a cluster make possible.
     """
 
@@ -48,6 +49,7 @@ class StudyConfig:
     images_seen: int | None = None
     data_root: str | None = None
     data_sha256: str | None = None
+    data_content: str | None = None
     search: str = "cd"
     full_length: bool = False
     num_samples: int | None = None
@@ -115,7 +117,8 @@ class StudyConfig:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; the inverse of `from_json`."""
         kept = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        return kept if self.data_sha256 else {name: value for name, value in kept.items() if name != "data_sha256"}
+        found = ("data_sha256", "data_content")  # in the data, where they have them
+        return {name: value for name, value in kept.items() if value is not None or name not in found}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

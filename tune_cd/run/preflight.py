@@ -30,6 +30,8 @@ def check_study(request: Request) -> Study:
     setup, source = _checked_setup(config, data_root, call.download)
     if stored is not None:
         _check_same(setup, _as_trained(stored[1], place, call.study))
+        _check_content(config.data_content, source, call.study)
+    config = replace(config, data_content=source.content or None)
     name = study_name(call, setup)
     return Study(name, place, config, call, setup, source.name, data_root, searches_of(config, setup))
 
@@ -75,6 +77,20 @@ def _check_same(setup: Setup, stored: dict) -> None:
     differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
     if differs:
         raise ValueError(f"--resume: this release's set-up is another one: {', '.join(differs)}; name a new --study")
+
+
+def _check_content(before: str | None, source: SourceSummary, study: str) -> None:
+    """Raises ValueError where a folder's images are not those of the study's start, or are not known to be."""
+    if source.content and before is None:
+        raise ValueError(
+            f"study {study!r} was started by a release that did not note which images a folder held, and read some of "
+            "them otherwise; its rows stay, name a new --study"
+        )
+    if before is not None and source.content != before:
+        raise ValueError(
+            f"study {study!r} was started with {before}, and at {source.location} there are now {source.content}; "
+            "put the old ones back, or name a new --study"
+        )
 
 
 def _checked_setup(config: StudyConfig, data_root: str | None, download: bool) -> tuple[Setup, SourceSummary]:

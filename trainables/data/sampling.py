@@ -34,7 +34,7 @@ def check_batch(batch_size: int, k: int, classes: int, unit: str = "training cla
     if batch_size // k > classes:
         raise ValueError(
             f"batch_size {batch_size} with {k} per class needs {batch_size // k} {unit}; this dataset has {classes}: "
-            "a smaller batch_size or a larger k would fit"
+            f"--batch-size {k * classes} or less, or a larger k would fit"
         )
 
 

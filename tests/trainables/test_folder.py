@@ -272,6 +272,12 @@ def test_what_tools_leave_is_no_class(tmp_path, task, write):
     assert set.union(*(relative(split, prefix) for split in plan.splits.values())) == set(files())
 
 
+@pytest.mark.parametrize("task", ["dml", "ssl"])
+def test_names_of_other_encodings_are_read(tmp_path, task):
+    root = write_folder(tmp_path / "birds", files() | {"class 00/caf\udce9.png": encoded(1)})
+    assert sum(len(split.items) for split in plan_of(root, task).splits.values()) == 201
+
+
 def test_every_kind_of_image_is_read(tmp_path):
     kinds = {"a.webp": "WEBP", "b.BMP": "BMP", "c.tif": "TIFF", "d.tiff": "TIFF", "e.gif": "GIF", "f.jpg": "WEBP"}
     content = {f"class {label}/{name}": encoded(10 * label, kind) for label in range(6) for name, kind in kinds.items()}

@@ -143,7 +143,9 @@ def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
     Sorting by a hash instead of a seeded generator: numpy may change its streams between versions, and a name's place
     relative to the others stays when names are added.
     """
-    return sorted(names, key=lambda name: blake2b(f"{purpose}:{name}".encode(), digest_size=16).digest())
+    return sorted(
+        names, key=lambda name: blake2b(f"{purpose}:{name}".encode(errors="surrogateescape"), digest_size=16).digest()
+    )
 
 
 def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:

@@ -35,8 +35,8 @@ class StudyConfig:
 
     setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
     Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI;
-    data_content: `Plan.content` of a folder. Raises ValueError naming the
-    option for what neither data nor a cluster make possible.
+    data_content: `Plan.content` of a folder. Raises ValueError naming the option for what neither data nor a cluster
+    make possible.
     """
 
     dataset: str = "glyphs"

@@ -103,7 +103,7 @@ class _Parser(argparse.ArgumentParser):
         options, rest = super().parse_known_args(args, namespace)
         loss = find_loss(find_setup(options.dataset, "small", options.task, options.loss).loss)
         weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
-        for name, coefficient in zip(loss.weights, loss.published):
+        for name, coefficient in loss.coefficients.items():
             weights.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
         found, unknown = weights.parse_known_args(rest)
         if unknown:

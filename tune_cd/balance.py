@@ -16,8 +16,8 @@ from tune_cd.search.pausing_line import RATE_RESOLUTION
 from tune_cd.terms import Terms, terms
 
 __all__ = [
-    "AVERAGES", "A_O", "A_TH", "PUBLISHED", "RATE_RESOLUTION", "RECIPE", "Terms", "average_weights", "from_recipe",
-    "off_diagonal", "parse_recipe", "ratio", "terms",
+    "AVERAGES", "A_O", "A_TH", "PUBLISHED", "RATE_RESOLUTION", "RECIPE", "Terms", "assignments", "average_weights",
+    "from_recipe", "off_diagonal", "parse_recipe", "ratio", "terms",
 ]  # fmt: skip
 
 AVERAGES = ("separate", "global")
@@ -80,7 +80,7 @@ def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:
     The average may be replaced by the two terms' own weights, lambda_p=...,lambda_e=...; b and k (items per class) are
     batch_size and k where they are left out. Raises ValueError naming what is wrong and the form that is allowed.
     """
-    recipe = {"b": batch_size, "k": k} | _assignments(text)
+    recipe = {"b": batch_size, "k": k} | assignments(text)
     if "average" in recipe:
         h = from_recipe(recipe["lr"], recipe["average"], recipe["b"], recipe["k"])
     else:
@@ -93,8 +93,9 @@ def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:
 READ = {"lr": float, "average": str, "lambda_p": float, "lambda_e": float, "b": int, "k": int}
 
 
-def _assignments(text: str) -> dict:
-    """What a recipe in words says, as values; it has a learning rate and either an average or both weights."""
+def assignments(text: str) -> dict:
+    """What a recipe in words says, as values; it has a learning rate and either an average or both weights. Raises
+    ValueError as `parse_recipe`."""
     given = {}
     for assignment in text.split(","):
         name, equals, value = (part.strip() for part in assignment.partition("="))
@@ -113,7 +114,7 @@ def main(argv: list[str]) -> int:
     """Print where a recipe lies, and how far from what each average reaches by its learning rate alone."""
     text = ",".join(argv)
     try:
-        h, k = parse_recipe(text), _assignments(text).get("k", 2)
+        h, k = parse_recipe(text), assignments(text).get("k", 2)
         away = [f"{off_diagonal(h, average, h['batch_size'], k):+.2f} from {average}" for average in AVERAGES]
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)

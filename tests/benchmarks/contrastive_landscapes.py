@@ -170,7 +170,7 @@ def store(out: str, study: str, pack: Pack, cell: Cell, begun: datetime, outcome
          "train_seconds": look.train_seconds, "val_score": look.val_score, "scores": scores}
         for look in outcome.curve if (scores := dict(look.scores))
     ]  # fmt: skip
-    published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
+    published = {} if loss.pairwise else {PUBLISHED: loss.coefficients}
     h = cell.h(loss)
     results.write_curve(out, study, cell.trial_id, looks)
     results.write_trial(out, trial_row(identity, h, asdict(setup) | published | h, told, where, shared))

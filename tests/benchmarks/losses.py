@@ -105,7 +105,7 @@ def table(trials: pd.DataFrame, asked: list[Study]) -> pd.DataFrame:
 def off(loss: str, chosen: list[dict[str, float]]) -> str:
     """Each weight relative to the loss's first, in octaves above their published ratio, by seed."""
     known = find_loss(loss)
-    usual = dict(zip(known.weights, known.published, strict=True))
+    usual = known.coefficients
     first, *others = known.weights
     return "; ".join(
         f"{name.removeprefix('Lambda_')} "

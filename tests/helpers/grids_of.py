@@ -35,7 +35,7 @@ def made_tables(
     summed = find_loss(loss)
     setup = asdict(replace(find_setup("glyphs", "small", loss=loss), evaluations=LOOKS))
     if not summed.pairwise:
-        setup["published"] = dict(zip(summed.weights, summed.published))
+        setup["published"] = summed.coefficients
     trials, curves = [], []
     for index, (b, seed, p, e) in enumerate(product(batch_sizes, seeds, ticks, ticks)):
         x = np.log2([p, e, b])

@@ -154,10 +154,11 @@ def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classe
         found[image.split("/")[0]].append(image)
     places = _split_places(source, found)
     splits = {split: _classes(source, found[top], depth=2) for split, top in places.items()}
-    if task == "ssl":  # before anything is taken out of train, so that the message speaks of the user's folders
-        _check_same_classes(source, {top: splits[split] for split, top in places.items()})
+    folders = {top: splits[split] for split, top in places.items()}  # messages speak of the user's
+    if task == "ssl":
+        _check_same_classes(source, folders)
     else:
-        _warn_of_shared_classes(source, {top: splits[split] for split, top in places.items()}, places["train"])
+        _warn_of_shared_classes(source, folders, places["train"])
     if "validation" not in splits:
         parts = _validation_classes(splits["train"]) if task == "dml" else _validation_images(source, splits["train"])
         splits["train"], splits["validation"] = parts

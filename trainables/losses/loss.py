@@ -53,6 +53,11 @@ class Loss:
         return tuple(f"Lambda_{term}" for term in self.terms)
 
     @property
+    def coefficients(self) -> dict[str, float]:
+        """Weight -> its published coefficient."""
+        return dict(zip(self.weights, self.published, strict=True))
+
+    @property
     def pairwise(self) -> bool:
         """Whether it is a positive and an entropy term of equal weight, whose usual balances are the averages over
         pairs; the usual balance of any other loss is its published one."""

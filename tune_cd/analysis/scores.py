@@ -1,6 +1,8 @@
 """A table's columns for the rest of the analysis: scores and parameters by name, parameters in octaves."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,11 +64,7 @@ def score_words(trials: pd.DataFrame, score: str) -> str:
     if split is None or trials.empty:
         return score if split is None else f"{split} score"
     metrics = trials["metric_name"].unique()
-    said = (
-        (json.loads(text).get("test") for text in trials["config"].unique())
-        if score == "test_score" and "config" in trials
-        else ()
-    )
+    said = _said(trials, "test") if score == "test_score" else ()
     benchmark = next((test for test in said if isinstance(test, str)), "split")
     metric = metrics[0] if benchmark == "split" else f"{benchmark} medium mAP"
     return f"{split} {metric if len(metrics) == 1 else 'score'}"
@@ -82,20 +80,23 @@ def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 def per_class(trials: pd.DataFrame) -> int:
     """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
-    said = (json.loads(text).get("k") for text in trials["config"].unique())
-    return next((k for k in said if isinstance(k, int) and k), 2)  # rows of lost trainings say nothing
+    return next((k for k in _said(trials, "k") if isinstance(k, int) and k), 2)
 
 
 def optimizer_of(trials: pd.DataFrame) -> str:
     """The optimizer that the trials' configurations name; bare SGD where they do not."""
-    said = (json.loads(text).get("optimizer") for text in trials["config"].unique()) if "config" in trials else ()
-    return next((name for name in said if isinstance(name, str)), "sgd")
+    return next((name for name in _said(trials, "optimizer") if isinstance(name, str)), "sgd")
 
 
 def published_of(trials: pd.DataFrame) -> dict[str, float]:
     """Weight Lambda_<term> -> its published coefficient, of a loss as its trainings' configurations say; else {}."""
-    said = (json.loads(text).get(PUBLISHED) for text in trials["config"].unique()) if "config" in trials else ()
-    return next((dict(one) for one in said if isinstance(one, dict)), {})
+    return next((dict(one) for one in _said(trials, PUBLISHED) if isinstance(one, dict)), {})
+
+
+def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
+    """What the trials' configurations say of a field; rows of lost trainings say None."""
+    texts = trials["config"].unique() if "config" in trials else ()
+    return (json.loads(text).get(field) for text in texts)
 
 
 def weights_of(trials: pd.DataFrame) -> list[str]:

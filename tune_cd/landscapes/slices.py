@@ -61,7 +61,8 @@ class Slice:
         step = float(np.diff(np.log2(self.test.ticks[1])).min())
         if average != balance.PUBLISHED:
             return reachable(self.test, average, self.k, within=step / 2)[..., 0]
-        rates = [np.log2(tick / self.published[name]) for name, tick in zip(self.test.names, self.test.ticks[:-1])]
+        published = self.landscape.published
+        rates = [np.log2(tick / published[name]) for name, tick in zip(self.test.names, self.test.ticks[:-1])]
         first, *others = np.meshgrid(*rates, indexing="ij")
         near: np.ndarray = np.all([np.abs(other - first) <= step / 2 + 1e-9 for other in others], axis=0)
         return near
@@ -72,13 +73,8 @@ class Slice:
         weights = self.weights(cell)
         if average != balance.PUBLISHED:
             return balance.off_diagonal(weights, average, self.batch_size, self.k)
-        first, *others = (log2(weights[name] / coefficient) for name, coefficient in self.published.items())
+        first, *others = (log2(weights[name] / coefficient) for name, coefficient in self.landscape.published.items())
         return max((other - first for other in others), key=abs)
-
-    @property
-    def published(self) -> dict[str, float]:
-        """Weight -> its published coefficient, of a loss of other terms than the paper's."""
-        return dict(self.landscape.about[balance.PUBLISHED])
 
     def best(self, among: np.ndarray | None = None) -> Cell:
         """The place of the cell with the best validation score, among some [n_p, n_e]."""

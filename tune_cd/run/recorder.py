@@ -36,7 +36,7 @@ class Recorder:
         self._several = resources.replicates > 1 or search.seeds is not None
         self._setup, self._searched = asdict(search.setup), study.space.names
         loss = find_loss(search.setup.loss)
-        self._published = {} if loss.pairwise else {PUBLISHED: dict(zip(loss.weights, loss.published, strict=True))}
+        self._published = {} if loss.pairwise else {PUBLISHED: loss.coefficients}
         self._checkpoints = Checkpoints(self._results, study.file(CHECKPOINTS), self._setup)
         self._networks = Networks(self._results, study.name)
 

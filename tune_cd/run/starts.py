@@ -9,7 +9,7 @@ from tune_cd import balance
 
 def published_weights(loss: Loss, rate: float) -> dict[str, float]:
     """{"Lambda_<term>"} of the published coefficients times a learning rate."""
-    return {name: rate * coefficient for name, coefficient in zip(loss.weights, loss.published, strict=True)}
+    return {name: rate * coefficient for name, coefficient in loss.coefficients.items()}
 
 
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
@@ -33,13 +33,10 @@ def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
 def recipe_at(start: str, batch_size: int, k: int) -> dict[str, float]:
     """What `--start lr=...,average=...[,b=...]` means where batches have k items of a class. Raises ValueError naming
     what is allowed, also for a recipe with another k."""
-    h: dict[str, float] = balance.parse_recipe(start, batch_size, k)
-    named = re.search(r"(?:^|,)\s*k\s*=\s*(\d+)", start)
-    if named and int(named[1]) != k:
-        raise ValueError(
-            f"--start {start!r}: k = {named[1]}, and the set-up's batches have k = {k}; --set k={named[1]}"
-        )
-    return h
+    named = balance.assignments(start).get("k", k)
+    if named != k:
+        raise ValueError(f"--start {start!r}: k = {named}, and the set-up's batches have k = {k}; --set k={named}")
+    return balance.parse_recipe(start, batch_size, k)
 
 
 def starts_for(loss: Loss) -> str:

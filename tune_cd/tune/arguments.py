@@ -21,6 +21,12 @@ def check_mode(mode: str | None) -> None:
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
 
 
+def check_use_result(use_result: str) -> None:
+    """Raises ValueError for what is not the result that counts."""
+    if use_result not in ("last", "best"):
+        raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+
+
 def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[dict]:
     """`start`, one configuration or several, nested or flat, as flat ones. Raises ValueError for what is no dict."""
     given = [start] if isinstance(start, Mapping) else list(start or [])

@@ -12,7 +12,7 @@ from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.adapter import Adapter
-from tune_cd.tune.arguments import check_full_length, configurations
+from tune_cd.tune.arguments import check_full_length, check_use_result, configurations
 from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.course import Course
 from tune_cd.tune.earlier import inside
@@ -42,8 +42,7 @@ class OptimiserSearch(Adapter):
         full_length: tuple[str, float] | None = None,
         annotate: str | None = None,
     ):
-        if use_result not in ("last", "best"):
-            raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        check_use_result(use_result)
         if full_length is not None:
             check_full_length(full_length)
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)

@@ -75,6 +75,11 @@ class Measured:
         return self.weights == BALANCE[:2]
 
     @property
+    def published(self) -> dict[str, float]:
+        """Weight -> its published coefficient, of a loss of other terms than the paper's; {} of those."""
+        return dict(self.about.get(PUBLISHED, {}))
+
+    @property
     def terms(self) -> tuple[str, ...]:
         """Names of the loss's terms as `trials` has them, in the order of their weights."""
         return tuple(name.removesuffix(CURVE) for name in self.trials if name.endswith(CURVE))
@@ -242,11 +247,8 @@ class Measured:
             "val_score": finite(training["validation"][look]), **own, "scores": others,
         }  # fmt: skip
 
-    @property
-    def _published(self) -> dict[str, Any]:
-        return {name: self.about[name] for name in (PUBLISHED,) if name in self.about}
-
     def _row(self, index: int, training: dict[str, Any]) -> dict[str, Any]:
+        published = {PUBLISHED: self.published} if self.published else {}
         h = {name: training[name] for name in self.weights} | {"batch_size": int(training["batch_size"])}
         measured = ("val_score", "test_score", *self.terms, "best_at")
         known = {name: None if pd.isna(training[name]) else training[name] for name in measured}
@@ -258,7 +260,7 @@ class Measured:
             "seed": int(training["seed"]), "status": training["status"],
             "best_at": None if known["best_at"] is None else int(known["best_at"]),
             "images_seen": int(training["images"][-1]) if len(training["images"]) else None,
-            "config": json.dumps({**self.about["setup"], **self._published, **h}),
+            "config": json.dumps({**self.about["setup"], **published, **h}),
         }  # fmt: skip
 
 

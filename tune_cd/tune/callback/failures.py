@@ -8,7 +8,7 @@ from typing import Any
 
 from tune_cd.results.schema import LOST
 
-FRAME = '\n  File "'
+FRAME = re.compile(r'^  File "', re.MULTILINE)
 LENGTH = 2000  # of an error, in characters
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FAILURE = re.compile(r"^Failure # \d+ \(occurred at .*\)\n", re.MULTILINE)
@@ -28,9 +28,8 @@ def failure_of(trial: Any, params: Mapping[str, float]) -> tuple[str, str]:
     text = _last_failure(trial.error_file)
     if not text:
         return "error", "the trial failed; Ray left no message"
-    raised = (
-        text.startswith("ray::") or "Traceback" in text or FRAME in text
-    )  # Ray reports the end of a process in prose
+    # Ray reports the end of a process in prose.
+    raised = text.startswith("ray::") or "Traceback" in text or FRAME.search(text) is not None
     error = _exception(text) if raised else _one_line(line for line in text.splitlines() if not IDENTITY.match(line))
     was_made = trial.pickled_error_file is not None
     if (was_made and not raised) or RAYS_LOSSES.match(error):
@@ -53,7 +52,7 @@ def _last_failure(path: str | None) -> str:
 def _exception(traceback: str) -> str:
     """The exception and its message, which may have several lines: the text behind the last frame."""
     lines = traceback.splitlines()
-    frames = [n for n, line in enumerate(lines) if f"\n{line}".startswith(FRAME)]
+    frames = [n for n, line in enumerate(lines) if FRAME.match(line)]
     behind = lines[frames[-1] + 1 :] if frames else lines[-1:]
     while len(behind) > 1 and (behind[0].startswith("    ") or not behind[0].strip()):  # the frame's source and marks
         behind = behind[1:]

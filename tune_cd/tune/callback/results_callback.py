@@ -18,7 +18,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.rows import finite, trial_name, trial_row
 from tune_cd.results.schema import LOST
 from tune_cd.search.space import is_number
-from tune_cd.tune.arguments import check_full_length
+from tune_cd.tune.arguments import check_full_length, check_use_result
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
@@ -80,8 +80,7 @@ class ResultsCallback(Callback):
         if mode not in ("min", "max") or record not in ("all", "pauses", "failures") or patience < 0:
             allowed = f"mode {mode!r}: 'min' or 'max'; record {record!r}: 'all', 'pauses' or 'failures'"
             raise ValueError(f"{allowed}; patience {patience!r}: at least 0")
-        if use_result not in ("last", "best"):
-            raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
+        check_use_result(use_result)
         if full_length is not None:
             check_full_length(full_length)
         if record == "pauses" and full_length is None:
@@ -89,7 +88,7 @@ class ResultsCallback(Callback):
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
-        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> in the metric's sign
+        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> the larger the better
         name = metric if mode == "max" else f"-{metric}"
         self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
         _check_constants(self._constants, trial_name(search, 0))
@@ -109,13 +108,15 @@ class ResultsCallback(Callback):
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._take_over(trial, result)
+        if self._best is None and STRICT in os.environ:
+            return
         flat = flatten_dict(result)
         if self._metric in flat and STRICT not in os.environ:
             os.environ[STRICT], self._unchecked = "1", True
         value = finite(flat.get(self._metric))
         if self._best is not None and value is not None:
-            before = self._best.get(trial.trial_id, value)
-            self._best[trial.trial_id] = self._sign * max(self._sign * before, self._sign * value)
+            score = self._sign * value
+            self._best[trial.trial_id] = max(score, self._best.get(trial.trial_id, score))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         if self._record != "failures" and self._is_news(trial):

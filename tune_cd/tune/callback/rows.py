@@ -45,7 +45,7 @@ def outcome(
 
     A metric that is NaN or infinite is a divergence; one that is absent or no number is a failure.
     sign: -1 where smaller is better.  failure: (failure_kind, error) of one that failed.
-    best: the metric's best value of all results, where that counts and not the last.
+    best: the best score of all results, the larger the better, where that counts and not the last.
     cut: the experiment ended before the training: it is complete only if `full_length` says so.
     """
     value = result.get(metric)
@@ -53,9 +53,8 @@ def outcome(
         said = f"{metric} = {repr(value)[:200]} ({type(value).__name__}), which is no number"
         failure = "error", f"it reported {said if metric in result else f'no {metric}'}"
     kind, error = failure or (None, None)
-    score = finite(value) if failure is None else None
-    if score is not None and best is not None:
-        score = best
+    last = finite(value) if failure is None else None
+    score = None if last is None else sign * last if best is None else best
     unfinished = stopped_early(result, full_length) or (cut and full_length is None)
     if failure is not None:
         status = "failed"
@@ -65,7 +64,7 @@ def outcome(
         status = "stopped" if unfinished else "completed"
     return {
         "status": status,
-        "val_score": None if score is None else sign * score,
+        "val_score": score,
         "scores": {name: float(v) for name, v in result.items() if is_number(v) and _is_score(name, full_length)},
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored

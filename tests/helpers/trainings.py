@@ -34,7 +34,7 @@ DATA = DeviceData("blobs", blobs(24, 1), blobs(8, 2), blobs(8, 3))
 SSL_DATA = DeviceData("blobs", *(blobs(4, 1, per_class=n, channels=3, size=32) for n in (40, 10, 10)))
 
 
-SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5)
+SSL_SETUP = replace(find_setup("tinyimagenet", "small"), images_seen=640, evaluations=2, probe_epochs=5, probe_steps=0)
 
 
 def advance_one(training):

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 WEIGHTS = ["Lambda_sim", "Lambda_std", "Lambda_cov"]
 VICREG = (
-    "--task", "ssl", "--loss", "vicreg", "--set", "images_seen=640", "evaluations=4", "probe_epochs=2",
+    "--task", "ssl", "--loss", "vicreg", "--set", "images_seen=640", "evaluations=4", "probe_epochs=2", "probe_steps=0",
     "--start", "lr=0.001,b=32", "--baseline-trials", "2", "--workers", "1",
 )  # fmt: skip
 

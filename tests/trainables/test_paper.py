@@ -56,7 +56,8 @@ def test_what_is_called_unused_is_unused(name):
     setup, rows = setups()[name], numbers(name)
     unused = {field for field, row in rows.items() if row.source == UNUSED}
     ssl, memory = setup.task == "ssl", setup.memory != "none"
-    in_effect = {"probe_epochs": ssl, "projection": ssl, "memory_size": memory, "memory_start": memory}
+    probe = ("probe_epochs", "probe_steps", "probe_rate", "probe_features")
+    in_effect = dict.fromkeys((*probe, "projection"), ssl) | {"memory_size": memory, "memory_start": memory}
     in_effect |= {"test_image_size": setup.test != "split", "crop_scale": setup.views == "crop"}
     in_effect |= {"projector": bool(setup.projector), "bias": setup.loss == "siglip"}
     assert unused == {field for field, used in in_effect.items() if not used}

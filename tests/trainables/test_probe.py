@@ -103,7 +103,14 @@ def test_bad_arguments_are_named(train, test, message):
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("epochs", 0), ("epochs", 1.5), ("batch_size", 0), ("learning_rate", 0.0), ("learning_rate", float("nan"))],
+    [
+        ("epochs", 0),
+        ("epochs", 1.5),
+        ("steps", -1),
+        ("batch_size", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", float("nan")),
+    ],
 )
 def test_bad_settings_are_named(setting, value):
     with pytest.raises(ValueError, match=f"{setting} is {value}"):
@@ -117,11 +124,13 @@ def stacked(members, n, seed):
     return torch.stack([features for features, _ in made]), made[0][1]
 
 
-def test_probes_trained_together_are_those_trained_alone():
+@pytest.mark.parametrize("standardised", [False, True])
+def test_probes_trained_together_are_those_trained_alone(standardised):
     """To the last digit: torch's batched products on a CPU have the bits of the single ones."""
     (x, y), (x_test, y_test) = stacked(4, 300, seed=8), stacked(4, 200, seed=9)
-    together = linear_probes(x, y, x_test, y_test, epochs=5, batch_size=32, seed=3).tolist()
-    alone = [linear_probe(x[i], y, x_test[i], y_test, epochs=5, batch_size=32, seed=3) for i in range(4)]
+    settings = {"epochs": 5, "batch_size": 32, "seed": 3, "learning_rate": 0.03, "standardised": standardised}
+    together = linear_probes(x, y, x_test, y_test, **settings).tolist()
+    alone = [linear_probe(x[i], y, x_test[i], y_test, **settings) for i in range(4)]
     assert together == alone and len(set(alone)) == 4
     weights = _fit(x, y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7))
     singles = [_fit(one[None], y, 5, 3, 32, 0.01, torch.Generator().manual_seed(7)) for one in x]
@@ -135,3 +144,31 @@ def test_a_member_that_is_not_finite_has_no_accuracy_and_changes_no_other(where)
     (x if where == "train" else x_test)[1, 7, 2] = float("inf")
     found = linear_probes(x, y, x_test, y_test, epochs=3)
     assert found[1].isnan() and torch.equal(found[[0, 2]], expected[[0, 2]])
+
+
+def test_standardised_features_are_judged_whatever_their_size():
+    """Features of one small direction each in its own size and place: raw ones need more steps than there are."""
+    (x, y), (x_test, y_test) = blobs(400, 5, seed=0), blobs(300, 5, seed=1)
+    sizes = torch.logspace(-3, -2, x.shape[1])
+    small = (x * sizes + 0.01, y, x_test * sizes + 0.01, y_test)
+    settings = {"epochs": 30, "learning_rate": 0.01}
+    assert linear_probe(*small, **settings) < 0.6
+    assert linear_probe(*small, **settings, standardised=True) > 0.99
+    assert linear_probe(x, y, x_test, y_test, **settings, standardised=True) > 0.99
+
+
+def test_a_dimension_without_spread_counts_for_nothing():
+    (x, y), (x_test, y_test) = blobs(300, 4, seed=2, spread=2.0), blobs(300, 4, seed=3, spread=2.0)
+    flat, other = torch.full((300, 1), 0.3), 5 * torch.randn(300, 1, generator=torch.Generator().manual_seed(0))
+    rounded = flat * (1 + 1e-7 * other)
+    with_flat = [linear_probe(torch.cat([x, f], 1), y, torch.cat([x_test, flat + other], 1), y_test, standardised=True)
+                 for f in (flat, rounded)]  # fmt: skip
+    assert with_flat[0] == with_flat[1] > 0.6, "what it is in the test split changes nothing"
+    assert linear_probe(0 * x, y, x_test, y_test, standardised=True) < 0.5
+
+
+@pytest.mark.parametrize(("epochs", "enough"), [(1, 4), (7, 7)])
+def test_few_images_have_more_epochs(epochs, enough):
+    train, test = blobs(100, 4, seed=4), blobs(100, 4, seed=5)
+    found = linear_probe(*train, *test, epochs=epochs, steps=13, batch_size=32)
+    assert found == linear_probe(*train, *test, epochs=enough, batch_size=32)

@@ -72,7 +72,7 @@ def test_a_learning_rate_in_the_weights_gives_the_same_parameters(loss):
 @pytest.mark.parametrize("loss", EVERY)
 def test_a_short_training_on_glyphs_decreases_the_weighted_loss(loss):
     setup = find_setup("glyphs", "small", "ssl", None if loss == "infonce" else loss)
-    setup = replace(setup, images_seen=3840, evaluations=3, probe_epochs=2)
+    setup = replace(setup, images_seen=3840, evaluations=3, probe_epochs=2, probe_steps=0)
     h = dict(zip(find_loss(loss).weights, EVERY[loss], strict=True)) | {"batch_size": 64}
     run = finished(setup, DeviceData.load(setup, None, CPU), h)
     first, *_, last = (weighted(run, evaluation) for evaluation in run.curve)
@@ -198,7 +198,7 @@ def test_projectors_that_cannot_be_are_refused(fields, message):
         override(find_setup("folder", "small", "dml"), ["projector=8"])
 
 
-SHORT = ["--set", "images_seen=256", "evaluations=2", "probe_epochs=1", "--device", "cpu"]
+SHORT = ["--set", "images_seen=256", "evaluations=2", "probe_epochs=1", "probe_steps=0", "--device", "cpu"]
 
 
 def outcome_said(said):

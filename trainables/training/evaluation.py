@@ -111,7 +111,10 @@ def _probed(
             for group in [models[first : first + at_once]]
             for images in (train[0], split[0])
         )
-        accuracies = linear_probes(learned, train[1], scored, split[1], epochs=setup.probe_epochs)
+        accuracies = linear_probes(
+            learned, train[1], scored, split[1], epochs=setup.probe_epochs, steps=setup.probe_steps,
+            learning_rate=setup.probe_rate, standardised=setup.probe_features == "standardised",
+        )  # fmt: skip
         neighbours = knn_accuracies(learned, train[1], scored, split[1])
         spreads = torch.stack([spread(features) for features in scored])
         rows.append(torch.stack([spreads, accuracies, neighbours], dim=1))

@@ -66,6 +66,9 @@ EVERYWHERE = {
     "memory_size": Number(55_000, UNUSED),
     "memory_start": Number(1000, UNUSED),
     "probe_epochs": Number(100, UNUSED),
+    "probe_steps": Number(0, UNUSED),
+    "probe_rate": Number(1e-3, UNUSED),
+    "probe_features": Number("raw", UNUSED),
     "projection": Number("relu", UNUSED),
     "projector": Number("", UNUSED),
     "bias": Number(-10.0, UNUSED),
@@ -146,8 +149,11 @@ NUMBERS: dict[str, dict[str, Number]] = {
         "selected_by": Number(None, METRICS, "accuracy of the linear probe"),
         "probe_epochs": Number(
             100, f"{RELATIONAL}, train_linear_evaluation.py",
-            "one linear layer, Adam 1e-3, batches of 128, no augmentation",
+            "one linear layer, Adam, batches of 128, no augmentation",
         ),
+        "probe_steps": Number(0, f"{RELATIONAL}, train_linear_evaluation.py", "epochs alone"),
+        "probe_rate": Number(1e-3, f"{RELATIONAL}, train_linear_evaluation.py"),
+        "probe_features": Number("raw", f"{RELATIONAL}, train_linear_evaluation.py"),
     },
     "sop, xbm": {
         "loss": Number("margin", "sec:xbm"),

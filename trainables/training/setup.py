@@ -23,6 +23,7 @@ MEMORIES = ("none", "variable", "fixed")
 TESTS = ("split", "roxford5k", "rparis6k")
 STEPS = ("graph", "eager")
 PROJECTIONS = ("relu", "leaky_relu")
+PROBED = ("raw", "standardised")
 SELECTIONS = {"dml": ("r_map", "map_at_r", "recall_at_1", "r_precision"), "ssl": ("probe_accuracy", "knn_accuracy")}
 """task -> scores that may select weights and drive the search; the first is the paper's."""
 
@@ -30,11 +31,13 @@ ALLOWED = {
     "task": TASKS, "distance": (None, *DISTANCES), "q": (1, 2), "optimizer": OPTIMIZERS,
     "augmentation": (None, *AUGMENTATIONS), "schedule": SCHEDULES, "precision": PRECISIONS, "memory": MEMORIES,
     "test": TESTS, "step": (None, *STEPS), "projection": PROJECTIONS,
+    "probe_features": PROBED,
 }  # fmt: skip
 ONLY_WITH = {
     "learning_rate": ("optimizer", ("adam",)), "margin": ("loss", ("margin",)), "q": ("loss", ("margin",)),
     "temperature": ("loss", ("infonce", "siglip")), "bias": ("loss", ("siglip",)),
-    "distance": ("loss", ("margin", "infonce")), "probe_epochs": ("task", ("ssl",)), "projection": ("task", ("ssl",)),
+    "distance": ("loss", ("margin", "infonce")), "projection": ("task", ("ssl",)),
+    **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", ("ssl",))),
     "crop_scale": ("views", ("crop",)), "memory_size": ("memory", ("variable", "fixed")),
     "memory_start": ("memory", ("variable", "fixed")), "test_image_size": ("test", ("roxford5k", "rparis6k")),
 }  # fmt: skip
@@ -47,6 +50,7 @@ POSITIVE = (
     "images_seen",
     "evaluations",
     "probe_epochs",
+    "probe_rate",
     "learning_rate",
     "margin",
     "temperature",
@@ -76,7 +80,10 @@ class Setup:
     bias: float = -10.0  # of siglip's logits
     distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
-    probe_epochs: int = 100
+    probe_epochs: int = 100  # of the linear probe's classifier over the training features
+    probe_steps: int = 0  # it takes at least so many steps, in further epochs where images are few
+    probe_rate: float = 1e-3  # its learning rate
+    probe_features: str = "raw"  # raw, or standardised: as large as the training made them, or all alike
     weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
     embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
@@ -136,6 +143,8 @@ class Setup:
             )
         if self.k < 2:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
+        if self.probe_steps < 0:
+            raise ValueError(f"probe_steps = {self.probe_steps}: 0 or more")
         if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
             raise ValueError(
                 f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "

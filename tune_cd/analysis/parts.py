@@ -18,8 +18,8 @@ SET_UP = (
     "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
     "temperature", "distance", "q", "augmentation", "crop_scale", "crop_size", "projection", "projector", "bias",
     "precision",
-    "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs", "test",
-    "test_image_size",
+    "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs",
+    "probe_steps", "probe_rate", "probe_features", "test", "test_image_size",
 )  # fmt: skip
 """Fields of a built-in training's configuration that its score depends on, besides balance and seed: trials that
 differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
@@ -28,14 +28,15 @@ where they were not searched. Where set-ups have to be told apart, the first one
 BEFORE = {
     "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
     "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
-    "projector": "", "bias": -10.0,
+    "projector": "", "bias": -10.0, "probe_steps": 0, "probe_rate": 1e-3, "probe_features": "raw",
 }  # fmt: skip
 """Fields that came to built-in trainings later than others, and the values of the trainings before that."""
 
 WITHOUT_EFFECT = {
     "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"),
     "test_image_size": ("test", "split"), "temperature": ("loss", "margin"), "margin": ("loss", "infonce"),
-    "q": ("loss", "infonce"), "probe_epochs": ("task", "dml"),
+    "q": ("loss", "infonce"),
+    **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", "dml")),
 }  # fmt: skip
 """Field of SET_UP -> another field, and its value where the first has no effect on a training (SGD's rate is within
 Lambda)."""

@@ -118,7 +118,7 @@ def test_trying_a_users_own_leaves_the_global_generator_alone():
 def test_what_is_wrong_is_said(name, message):
     with pytest.raises(ValueError, match=message):
         find_loss(name)
-    if isinstance(name, str) and name:
+    if isinstance(name, str) and name and ":" not in name:  # a set-up imports nothing
         with pytest.raises(ValueError, match=message):
             replace(SETUP, loss=name)
 

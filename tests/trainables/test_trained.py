@@ -1,6 +1,7 @@
 """A trained network's file: what it gives is what was tested; others' files are refused."""
 
 import io
+import sys
 from dataclasses import asdict, replace
 from functools import cache
 
@@ -115,6 +116,20 @@ def test_a_network_of_ones_own_is_called_only_where_it_is_named(monkeypatch, tmp
     assert network(DATA.test[0][:3]).shape == (3, 8)
     with pytest.raises(ValueError, match="its network is 'small_conv', asked for was network='own_net:net'"):
         trained.load(io.BytesIO(file_of("margin")[1]), network="own_net:net")
+
+
+def test_a_loss_of_ones_own_is_neither_imported_nor_needed(monkeypatch, tmp_path):
+    (tmp_path / "loss_of_a_file.py").write_text(
+        "def spread_out(z, labels):\n    return {'apart': (z.mean(0) ** 2).sum()}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    setup = replace(SETUP, loss="loss_of_a_file:spread_out", images_seen=64, evaluations=1)
+    file = trained.dumps(finished(setup, DATA, {"Lambda_apart": 0.1, "batch_size": 8}))
+    (tmp_path / "loss_of_a_file.py").unlink()
+    monkeypatch.delitem(sys.modules, "loss_of_a_file")
+    network = loaded(file)
+    assert network.setup == setup and network(DATA.test[0][:3]).shape[0] == 3
+    assert "loss_of_a_file" not in sys.modules
 
 
 def test_other_files_are_refused(tmp_path):

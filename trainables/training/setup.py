@@ -62,7 +62,8 @@ POSITIVE = (
 class Setup:
     """Everything that defines a training, except h (the weights of the loss's terms, batch_size) and the seed.
 
-    Raises ValueError for values that are not allowed.
+    Raises ValueError for values that are not allowed. A loss or network of the user's own is neither imported nor
+    checked: `losses.find_loss` and `models.networks.build_network` do that.
     """
 
     dataset: str
@@ -157,11 +158,12 @@ class Setup:
             )
 
     def _check_loss(self) -> None:
-        loss = find_loss(self.loss)
-        if self.task not in loss.tasks:
-            raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
-        if loss.k not in (None, self.k):
-            raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
+        if ":" not in str(self.loss):  # one of the user's own is for any task and k
+            loss = find_loss(self.loss)
+            if self.task not in loss.tasks:
+                raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
+            if loss.k not in (None, self.k):
+                raise ValueError(f"k = {self.k}: loss = {self.loss!r} takes {loss.k} views of an image")
         if self.projector and not PROJECTOR.fullmatch(self.projector):
             raise ValueError(f"projector = {self.projector!r}: widths of layers, such as '256-256-256', or ''")
         if self.projector and (self.task != "ssl" or self.embedding):

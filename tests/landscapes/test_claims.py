@@ -81,6 +81,16 @@ def test_a_ridge_that_stays_is_left_by_the_global_average(tmp_path):
     assert set(table["verdict"]) == {HOLDS} and table.loc["tuned", "b = 16"] == pytest.approx(0.8, abs=1e-3)
 
 
+@pytest.mark.parametrize("noise, verdict", [(1e-4, HOLDS), (0.03, OPEN)])
+def test_what_noise_may_have_put_near_the_best_decides_nothing(tmp_path, noise, verdict):
+    """The global average is near at b = 64 alone; the tuned balance at 256 too, by a hundredth."""
+    narrow = hill(np.log2([TICKS[5], TICKS[8]]), across=4.0)
+    made_so = made(tmp_path, lambda x: narrow(x) * (0.96 if x[2] == 8 else 1.0), batch_sizes=(64, 256), noise=noise)
+    table = claims.batch_sizes([made_so]).set_index("way")
+    assert table["near"].to_dict() == {"tuned": "2 of 2", "separate": "0 of 2", "global": "1 of 2"}
+    assert set(table["verdict"]) == {verdict}
+
+
 def test_where_every_average_is_near_tuning_wins_no_batch_size(tmp_path):
     flat = made(tmp_path, lambda x: 0.8 + 1e-4 * x[0], batch_sizes=(16, 64))
     assert set(claims.batch_sizes([flat])["verdict"]) == {FAILS}

@@ -13,6 +13,7 @@ from rows import minimal
 
 from tune_cd import results
 from tune_cd.analysis import comparable
+from tune_cd.landscapes.find import find
 from tune_cd.landscapes.formulas import (
     ASPECT,
     BATCH_SIZES,
@@ -25,6 +26,7 @@ from tune_cd.landscapes.formulas import (
     random_curve,
 )
 from tune_cd.landscapes.landscape import DURATIONS, from_path, from_table
+from tune_cd.landscapes.measured import FOLDER
 from tune_cd.replay.simulation import simulate
 from tune_cd.results.schema import check_trial
 from tune_cd.search.coordinate_descent import CoordinateDescent
@@ -217,12 +219,45 @@ def test_a_path_is_a_results_folder_or_a_single_file(tmp_path):
             "status",
             "val_score",
             "test_score",
+            "params",
         ]
     ].to_parquet(tmp_path / "grid.parquet")
-    folder, file = from_path(tmp_path / "study"), from_path(tmp_path / "grid.parquet")
+    name = table["study"].iloc[0]
+    whole, study, file = map(from_path, (tmp_path / "study", tmp_path / "study" / name, tmp_path / "grid.parquet"))
     h = {"Lambda_p": 0.05, "Lambda_e": 0.05}
-    assert (folder.name, file.name) == ("study", "grid")
-    assert folder.score(h) == file.score(h) == from_table(table, "grid").score(h)
+    assert (whole.name, study.name, file.name) == ("study", name, "grid")
+    assert whole.score(h) == study.score(h) == file.score(h) == from_table(table, "grid").score(h)
+    assert find(str(tmp_path / "study" / name)).score(h) == whole.score(h)
+
+
+def test_what_is_no_table_is_refused(tmp_path):
+    for study in ("one", "two"):
+        for row in rows().to_dict("records"):
+            results.write_trial(tmp_path, row | {"study": study})
+    with pytest.raises(ValueError, match=r"it holds the studies \['one', 'two'\]; .*/one is one of them"):
+        from_path(tmp_path)
+    for wrong in (tmp_path / "three", tmp_path / "trials" / "one"):
+        with pytest.raises(ValueError, match="no results folder, no study RESULTS/STUDY of one, and no Parquet file"):
+            from_path(wrong)
+    with pytest.raises(ValueError, match=r"lacks the columns \['dataset', .* of the results table"):
+        from_path(FOLDER / "glyphs-margin.parquet")
+    with pytest.raises(ValueError, match="or the path of a results folder, of a study RESULTS/STUDY or of a Parquet"):
+        find(str(tmp_path / "three"))
+
+
+@pytest.mark.parametrize("names", [("Lambda_pos", "Lambda_neg"), ("lr", "decay")])
+def test_every_parameter_that_varies_is_an_axis(names):
+    """Those of another loss, or none of a loss, beside a batch size."""
+    first, second = names
+    made = [
+        rows().iloc[0].to_dict()
+        | {"Lambda_p": None, "Lambda_e": None, "batch_size": b, "val_score": x * y / b, "test_score": None,
+           "params": {first: x, second: y, "batch_size": b}}
+        for x in (0.1, 0.2) for y in (1.0, 2.0, 4.0) for b in (16, 64)
+    ]  # fmt: skip
+    landscape = from_table(pd.DataFrame(made), "grid")
+    assert set(landscape.space.names) == {first, second, "batch_size"}
+    assert landscape.score({first: 0.2, second: 4.0, "batch_size": 16}) == pytest.approx(0.8 / 16) == landscape.high
 
 
 # Trials -------------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Studies of losses with terms of other names: words, page, figures and tables know the published weights."""
 
 import json
+import re
 from itertools import combinations
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from figure_checks import laid_out_alone
 from term_studies import BOX, TWINS, VICREG, gridded, searched
@@ -19,6 +21,7 @@ from tune_cd.report.figures import write_figures
 from tune_cd.report.findings import averages_of, findings
 from tune_cd.report.page import render
 from tune_cd.report.payload import payload
+from tune_cd.report.printed import tables_of
 from tune_cd.report.words import summarise
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -176,3 +179,25 @@ def test_terms_are_related_to_the_score(trials):
 def test_the_table_of_gains_has_the_published_weights():
     [row] = gains(STUDIES["three searched"]).to_dict("records")
     assert row["gain_published"] > 0 and row["tuned"] == pytest.approx(row["published"] + row["gain_published"])
+
+
+def test_its_gains_are_printed_with_their_intervals():
+    trials = STUDIES["three searched"]
+    again = trials.assign(
+        seed=trials["seed"] + 1, trial_id=trials["trial_id"] + "-again", test_score=trials["test_score"] + 0.01
+    )
+    texts = tables_of(pd.concat([trials, again], ignore_index=True))["gains"]()
+    assert "gain over published" in texts["md"] and re.search(
+        r"\| \+?0\.\d{4} \([+-]0\.\d{4} to [+-]0\.\d{4}", texts["md"]
+    )
+    assert "published weights" in texts["md"] and "gain_published" not in texts["md"] + texts["tex"]
+
+
+def test_scores_of_a_row_are_all_of_fresh_seeds_or_none():
+    """The recipe was not trained anew: what the search chose is not said with fresh seeds either."""
+    trials = STUDIES["three searched"]
+    [usual] = gains(trials).to_dict("records")
+    chosen = best_trial(trials[trials["search"] == "cd"])
+    fresh = trials[trials["trial_id"] == chosen["trial_id"]].assign(search="confirm", seed=77, test_score=0.1234)
+    [row] = gains(pd.concat([trials, fresh.assign(trial_id="confirm-00000")], ignore_index=True)).to_dict("records")
+    assert not row["fresh"] and {**row, "fresh": None} == pytest.approx({**usual, "fresh": None}, nan_ok=True)

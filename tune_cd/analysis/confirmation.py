@@ -69,8 +69,8 @@ def gains(trials: pd.DataFrame) -> pd.DataFrame:
 
     One row a study of one problem and set-up, with columns GAINS and, for every recipe that the study has trials for,
     NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the
-    test split where there is one, means over the fresh seeds where there are any (`fresh`), else over the seeds that
-    chose. All are chosen by validation.
+    test split where there is one, means over the fresh seeds where every setting of the row has some (`fresh`), else
+    over the seeds that chose. All are chosen by validation.
     """
     rows = [row for part in comparable(trials) for _, one in part.trials.groupby("study") if (row := _gain(one))]
     averages = [name for name in RECIPES if any(name in row for row in rows)]
@@ -86,19 +86,22 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
     best = chosen(trials)
     if best is None or not weights_of(trials) or pd.isna(best["batch_size"]):
         return None
+    asked = {name: best_trial(on_diagonal(means, name, per_class(trials))) for name in RECIPES
+             if name in set(trials["search"])}  # fmt: skip
+    reached = {name: setting for name, setting in asked.items() if setting is not None}
+    if not reached:
+        return None
+    anew = {name: fresh_mean(trials, setting) for name, setting in {"tuned": best, **reached}.items()}
+    fresh = {name: mean for name, mean in anew.items() if mean is not None}
+    judged = trials if len(fresh) == len(anew) else searching(trials)
     row = {name: best[name] for name in ("dataset", "loss", "batch_size", "study", "search")}
-    fresh = fresh_mean(trials, best)
-    row |= {"tuned": fresh.value if fresh else _score(best), "fresh": fresh is not None}
-    row["seeds"] = fresh.seeds if fresh else best["seeds"]
-    recipes = [name for name in RECIPES if name in set(trials["search"])]
-    for name in recipes:
-        reached = best_trial(on_diagonal(means, name, per_class(trials)))
-        if reached is None:
-            continue
-        own, gain = fresh_mean(trials, reached), paired(trials, best, reached)
-        row[name] = own.value if own else _score(reached)
+    row |= {"fresh": judged is trials, "seeds": fresh["tuned"].seeds if judged is trials else best["seeds"]}
+    for name, setting in {"tuned": best, **reached}.items():
+        row[name] = fresh[name].value if judged is trials else _score(setting)
+    for name, setting in reached.items():
+        gain = paired(judged, best, setting)
         row |= {f"gain_{name}": gain.value, f"low_{name}": gain.low, f"high_{name}": gain.high}
-    return row if any(name in row for name in RECIPES) else None
+    return row
 
 
 def _score(row: pd.Series) -> float:

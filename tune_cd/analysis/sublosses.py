@@ -13,12 +13,17 @@ TERMS = ("positive_term", "entropy_term")
 """The terms of the paper's losses, which have columns of the table; those of others are scores `term_<name>`."""
 
 
+FEWEST = 3
+"""Settings of a batch size among which terms and scores are ranked."""
+
+
 def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     """The settings whose completed trainings measured all terms of their loss.
 
     Columns: the terms (TERMS, or `term_<name>` in the loss's order) and score (means over seeds), the terms' weights,
-    batch_size, trial_id of the first training, and `front`: whether no other setting has one term lower and none
-    higher. trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an unknown score.
+    batch_size, trial_id of the first training, and `front`: whether no other setting of its batch size has one term
+    lower and none higher. trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an
+    unknown score.
     """
     require_one(trials)
     rows = completed(trials).reset_index(drop=True)  # labels of tables that were put together repeat
@@ -36,7 +41,10 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
         means = table.groupby(setting, sort=False)[measured].transform("mean")
         table = table.assign(**means)[~setting.duplicated()]
     table = table.reset_index(drop=True)
-    return table.assign(front=_front(table[list(terms)].to_numpy(dtype=float)))
+    front = pd.Series(False, index=table.index)
+    for _, group in table.groupby("batch_size", dropna=False):
+        front[group.index] = _front(group[terms].to_numpy(dtype=float))
+    return table.assign(front=front)
 
 
 def terms_in(table: pd.DataFrame) -> list[str]:
@@ -48,21 +56,26 @@ def terms_in(table: pd.DataFrame) -> list[str]:
 def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
     """Of a table of `sublosses`, one row a term: its correlation with the score, and where it is in the best settings.
 
-    correlation: Spearman's; NaN below three settings. rank_of_best: the term's mean rank in the best tenth of settings,
-    0 the lowest of all, 1 the highest; place_of_best: the same of its value, between the lowest and the highest. There
-    is no p-value, since the settings of a search are not a random sample. "Good retrieval requires both terms to be
-    low" shows as a best tenth with both places below 0.5. Ranks depend on where settings were tried: most of a grid
-    has one term at its lowest and the other at its highest.
+    Settings are compared with those of their batch size, where there are FEWEST: InfoNCE's entropy term grows with the
+    logarithm of it. correlation: of ranks, Spearman's where there is one batch size. rank_of_best: the term's mean rank
+    in the best tenth of settings, 0 the lowest of all, 1 the highest; place_of_best: the same of its value, between the
+    lowest and the highest. All NaN without so many settings. There is no p-value, since the settings of a search are
+    not a random sample. "Good retrieval requires both terms to be low" shows as a best tenth with both places below
+    0.5. Ranks depend on where settings were tried: most of a grid has one term at its lowest and the other at its
+    highest.
     """
     rows = []
-    best = table["score"].rank(pct=True, method="first") > 0.9
+    compared = table[table.groupby("batch_size", dropna=False)["score"].transform("size") >= FEWEST]
+    sizes = compared.groupby("batch_size", dropna=False)
+    best = sizes["score"].rank(pct=True, method="first") > 0.9
+    scores = sizes["score"].transform(ranks)
     for term in terms_in(table):
-        enough = len(table) > 2 and table[term].nunique() > 1 and table["score"].nunique() > 1
-        correlation = table[term].rank().corr(table["score"].rank()) if enough else np.nan
+        ranked = sizes[term].transform(ranks)
+        told = ranked.nunique() > 1 and scores.nunique() > 1
         rows.append({
-            "term": term, "correlation": correlation,
-            "rank_of_best": float(ranks(table[term])[best].mean()) if len(table) else np.nan,
-            "place_of_best": float(places(table[term])[best].mean()) if len(table) else np.nan,
+            "term": term, "correlation": ranked.corr(scores) if told else np.nan,
+            "rank_of_best": float(ranked[best].mean()),
+            "place_of_best": float(sizes[term].transform(places)[best].mean()),
         })  # fmt: skip
     return pd.DataFrame(rows).set_index("term")
 

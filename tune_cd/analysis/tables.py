@@ -60,11 +60,11 @@ def _auc(k: int) -> Callable[[Any], str]:
 
 
 def _difference(k: int) -> Callable[[Any], str]:
-    return lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+")
+    return lambda row: _mean(row[f"d{k}"], row[f"d{k}_ci"], "+") if row.trials >= k else "-"
 
 
 def _p_value(k: int) -> Callable[[Any], str]:
-    return lambda row: f"{row[f'd{k}_p']:.2g}" if isfinite(row[f"d{k}_p"]) else "-"
+    return lambda row: f"{row[f'd{k}_p']:.2g}" if row.trials >= k and isfinite(row[f"d{k}_p"]) else "-"
 
 
 CELLS: dict[str, Callable[[Any], str]] = {

@@ -28,8 +28,8 @@ HALF_WAY = 22.5
 """Degrees from a row of A_O to the middle between it and the nearest axis."""
 
 UPPER = 0.5
-"""Share of the range of scores through which a ridge is fitted: its upper half. A grid in steps of two octaves has too
-few cells in less."""
+"""Share of the range of scores by which settings that a ridge is fitted through may be below the fit's best: its upper
+half. A grid in steps of two octaves has too few cells in less."""
 
 USUAL = {"dml": "margin", "ssl": "infonce"}
 """task -> the loss that is "most classically" used with it (`ssec:switching`)."""
@@ -63,7 +63,8 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
     One row a landscape, of the tuned balance and of every average: the best test score at each batch size, and `near`:
     at how many of them it is at most DROP below the best of all. holds: tuned is near at more batch sizes than each
-    average; cannot be told of a single batch size, or where the noise decides.
+    average, within the intervals of these scores and of the best of all; does not hold where an average is near at as
+    many, or has the same settings; cannot be told of a single batch size, or where the noise decides.
     """
     rows = []
     for one in landscapes:
@@ -72,16 +73,17 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
         ways |= {average: [part.best(part.on(average)) for part in parts] for average in parts[0].averages}
         scores = {way: [part.score(cell) for part, cell in zip(parts, cells)] for way, cells in ways.items()}
         least = (1 - DROP) * max(scores["tuned"])
+        peak = parts[int(np.argmax(scores["tuned"]))]
         halves = {
-            way: [half_of([part, part], [cell, part.best()]) for part, cell in zip(parts, cells)]
+            way: [half_of([part, peak], [cell, peak.best()], 1 - DROP) for part, cell in zip(parts, cells)]
             for way, cells in ways.items()
         }
         counts = {way: _near(scores[way], halves[way], least) for way in ways}
-        others = [counts[way] for way in ways if way != "tuned"]
+        low, high = counts.pop("tuned")
         verdict = OPEN
-        if len(parts) > 1 and all(counts["tuned"][0] > high for _, high in others):
+        if len(parts) > 1 and all(low > most for _, most in counts.values()):
             verdict = HOLDS
-        elif len(parts) > 1 and any(low >= counts["tuned"][1] for low, _ in others):
+        elif len(parts) > 1 and any(ways[way] == ways["tuned"] or counts[way][0] >= high for way in counts):
             verdict = FAILS
         for way in ways:
             by_size = {f"b = {part.batch_size}": score for part, score in zip(parts, scores[way])}
@@ -94,19 +96,20 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
 def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "One main direction, varying Lambda_p and Lambda_e jointly" (`ssec:intuition`), steepest across it.
 
-    A quadratic through the upper half of the scores. angle: degrees of the flattest direction from the joint one,
-    positive towards Lambda_e; from, to: its distance, 95 %. across, along: octaves in which the score falls by DROP,
-    steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. holds: the flattest direction is nearer to the
-    joint one than HALF_WAY. drift: the angle less that at the smallest batch size.
+    Of a quadratic through settings near the best (`analysis.ridge`, share UPPER). settings: how many it goes through.
+    angle: degrees of the flattest direction from the joint one, positive towards Lambda_e, NaN where the quadratic has
+    no maximum, which a plateau's may not; from, to: the distance of the direction, 95 %. across, along: octaves in
+    which the score falls by DROP, steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. holds: the
+    flattest direction is nearer to the joint one than HALF_WAY. drift: the angle less that at the smallest batch size.
     """
     rows = []
     for part in slices(_of_pairs(landscapes)):
         shape = ridge(part.rows, "val_score", axes=("Lambda_p", "Lambda_e"), share=UPPER)
         near = alignment(shape, balance.A_O).set_index(["direction", "row"]).loc[(1, "joint")]
-        angle = float(angle_of(shape.directions[1]))
+        angle = float(angle_of(shape.directions[1])) if shape.curvatures.max() < 0 else nan
         first = next((row["angle"] for row in rows if row["landscape"] == part.landscape.name), nan)
         rows.append(_of(part) | {
-            "angle": angle, "from": float(near["low"]), "to": float(near["high"]),
+            "settings": shape.trials, "angle": angle, "from": float(near["low"]), "to": float(near["high"]),
             "across": float(shape.widths[0]), "along": float(shape.widths[1]),
             "A_O": float(coupling(shape, balance.A_O)["coupling"].iloc[0]),
             "A_I": float(coupling(shape, A_I)["coupling"].iloc[0]),

@@ -13,7 +13,7 @@ from tune_cd.analysis import Grid, grid
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table
+from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, study_at
 from tune_cd.landscapes.measured import IN_VIEW, Measured
 from tune_cd.landscapes.measured import JUDGES as JUDGES
 from tune_cd.results import read_file
@@ -56,9 +56,12 @@ def find(name: str) -> Landscape:
     if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
         return volume(measured.load(name.removesuffix(VOLUME)))
     path = Path(name)
-    if not path.exists():
+    if not (path.exists() or study_at(path).is_dir()):
         known = [*formulas, *measured.MEASURED, *GENERAL]
-        raise ValueError(f"landscape {name!r}: one of {known}, or the path of a results folder or Parquet file")
+        raise ValueError(
+            f"landscape {name!r}: one of {known}, or the path of a results folder, of a study RESULTS/STUDY or of a "
+            "Parquet file"
+        )
     return from_path(path)
 
 

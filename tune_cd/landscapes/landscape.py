@@ -21,11 +21,14 @@ from scipy.interpolate import RegularGridInterpolator
 
 from tune_cd import results
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import BALANCE
+from tune_cd.analysis.scores import varied
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent
 """The folder of the tables that come with the package; see `find`."""
+
+NEEDED = ("dataset", "task", "loss", "metric_name", "status", "val_score", "test_score", "params")
+"""Columns of the results table without which a file holds no landscape."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] -> scores [...], larger is better, NaN where training diverges."""
@@ -121,11 +124,11 @@ class Table:
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
     """The landscape measured by a full grid of trials: rows of the results table, of one problem and set-up.
 
-    axes: the columns (or names in `params`) that span it, or their space; None: those of Lambda_p, Lambda_e and
-    batch_size that vary. Replicates are averaged; test scores are reported where every completed row has one. Where no
-    space is given, batch sizes are searched as allowed values, all else as real log-scaled axes. Raises ValueError for
-    a table without a completed trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart),
-    and for holes: cells of the factorial where no trial completed or diverged.
+    axes: the columns (or names in `params`) that span it, or their space; None: the parameters that vary. Trials of a
+    cell are averaged; test scores are reported where every completed row has one. Where no space is given, batch sizes
+    are searched as allowed values, all else as real log-scaled axes. Raises ValueError for a table without a completed
+    trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the
+    factorial where no trial completed or diverged.
     """
     ended = trials[trials["status"].isin(["completed", "diverged"])]
     if "completed" not in set(ended["status"]):
@@ -136,7 +139,7 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
                 f"landscape {name!r}: {column} must be one, not {sorted(map(str, ended[column].unique()))}"
             )
     given = axes if isinstance(axes, Space) else None
-    names = list(given.names if given else axes or (n for n in BALANCE if ended[n].nunique() > 1))
+    names = list(given.names if given else axes or varied(ended))
     try:
         require_one(ended, but=names)
     except ValueError as error:
@@ -155,9 +158,29 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
 
 
 def from_path(path: str | Path) -> Landscape:
-    """A landscape from a results folder, or from one Parquet file with the results table's columns; named after it."""
+    """A landscape from a results folder of one study, from RESULTS/STUDY, a study of a results folder, or from one
+    Parquet file with the results table's columns; named after it. Raises ValueError as `from_table`, for a folder of
+    several studies, and for what is none of these."""
     path = Path(path)
-    return from_table(results.read(path) if path.is_dir() else pd.read_parquet(path), path.stem)
+    if path.is_file():
+        trials = pd.read_parquet(path)
+        if missing := sorted({*NEEDED}.difference(trials.columns)):
+            raise ValueError(f"{path}: it lacks the columns {missing} of the results table")
+        return from_table(trials, path.stem)
+    if (path / "trials").is_dir():
+        trials = results.read(path)
+        studies = sorted(trials["study"].unique())
+        if len(studies) > 1:
+            raise ValueError(f"{path}: it holds the studies {studies}; {path / studies[0]} is one of them")
+        return from_table(trials, path.stem)
+    if study_at(path).is_dir():
+        return from_table(results.read(path.parent, path.name), path.name)
+    raise ValueError(f"{path}: no results folder, no study RESULTS/STUDY of one, and no Parquet file")
+
+
+def study_at(path: Path) -> Path:
+    """Where the trials of RESULTS/STUDY lie."""
+    return path.parent / "trials" / path.name
 
 
 def digest(key: tuple[float, ...]) -> int:

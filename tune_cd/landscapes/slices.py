@@ -124,11 +124,12 @@ def below(value: float, half: float, most: float) -> str:
     return HOLDS if value + half < most else FAILS if value - half > most else OPEN
 
 
-def half_of(parts: Sequence[Slice], cells: Sequence[Cell]) -> float:
-    """Half the 95 % interval of the difference of two cells' test scores; 0 for one and the same, NaN without noise."""
+def half_of(parts: Sequence[Slice], cells: Sequence[Cell], share: float = 1.0) -> float:
+    """Half the 95 % interval of a cell's test score less a share of another's; 0 for one and the same, NaN without
+    noise."""
     if parts[0] is parts[1] and cells[0] == cells[1]:
         return 0.0
     freedom = min(part.noise[1] for part in parts)
     if not freedom:
         return nan
-    return student(freedom) * sqrt(sum(part.variance(cell) for part, cell in zip(parts, cells)))
+    return student(freedom) * sqrt(parts[0].variance(cells[0]) + share**2 * parts[1].variance(cells[1]))

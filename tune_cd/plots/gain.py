@@ -66,7 +66,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     batch size; with more than two terms a panel for each pair of them.
 
     table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. Of two terms, the
-    settings that no other beats in both, the table's `front` where it has one, are joined by a line.
+    settings that no other of their batch size beats in both are joined, by the table's `front` where it has one.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
@@ -112,12 +112,16 @@ def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale
 
 
 def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[Line2D]:
-    """The settings that no other beats in both terms, joined where there are several."""
-    if "front" not in table or table["front"].astype(bool).sum() < 2:
+    """The settings that no other of their batch size beats in both terms, joined where there are several."""
+    if "front" not in table:
         return []
-    front = table[table["front"].astype(bool)].sort_values(pair[0])
     joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}
-    return axes.plot(front[pair[0]], front[pair[1]], **joined)
+    lines = []
+    for _, front in table[table["front"].astype(bool)].groupby("batch_size", dropna=False):
+        if len(front) > 1:
+            front = front.sort_values(pair[0])
+            lines += axes.plot(front[pair[0]], front[pair[1]], **joined)
+    return lines[:1]
 
 
 def mean_gain(gain: pd.DataFrame) -> float:

@@ -244,7 +244,9 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
 def _noise(trials: pd.DataFrame) -> tuple[float, int]:
     """(the pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without any."""
     score = judged_by(trials)
-    groups = trials[trials["status"] == "completed"].drop_duplicates(["setting", "seed"]).groupby("setting")[score]
+    ended = trials[trials["status"] == "completed"]
+    again = ended.duplicated(["setting", "seed"]) & ended["seed"].notna()
+    groups = ended[~again].groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]
     total = int(freedom.sum())

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tune_cd import balance
 from tune_cd.analysis import Curve, comparable, curves_of, summary, tables
 from tune_cd.analysis.comparison import BUDGETS, FEWEST, grouped
-from tune_cd.analysis.confirmation import gains
+from tune_cd.analysis.confirmation import RECIPES, gains
 from tune_cd.analysis.scores import SPLITS
 from tune_cd.report.words import LETTERS
 
@@ -22,6 +21,7 @@ HEADS = (
         "best_Lambda_e": "its Λe",
         "gain_separate": "gain over separate",
         "gain_global": "gain over global",
+        "gain_published": "gain over published",
         "alike": "within 1 %",
         "alike_Lambda_p": "their Λp",
         "alike_Lambda_e": "their Λe",
@@ -36,6 +36,7 @@ HEADS = (
         "tuned": "balance tuned",
         "separate": "separate average",
         "global": "global average",
+        "published": "published weights",
     }
 )
 """Column of a table -> its heading."""
@@ -48,8 +49,10 @@ SCORES = (
     "tuned",
     "separate",
     "global",
+    "published",
     "gain_separate",
     "gain_global",
+    "gain_published",
 )
 """Columns with four decimals."""
 
@@ -200,7 +203,7 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
     if not len(found):
         return []
     shown = readable(found[[name for name in found if not name.startswith(("low_", "high_")) and name != "fresh"]])
-    for name in (name for name in balance.AVERAGES if f"gain_{name}" in found):
+    for name in (name for name in RECIPES if f"gain_{name}" in found):
         intervals = zip(shown[HEADS[f"gain_{name}"]], found[f"low_{name}"], found[f"high_{name}"])
         shown[HEADS[f"gain_{name}"]] = [
             f"{gain} ({low:+.4f} to {high:+.4f}{', within noise' if low <= 0 <= high else ''})" if low == low else gain
@@ -212,8 +215,8 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
         else "seeds; where there is 1, it is the one that chose"
     )
     caption = (
-        "What the search found beside the usual averages, whose learning rate alone was tuned: scores on the test "
-        "split, "
+        "What the search found beside the usual averages or published weights, whose learning rate alone was tuned: "
+        "scores on the test split, "
         f"means over {seeds}; in brackets 95 % intervals of the gain (Student's t over pairs of equal seeds)."
     )
     return [Printed(shown, caption, "tab:gains")]

@@ -166,6 +166,7 @@ GCP = [
     ("images/EDIT-ME", "images/family/common", "sourceImage", "nodes may get different drivers"),
     ("    serviceAccounts: [", "    labels: {}\n    # [", "gpu-spot.node_config", "no serviceAccounts"),
     ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "available_node_types.gpu-spot.resources", "no GPU"),
+    ("acceleratorCount: 1", "acceleratorCount: 4", "gpu-spot.resources.GPU", "the machine has 4 GPUs"),
     (
         "      machineType: e2-standard-2",
         "      machineType: e2-standard-2\n      scheduling: {provisioningModel: SPOT}",

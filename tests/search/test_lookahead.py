@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from contract import MIXED, PLANE, score
 
-from tune_cd import CoordinateDescent
+from tune_cd import CoordinateDescent, Space
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay import replay
+from tune_cd.search.line_search import Trajectory
 from tune_cd.search.registry import OPTIMISERS
 
 
@@ -70,6 +71,15 @@ def test_three_workers_ask_for_the_next_point_and_for_both_that_may_follow():
     for h in batch:
         search.tell(h, score(h))
     assert {PLANE.key(h) for h in one[:3]} <= {PLANE.key(h) for h in [start, *batch]}
+
+
+def test_of_a_small_space_in_use_nothing_is_looked_ahead_for(monkeypatch):
+    """Tune asks again and again in its event loop."""
+    search = CoordinateDescent(Space(b=[16, 32, 64]), settings="paper", workers=8)
+    assert len({search.ask()["b"] for _ in range(3)}) == 3
+    looked, proposal = [], Trajectory.proposal
+    monkeypatch.setattr(Trajectory, "proposal", lambda self: looked.append(self) or proposal(self))
+    assert search.ask() is None and not search.finished and len(looked) < 10
 
 
 def test_no_worker_is_idle_however_many():

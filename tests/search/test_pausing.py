@@ -114,6 +114,20 @@ def test_a_failed_training_never_goes_on():
     assert failed and all(sum(key == other for other, _ in asked) == 1 for key in failed)
 
 
+def test_a_training_that_was_lost_and_is_run_again_has_not_failed():
+    """As where a node is lost before its first report, which comes later than the training might have paused."""
+    runs = []
+    for lost in (False, True):
+        search = PausingDescent(SPACE, start={"Lambda_p": 0.1, "Lambda_e": 0.1}, budget=3)
+        start = search.ask()
+        if lost:
+            search.tell(start, None, search.lengths[0])
+            search.begin(search.origin(start), search.lengths[1])
+        search.tell(start, score(start, search.lengths[1]), search.lengths[1])
+        runs.append((search.believed(start), steps(search)))
+    assert runs[0] == runs[1]
+
+
 def test_while_all_fail_it_goes_on_elsewhere():
     search = PausingDescent(SPACE, budget=2, workers=3)
     for _ in range(4):

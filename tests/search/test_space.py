@@ -182,6 +182,10 @@ def test_multiples_are_told_from_other_values_around_zero(value):
         space.check({"x": value})
 
 
+def test_an_axis_may_have_any_name():
+    assert Space(self=(0.1, 1.0), axes=[1, 2]).names == ("self", "axes")
+
+
 def test_a_space_needs_an_axis():
     with pytest.raises(ValueError):
         Space()

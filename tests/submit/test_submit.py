@@ -290,6 +290,14 @@ def test_what_else_the_cluster_refuses_is_said_as_it_is(server):
         jobs.start(server, request())
 
 
+def test_options_of_all_attempts_hold(server):
+    """A resumed study has its own options, of whichever attempt."""
+    for options in (["--num-samples", "40", "--no-baseline"], ["--resume"], ["--resume"]):
+        job = jobs.start(server, request("--study", "mine", *options))
+        server.end(job.id, "STOPPED")
+        assert job.metadata["trials"] == "40"
+
+
 def test_an_ended_study_goes_on_as_its_next_attempt(server):
     for attempt in (1, 2, 3):
         job = jobs.start(server, request("--study", "mine", "--resume"))

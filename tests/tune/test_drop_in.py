@@ -498,3 +498,8 @@ def test_a_tuner_with_a_repeater(ray_session, tmp_path):
     grid = fit(tmp_path, report, Repeater(CoordinateDescentSearch(), repeat=2), num_samples=4)
     settings = [repr(searched(result.config)) for result in grid]
     assert len(grid) == 4 and {settings.count(setting) for setting in settings} == {2}
+
+
+def test_a_range_of_one_integer_is_one_value():
+    searcher = informed(config={"layers": tune.randint(3, 4), "lr": tune.loguniform(1e-4, 1.0)})
+    assert searcher.suggest("t")["layers"] == 3

@@ -7,6 +7,7 @@ import pytest
 from ray import tune
 from ray.tune.search import Searcher
 from ray.tune.utils import flatten_dict
+from snapshots import tunes
 
 import trainables.trial
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, Space
@@ -137,6 +138,46 @@ def test_saved_and_restored_goes_on(tmp_path):
     assert one.suggest("next") == other.suggest("next")
     with pytest.raises(ValueError, match="version 0"):
         other.set_state({"version": 0})
+
+
+@pytest.mark.parametrize("packs", [1, 2])
+def test_packs_that_nobody_trains_any_more_are_suggested_again(tmp_path, packs):
+    """A new experiment with a restored searcher: what was under way comes first, what was done is not asked again."""
+    one, other = (packed(descent(workers=6), 3, packs=packs) for _ in range(2))
+    drive(one, 2)
+    before = [one.suggest(f"live{place}")[PACK] for place in range(packs)]
+    one.on_trial_result("live0", {PACK: {"1": {"acc": 0.3, "done": True}}})
+    one.save(str(tmp_path / "state"))
+    other.restore(str(tmp_path / "state"))
+    other.set_search_properties("acc", "max", {})
+    again = flat([other.suggest(f"new{place}")[PACK] for place in range(packs)])
+    lost = [config for config in flat(before) if config != before[0][1]]
+    assert again[: len(lost)] == lost and before[0][1] not in again
+    assert (other.suggest("more") is None and packs == 1) or len(again) <= 6
+
+
+def test_packs_are_what_tunes_snapshot_says_of_them(tmp_path):
+    """One is not in it, one has ended since, one goes on."""
+    one, other = (packed(descent(workers=6), 2, packs=3) for _ in range(2))
+    packs = {name: one.suggest(name)[PACK] for name in ("gone", "ended", "running")}
+    one.save_to_dir(str(tmp_path), "now")
+    done = {PACK: reported(packs["ended"])}
+    tunes(tmp_path, [("ended", {PACK: packs["ended"]}, "TERMINATED", done),
+                        ("running", {PACK: packs["running"]}, "RUNNING", {})])  # fmt: skip
+    other.restore_from_dir(str(tmp_path))
+    assert other.suggest("new")[PACK] == packs["gone"]
+    other.on_trial_complete("running", flatten_dict({PACK: reported(packs["running"])}))
+    told = {trial["h"]["lr"]: trial["value"] for trial in other.get_state()["searcher"]["search"]["trials"]}
+    for config in packs["ended"] + packs["running"]:
+        assert told[config["lr"]] == pytest.approx(bowl(config))
+
+
+def test_the_searcher_inside_has_the_same_metric():
+    """Or every member would count as failed."""
+    with pytest.raises(ValueError, match=r"metric, mode \('loss', 'max'\): the searcher inside has \('acc', 'max'\)"):
+        PackedSearch(descent(), 2, metric="loss", mode="max")
+    with pytest.raises(ValueError, match=r"the searcher inside has \('acc', 'max'\)"):
+        PackedSearch(descent(), 2, metric="acc", mode="min")
 
 
 def test_domains_beside_packs_are_refused():

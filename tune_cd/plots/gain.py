@@ -25,14 +25,18 @@ from tune_cd.plots.style import (
     plain,
 )
 
+LEAST_SPAN = 0.1
+"""Of the best score: the gain figure does not magnify less, which may be noise."""
+
 MARKERS = "osD^vP"
 """One a batch size, in `sublosses_figure`."""
 
 
-def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
+def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> Figure:
     """`fig:balance_gain`: the best score at each batch size, with the balance tuned and with each average's.
 
-    gain: what `analysis.balance_gain` returns. score: the score's name, for the label.
+    gain: what `analysis.balance_gain` returns. score: the score's name, for the label; by: that of the one which chose,
+    where it is another. The axis spans LEAST_SPAN of the best score at least.
     """
     if gain.empty or not gain["best"].notna().any():
         return empty_figure("No batch size has a best score: no trial has completed.")
@@ -55,7 +59,11 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score") -> Figure:
         )
     batch_axis(axes.xaxis, gain.index)
     axes.set_xlabel(label("batch_size"))
-    axes.set_ylabel(f"best {label(score)}")
+    axes.set_ylabel(f"{label(score)} of the best by {by}" if by else f"best {label(score)}")
+    low, high = axes.get_ylim()
+    short = (LEAST_SPAN * abs(gain["best"].max()) - (high - low)) / 2
+    if short > 0:
+        axes.set_ylim(low - short, high + short)
     plain(axes)
     axes.legend(fontsize=NORMAL, frameon=False)
     return figure

@@ -20,6 +20,7 @@ from matplotlib.patches import Patch
 from tune_cd import balance
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
+from tune_cd.analysis.scores import SPLITS
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -124,7 +125,8 @@ def plane(
     _draw_slice(axes, grid, place, scale, _diagonals(grid, averages, tick, k), top)
     marked = {"best": np.isfinite(values)} | {average: _reached(grid, average, k, place) for average in shown}
     chosen_by = values if select is None else np.where(np.isfinite(values), select.values[place], np.nan)
-    handles = _mark_best(axes, grid, values, marked, chosen_by)
+    by = "" if select is None or select.score == grid.score else f" by {SPLITS.get(select.score, select.score)}"
+    handles = _mark_best(axes, grid, values, marked, chosen_by, by)
     _name_axes(axes, grid)
     if tick is not None and np.isfinite(tick):
         axes.set_title(f"{symbol(grid.names[2])} = {tick:g}", fontsize=NORMAL)
@@ -265,15 +267,15 @@ def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0
 
 
 def _mark_best(
-    axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray
+    axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray, by: str
 ) -> list[Line2D]:
-    """A mark on the best of each set of cells by one score, its value and place in words."""
+    """A mark on the best of each set of cells by one score, its value and place in words. by: which, in words."""
     handles = []
     for name, cells in among.items():
         found = top_cells(np.where(cells, chosen_by, np.nan), 1)
         style = AVERAGES.get(name, BALANCED)
         marker, size = ("*", 20) if name == "best" else (style.marker, 7.5)
-        text = "best" if name == "best" else f"best with {name} average"
+        text = f"best{by}" if name == "best" else f"best{by} with {name} average"
         if len(found) == 0:
             handles.append(
                 Line2D([], [], linestyle="none", marker=marker, color=style.colour, label=f"{text}: no value")

@@ -131,7 +131,7 @@ def _landscapes(cells: pd.DataFrame, score: str) -> Named:
 
     def gain() -> Figure:
         table = balance_gain(grid(cells, score), k, averages, select=grid(cells))
-        return plots.gain_figure(table, score_words(cells, score))
+        return plots.gain_figure(table, score_words(cells, score), "" if score == "val_score" else "validation")
 
     yield "landscape", lambda: plots.grid_slices(grid(cells, score), averages, k)  # fig:hp_omniglot
     sizes = sorted(cells["batch_size"].dropna().unique())

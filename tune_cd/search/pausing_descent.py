@@ -87,9 +87,10 @@ class PausingDescent:
         return self.begin(step.proposal, step.until)
 
     def begin(self, proposal: Proposal, until: float) -> Configuration:
-        """Count a configuration as asked for, and return it."""
+        """Count a configuration as asked for, and return it. One that failed and is begun again has not failed."""
         h = self._exact(proposal.h)
         training = self._trainings.setdefault(self.space.key(h), _Training(h, proposal))
+        training.looks = {share: value for share, value in training.looks.items() if value != FAILED}
         training.until, training.origin = until, training.origin or proposal
         return dict(h)
 

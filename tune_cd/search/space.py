@@ -187,7 +187,7 @@ class Space:
     low, high: the coordinates of the box's ends.
     """
 
-    def __init__(self, **axes: Domain):
+    def __init__(self, /, **axes: Domain):
         if not axes:
             raise ValueError("a space needs at least one axis")
         self.axes = tuple(_axis(name, domain) for name, domain in axes.items())

@@ -5,7 +5,7 @@ The trajectory itself does not change: it reads the same values in the same orde
 
 from collections import deque
 from collections.abc import Mapping
-from math import inf, nextafter
+from math import inf, nextafter, prod
 
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import Trajectory
@@ -22,7 +22,10 @@ def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposa
     known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or
     better; what is closest to being needed for certain comes first. None where there is nothing to look ahead to.
     """
-    key, ahead = state.plan.space.key, deque([state])
+    space = state.plan.space
+    if len(known) >= prod(axis.size for axis in space.axes):
+        return None
+    key, ahead = space.key, deque([state])
     for _ in range(STATES):
         if not ahead:
             return None

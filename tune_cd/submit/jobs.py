@@ -85,7 +85,7 @@ def start(client, request: Request) -> Job:
     earlier = _earlier(client, request.study)
     attempt = 1 + max((job.attempt for job in earlier), default=0)
     name = submission_id(request.study, attempt)
-    options = json.loads(earlier[-1].metadata.get("options", "[]")) if earlier else []
+    options = [option for job in earlier for option in json.loads(job.metadata.get("options", "[]"))]
     try:
         client.submit_job(
             entrypoint=request.entrypoint, submission_id=name, runtime_env=request.runtime_env,

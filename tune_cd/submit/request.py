@@ -44,7 +44,7 @@ class Request:
         return own if self.working_dir is None else own | {"working_dir": self.working_dir}
 
     def metadata(self, attempt: int, earlier: Sequence[str] = ()) -> dict[str, str]:
-        """What the cluster keeps for `list` and `stop`. earlier: options of the study's last attempt."""
+        """What the cluster keeps for `list` and `stop`. earlier: options of the study's attempts."""
         trials = _trials([*earlier, *self.argv]) if earlier or "--resume" not in self.argv else None
         return {
             "study": self.study, "attempt": str(attempt), "results": self.results, "workers": str(self.workers),

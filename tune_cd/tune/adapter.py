@@ -7,7 +7,7 @@ by the search, what a trial's end means by the subclass.
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -116,7 +116,7 @@ class Adapter(JsonState, Searcher):
             unanswered = sorted(set(given.names) - set(searched.names))
             raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
-            self._run_anew()
+            self.run_anew()
         self._restored, self._informed = False, True
         return True
 
@@ -290,9 +290,10 @@ class Adapter(JsonState, Searcher):
         """The configuration of a new trial; None where there is none for now."""
         return self._course.next()
 
-    def _run_anew(self) -> None:
-        """Nobody runs the live trials any more."""
-        self._course.rerun(self._search.live)
+    def run_anew(self, but: Iterable[str] = ()) -> None:
+        """Nobody runs the live trials any more, other than some: they are suggested again, before anything new."""
+        key = self._search.space.key
+        self._course.rerun(self._search.live, but={key(self._trials[name]) for name in but if name in self._trials})
 
     def _limited(self, search: AnySearch) -> AnySearch:
         if self._limit is not None:

@@ -121,8 +121,10 @@ class Course(Order):
         return False
 
     def _walk(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
-        """Take the course that the rows say was taken. Without a number of workers: with the fewest that could."""
+        """Take the course that the rows say was taken. Without a number of workers: with the fewest that could, up to
+        where one more comes no further."""
         workers, record = self.search.workers, _Record.of(self.search, begun, ended, again, others)
+        before = -1
         for limit in range(_most_at_once(begun), MOST_LIVE + 1) if workers is None else (workers,):
             walk = _Walk(restore(self.search.state()), record, limit, always=workers is None)
             if walk.arrives():
@@ -131,8 +133,9 @@ class Course(Order):
                 self.search, self.places = walk.search, {key: place for place, key in enumerate(walk.asked)}
                 self.waiting = [h for key, h in walk.asked.items() if key in live | record.repeated]
                 return True
-            if not walk.waited:
+            if not walk.waited or len(walk.asked) == before:
                 break
+            before = len(walk.asked)
         return False
 
 

@@ -8,6 +8,7 @@ one, where "done": True says that this one is final, though the trial goes on. T
 it is told each result by itself, and a pack that fails fails those of its members alone that were not done.
 """
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +18,12 @@ from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.rows import finite
 from tune_cd.search.protocol import check_version
+from tune_cd.tune.adapter import Adapter
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
+from tune_cd.tune.snapshot import trials_in
+
+logger = logging.getLogger(__name__)
 
 PACK, SEED = "pack", "seed"
 STATE_VERSION = 2
@@ -105,13 +110,17 @@ class PackedSearch(JsonState, Packing):
     searcher: suggests single configurations; it must know its space, metric and mode already. Unless it limits itself,
         every pack is full.
     size: configurations in a trial at most.  packs: trials at a time; None: no limit of its own.
+    Raises ValueError for another size, and where the searcher has another metric or mode.
     """
 
     def __init__(self, searcher: Searcher, size: int, *, metric: str, mode: str, packs: int | None = None):
         if size < 1:
             raise ValueError(f"size {size!r}: a whole number, at least 1")
+        inside = searcher.metric or metric, searcher.mode or mode
+        if inside != (metric, mode):
+            raise ValueError(f"metric, mode {(metric, mode)}: the searcher inside has {inside}")
         super().__init__(metric, mode, packs)
-        self._searcher, self._size = searcher, size
+        self._searcher, self._size, self._restored = searcher, size, False
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Tune's call before the first trial. Raises ValueError for domains in `param_space`, which no trial's own
@@ -120,6 +129,9 @@ class PackedSearch(JsonState, Packing):
             raise ValueError(
                 f"param_space leaves {list(given.names)} open: give them to the searcher inside, space=..."
             )
+        if self._restored:  # a new experiment with a restored searcher: nobody trains its packs any more
+            self._restored = False
+            self._lose(list(self._members))
         return True
 
     def get_state(self) -> dict:
@@ -131,6 +143,32 @@ class PackedSearch(JsonState, Packing):
         check_version(state, STATE_VERSION)
         self._searcher.set_state(state["searcher"])
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
+        self._restored = True
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the packs since.
+        Raises as `JsonState.restore_from_dir`."""
+        super().restore_from_dir(checkpoint_dir)
+        try:
+            ran = {trial.trial_id: trial for trial in trials_in(checkpoint_dir)}
+        except ValueError as error:
+            logger.warning("%s; the searcher goes on from its own state alone", error)
+            return
+        for trial_id in [name for name in self._members if name in ran and ran[name].ended]:
+            self.on_trial_complete(trial_id, ran[trial_id].result, ran[trial_id].failed)
+        if ran:
+            self._lose([name for name in self._members if name not in ran])
+
+    def _lose(self, trial_ids: list[str]) -> None:
+        """Nobody trains these packs any more: they are suggested again, or to a searcher of others have failed."""
+        lost = [member for name in trial_ids for member in self._members.pop(name) if member is not None]
+        if not lost:
+            return
+        if isinstance(self._searcher, Adapter):
+            self._searcher.run_anew(but=[member for members in self._members.values() for member in members if member])
+            return
+        for member in lost:
+            self._searcher.on_trial_complete(member, error=True)
 
     def _fill(self, trial_id: str) -> list[tuple[str, dict]] | str | None:
         pack: list[tuple[str, dict]] = []

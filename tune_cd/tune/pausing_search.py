@@ -9,7 +9,7 @@ is a new configuration the searcher suggests it, where it is a paused trial the 
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -260,9 +260,9 @@ class PausingSearch(Adapter):
             return
         self._search.tell(h, value, free=True)
 
-    def _run_anew(self) -> None:
+    def run_anew(self, but: Iterable[str] = ()) -> None:
         """In another experiment even paused trials begin again: Tune has none of them."""
-        super()._run_anew()
+        super().run_anew(but)
         self._trials, self._best, self._reached, self._ended, self._step = {}, {}, {}, set(), None
 
     def _agree(self, trials: list[Ran]) -> None:

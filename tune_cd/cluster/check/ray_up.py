@@ -5,7 +5,7 @@ import copy
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -253,9 +253,20 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
         if group and has_gpus and not group.resources.get("GPU"):
             where = (*group.place, "resources")
             yield Finding(where, "no GPU: Ray cannot tell on Google Cloud, and starts no such node for a trial")
+        elif group and (there := _accelerators(config)) not in (0, group.resources["GPU"]):
+            where = (*group.place, "resources", "GPU")
+            yield Finding(
+                where, f"the machine has {there} GPUs (acceleratorCount), and Ray cannot tell on Google Cloud"
+            )
         if group and group.is_spot and at(config, "scheduling", "instanceTerminationAction") != "DELETE":
             text = "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"
             yield Finding((*place, "scheduling"), text)
+
+
+def _accelerators(config: Mapping[str, Any]) -> int:
+    """The GPUs that a Google machine is given; 0 where the file does not say."""
+    counts = [at(given, "acceleratorCount", default=0) for given in config.get("guestAccelerators") or []]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def local_nodes(document: Document) -> Iterator[Finding]:

@@ -53,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         pack.begin(configurations)
         for file in filter(None, (options.checkpoint, options.save)):
             file.parent.mkdir(parents=True, exist_ok=True)
+            _check_writable(file)
         if options.checkpoint and options.checkpoint.exists():
             checkpoint.load(pack.start(0), options.checkpoint)
     except (ValueError, OSError) as error:
@@ -62,6 +63,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
     return _train(pack, options.checkpoint, options.save)
+
+
+def _check_writable(file: Path) -> None:
+    """Raises OSError for a place that no file can be written to."""
+    new = not file.exists()
+    file.open("ab").close()
+    if new:
+        file.unlink()
 
 
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:

@@ -13,7 +13,7 @@ from warned import no_warnings
 
 from tune_cd import balance, results
 from tune_cd.analysis import best_trial, grid, on_diagonal, rate_search, search_lines
-from tune_cd.analysis.scores import per_class, score_words
+from tune_cd.analysis.scores import BALANCE, per_class, score_words
 from tune_cd.report.__main__ import main
 from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
@@ -176,10 +176,10 @@ def test_the_rates_of_a_line_are_those_of_one_batch_size_and_failures_tell_nothi
 
 
 def test_sentences_say_the_numbers():
-    said = {
-        sentence.head: sentence.text
-        for sentence in summarise(findings(search_study(), BOX), "python -m tune_cd.run --study s")
-    }
+    both = search_study()
+    trials = both.assign(params=[{name: h[name] for name in BALANCE[:2]} for h in map(dict, both["params"])])
+    command = "python -m tune_cd.run --study s"
+    said = {sentence.head: sentence.text for sentence in summarise(findings(trials, BOX), command)}
     assert (
         said["Best setting"] == "Λp = 1, Λe = 16, b = 64"
         and said["Its score"]
@@ -195,6 +195,8 @@ def test_sentences_say_the_numbers():
         "Λe is at the upper end of its range" in said["What to try next"]
         and "--tune-batch-size" in said["What to try next"]
     )
+    searched = {sentence.head: sentence.text for sentence in summarise(findings(both, BOX), command)}
+    assert "--tune-batch-size" not in searched["What to try next"], "it was searched, though it took one value so far"
 
 
 def test_under_adam_the_scale_of_the_weights_is_no_learning_rate():

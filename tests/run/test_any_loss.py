@@ -12,10 +12,12 @@ from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.config import ABOVE, BELOW, StudyConfig
 from tune_cd.run.options import parse, study_name
 from tune_cd.run.summary import summarise
+from tune_cd.search.space import Space
 
 SSL = ("--dataset", "glyphs", "--task", "ssl", "--setup", "small")
 VICREG = (*SSL, "--loss", "vicreg")
 OWN = ("--loss", "own_losses:three_parts")
+SIGLIP = Space(Lambda_pos=(1e-3, 1e3), Lambda_neg=(1e-3, 1e3))
 
 
 def start(made):
@@ -40,6 +42,38 @@ def test_the_axes_are_the_terms_and_the_start_the_published_ratios(tmp_path, los
     low, high = made.config.range
     assert low == pytest.approx(0.1 * min(ratios.values()) / BELOW) and high == pytest.approx(0.1 * ABOVE)
     assert made.searches[0].make(made.space, start=start(made)).ask() == start(made)
+
+
+@pytest.mark.parametrize("rate", ["0.001", "0.1"])
+def test_adams_rate_is_no_part_of_the_range(tmp_path, rate):
+    made = study(tmp_path, *SSL, "--loss", "barlow_twins", "--set", "optimizer=adam", f"learning_rate={rate}")
+    assert start(made) == {"Lambda_on": 1.0, "Lambda_off": 0.0051}
+    assert made.config.range == pytest.approx((0.0051 / BELOW, ABOVE))
+
+
+@pytest.mark.parametrize("more", [(), ("--full-length",)])
+def test_under_adam_two_weights_are_searched_along_their_balance(tmp_path, more):
+    """Their joint scale does nothing."""
+    [search] = study(tmp_path, *SSL, "--loss", "siglip", "--set", "optimizer=adam", *more).searches
+    line = search.make(SIGLIP, start=search.start)
+    assert search.line and search.pauses == (not more)
+    for _ in range(4):
+        h = line.ask()
+        assert h["Lambda_pos"] * h["Lambda_neg"] == pytest.approx(1.0)
+        line.tell(h, 0.5, line.until(h))
+
+
+def test_under_adam_a_start_has_no_learning_rate(tmp_path):
+    for loss in ("siglip", "infonce"):
+        with pytest.raises(
+            ValueError, match="--start 'lr=0.01.*under adam the learning rate is no part of the weights"
+        ):
+            study(tmp_path, *SSL, "--loss", loss, "--set", "optimizer=adam", "--start", "lr=0.01,average=separate")
+
+
+def test_a_start_outside_names_the_option_that_widens_the_box(tmp_path):
+    with pytest.raises(ValueError, match=r"--start lr=1: Lambda_sim = 25.0 is outside .*; --range LO,HI is that of"):
+        study(tmp_path, *VICREG, "--start", "lr=1")
 
 
 def test_the_published_baseline_moves_along_the_joint_direction(tmp_path):

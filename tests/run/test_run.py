@@ -16,6 +16,7 @@ from datafiles import encoded, write_folder, write_zip
 from made_studies import study
 from studies import row
 
+from trainables.losses import Loss
 from trainables.models.networks import build_network
 from trainables.training.paper import setups
 from trainables.training.setups import find_setup
@@ -310,8 +311,27 @@ def test_a_folders_study_is_continued_with_the_same_images_alone(tmp_path):
 
 def test_another_set_up_of_an_earlier_release_is_not_continued(tmp_path):
     earlier(study(tmp_path, "--study", "old"), {"margin": 0.4})
-    with pytest.raises(ValueError, match="this release's set-up is another one: margin was 0.4 and is 0.5; name a new"):
+    with pytest.raises(ValueError, match="the set-up is another one now: margin was 0.4 and is 0.5; name a new"):
         study(tmp_path, "--study", "old", "--resume")
+
+
+@pytest.mark.parametrize("published", [{"pull": 1, "push": 9}, {"pull": 1, "shove": 2}])
+def test_another_loss_of_the_users_own_is_not_continued(tmp_path, monkeypatch, published):
+    """Another release of the same function: other coefficients, or other terms."""
+    made = study(tmp_path, "--loss", "own_losses:three_parts", "--task", "ssl", "--study", "own")
+    store_config(made)
+    assert study(tmp_path, "--study", "own", "--resume").setup == made.setup
+    changed = Loss(made.setup.loss, tuple(published), tuple(map(float, published.values())), lambda *_: {})
+    monkeypatch.setattr("trainables.losses.own.own_loss", lambda name: changed)
+    with pytest.raises(ValueError, match="the set-up is another one now: coefficients was .* and is .*; name a new"):
+        study(tmp_path, "--study", "own", "--resume")
+
+
+def test_assignments_may_be_given_in_any_order(tmp_path):
+    store_config(study(tmp_path, "--study", "old", "--set", "images_seen=640", "evaluations=4"))
+    study(tmp_path, "--study", "old", "--resume", "--set", "evaluations=4", "images_seen=640")
+    with pytest.raises(ValueError, match="'old' was started with --set = .*; --resume cannot change it"):
+        study(tmp_path, "--study", "old", "--resume", "--set", "evaluations=4")
 
 
 def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path):

@@ -179,3 +179,10 @@ def test_the_command_saves_the_network(tmp_path, capsys):
     assert left in capsys.readouterr().err and trained.load(tmp_path / "new" / "n.pt").h == network.h
     assert train.main([*small, "--seed", "0", "1", "--save", str(tmp_path / "n.pt")]) == 2
     assert "--save holds one training; 2 are asked for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--save", "--checkpoint"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path, monkeypatch, capsys, option):
+    monkeypatch.setattr(train, "_train", lambda *_: pytest.fail("trained"))
+    assert train.main(["--setup", "small", option, str(tmp_path)]) == 2
+    assert f"Is a directory: '{tmp_path}'" in capsys.readouterr().err

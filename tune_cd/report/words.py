@@ -11,7 +11,7 @@ from tune_cd.analysis import alignment
 from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.intervals import student
 from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import SPLITS, parameter_of, weights_of
+from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.report.findings import Findings, Mean, Recipe, finite
 from tune_cd.results.attempts import to_retry
@@ -165,7 +165,7 @@ def tuned(recipe: Recipe) -> str:
     """How well a baseline's learning rate was tuned, in a sentence or two."""
     rates = recipe.rates
     if recipe.learning_rate is None:
-        trained = f"{rates.settings} of its settings trained" if rates.settings != 1 else "one of its settings trained"
+        trained = f"{rates.settings} of its settings trained" if rates.settings != 1 else "One of its settings trained"
         return (
             f"{trained}; under Adam the scale of the weights has no effect, and Adam's own rate was the same for all."
         )
@@ -269,7 +269,7 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
             text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
         sentences.append(Sentence("Trials that did not complete", text, "caution"))
     runs = runs_of(found.trials)
-    if runs["pauses"].any():
+    if runs.loc[: len(found.trials) - 1, "paused"].any():
         sentences.append(_pauses(runs[: len(found.trials)], runs))
     stopped = int(((runs["status"] == "stopped") & ~runs["pauses"]).sum())
     if stopped:
@@ -329,7 +329,8 @@ def _next(found: Findings, command: str | None) -> list[Sentence]:
     if not finite(found.noise):
         how = f": `{command} --resume --confirm 3`." if command else "."
         ideas.append(f"Train the best settings with fresh seeds before relying on a small difference{how}")
-    if command and "batch_size" not in found.names and found.trials["batch_size"].notna().any():
+    searched = {name for params in maps_of(found.trials, "params") for name in params}
+    if command and "batch_size" not in searched and found.trials["batch_size"].notna().any():
         ideas.append("The batch size was fixed: `--tune-batch-size` searches it as well.")
     if not ideas:
         return []

@@ -243,9 +243,9 @@ def _pauses(searches) -> str:
     """How trainings of these searches pause; they are of one set-up."""
     from tune_cd.run.looks import lengths_of
 
-    if not searches:
+    shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) if searches else ""
+    if not shares:
         return ""
-    shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) or "none"
     return (
         f"\ntrainings pause at {shares} of their length and go on where that is worth most; trials are counted in "
         "whole trainings' worth of images"

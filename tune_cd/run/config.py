@@ -14,7 +14,7 @@ from trainables.losses import Loss, find_loss
 from trainables.training.setup import Setup, override
 from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, find_setup
 from tune_cd.run.budget import parse_budget
-from tune_cd.run.starts import usual_weights
+from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.protocol import check_workers
 from tune_cd.search.space import Space
 
@@ -22,8 +22,9 @@ EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
 USUAL_BATCH_SIZE = 64
 BELOW, ABOVE = 1000.0, 100.0
-"""The usual range of a loss other than the paper's two: from so much below the smallest weight of the start to so much
-above the largest. Published weights carry over to other networks by some hundreds at most (`tune_cd.terms`)."""
+"""The usual range of a loss other than the paper's two: from so much below the smallest weight of the conventional
+start to so much above the largest. Published weights carry over to other networks by some hundreds at most
+(`tune_cd.terms`)."""
 
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
 """What a continued study may be given anew, and keeps otherwise."""
@@ -138,10 +139,12 @@ class StudyConfig:
         Raises ValueError naming one that would make it another study.
         """
         for name, value in written.items():
-            if name not in EXTENSIBLE and value != getattr(self, name):
-                was = getattr(self, name)
+            was = getattr(self, name)
+            same = sorted(value) == sorted(was) if name == "assignments" else value == was
+            if name not in EXTENSIBLE and not same:
+                said = "--set" if name == "assignments" else name
                 raise ValueError(
-                    f"study {study!r} was started with {name} = {was!r}; --resume cannot change it to {value!r}"
+                    f"study {study!r} was started with {said} = {was!r}; --resume cannot change it to {value!r}"
                 )
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
@@ -164,7 +167,7 @@ class StudyConfig:
             return XBM_RANGE
         if self.weighted.pairwise:
             return SEARCH_RANGE
-        start = usual_weights(self.weighted, self.setup_for(self.setup or "small").learning_rate).values()
+        start = usual_weights(self.weighted, usual_rate(self.setup_for(self.setup or "small"))).values()
         return min(start) / BELOW, max(start) * ABOVE
 
 

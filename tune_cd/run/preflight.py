@@ -5,13 +5,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from trainables.datasets import SourceSummary, pin_source, source_sha256
+from trainables.losses import find_loss
 from trainables.training.checks import check_training
 from trainables.training.setup import Setup, completed
 from tune_cd import results
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
-from tune_cd.run.study import Study, stored_study
+from tune_cd.run.study import COEFFICIENTS, Study, stored_study
 
 
 def check_study(request: Request) -> Study:
@@ -72,11 +73,13 @@ def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
 
 
 def _check_same(setup: Setup, stored: dict) -> None:
-    """Raises ValueError where the options lead to another set-up than they did, as in a release with other defaults."""
+    """Raises ValueError where the options lead to another set-up than they did, as in a release with other defaults, or
+    the user's own loss has other terms or coefficients."""
     now = json.loads(json.dumps(asdict(setup)))
+    now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
     differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
     if differs:
-        raise ValueError(f"--resume: this release's set-up is another one: {', '.join(differs)}; name a new --study")
+        raise ValueError(f"--resume: the set-up is another one now: {', '.join(differs)}; name a new --study")
 
 
 def _check_content(before: str | None, source: SourceSummary, study: str) -> None:

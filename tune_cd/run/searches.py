@@ -13,7 +13,7 @@ from tune_cd import balance
 from tune_cd.results.schema import CONFIRM, DECAY
 from tune_cd.run.config import StudyConfig
 from tune_cd.run.looks import lengths_of
-from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_weights
+from tune_cd.run.starts import published_at, recipe_at, starts_for, usual_rate, usual_weights
 from tune_cd.search.baselines.listed import grid_cells
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.pausing_line import PausingLine
@@ -63,6 +63,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
         make = partial(PausingDescent, seed=config.seed, lengths=lengths_of(setup), budget=samples)
     start = None if config.search == "grid" else start_of(config, setup, space)
     asked = Search(config.search, samples, make, start, setup, pauses=config.pauses)
+    asked = _balance_line(asked, config, space)
     searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
     searches += _confirmation(config, setup, searches)
     for search in searches:
@@ -113,17 +114,31 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
     box."""
     if config.start == "blind":
         return None
-    if config.start == "conventional":
-        usual = "separate" if find_loss(setup.loss).pairwise else balance.PUBLISHED
-        return space.check(_authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup))
-    if config.start == "paper":
-        return space.check(published_best(setup) | {"batch_size": config.batch_size})
+    start = _named_start(config, setup)
+    try:
+        return space.check(start)
+    except ValueError as error:
+        raise ValueError(f"--start {config.start}: {error}; --range LO,HI is that of every weight") from None
+
+
+def _named_start(config: StudyConfig, setup: Setup) -> dict:
+    """What `--start` names. Raises ValueError naming what it may be."""
     loss = find_loss(setup.loss)
+    if config.start == "conventional":
+        usual = "separate" if loss.pairwise else balance.PUBLISHED
+        return _authors(config, setup) if config.experiment == "xbm" else _recipe(usual, config, setup)
+    if config.start == "paper":
+        return published_best(setup) | {"batch_size": config.batch_size}
     if config.start.startswith("lr="):
+        if setup.optimizer != "sgd":
+            raise ValueError(
+                f"--start {config.start!r}: under {setup.optimizer} the learning rate is no part of the weights: "
+                "--set learning_rate=..., and --start with the weights themselves"
+            )
         if loss.pairwise:
-            return space.check(recipe_at(config.start, config.batch_size, setup.k))
-        return space.check(published_at(config.start, loss, config.batch_size))
-    start = {"batch_size": config.batch_size}
+            return recipe_at(config.start, config.batch_size, setup.k)
+        return published_at(config.start, loss, config.batch_size)
+    start: dict = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))
         if name not in (*loss.weights, "batch_size"):
@@ -132,7 +147,7 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
             start[name] = int(text) if name == "batch_size" else float(text)
         except ValueError:
             raise ValueError(f"--start {config.start!r}: {text!r} is not a number") from None
-    return space.check(start)
+    return start
 
 
 def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
@@ -179,7 +194,6 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
     rows = {"none": ("without", "without-tuned"), "variable": ("S1", "S1-tuned"), "fixed": ("S2", "S3")}
-    asked = _balance_line(asked, config, space)
     searches, decayed = [], []
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
@@ -195,7 +209,7 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
 
 
 def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
-    """Coordinate descent under Adam: one line search, along the balance alone.
+    """Coordinate descent under Adam over two weights: one line search, along the balance alone.
 
     Adam divides by the joint scale of both weights, of which only weight decay takes notice: along 19 octaves of it R@1
     stayed within 0.47 and 0.52 on validation (Omniglot-small, 12 trials each of the plane without and with memory).
@@ -204,11 +218,11 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
         return asked
     direction = list(balance.A_O["balance"][:2])
     start = asked.start or space.sample(np.random.default_rng(config.seed))
-    samples = config.num_samples or DEFAULT_TRIALS
+    lengths = lengths_of(asked.setup) if asked.pauses else (1.0,)
     make = partial(
-        PausingLine, direction=direction, name="balance", seed=config.seed, lengths=(1.0,), budget=samples
+        PausingLine, direction=direction, name="balance", seed=config.seed, lengths=lengths, budget=asked.num_samples
     )  # fmt: skip
-    return replace(asked, num_samples=samples, make=make, start=start, line=True)
+    return replace(asked, make=make, start=start, line=True)
 
 
 def _untuned(name: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
@@ -226,7 +240,7 @@ def _authors(config: StudyConfig, setup: Setup) -> dict:
 
 
 def _recipe(average: str, config: StudyConfig, setup: Setup) -> dict:
-    rate = setup.learning_rate if setup.optimizer == "sgd" else 1.0  # Adam has a learning rate of its own
+    rate = usual_rate(setup)
     if average == balance.PUBLISHED:
         return usual_weights(find_loss(setup.loss), rate) | {"batch_size": config.batch_size}
     return balance.from_recipe(rate, average, config.batch_size, setup.k) | {"batch_size": config.batch_size}

@@ -4,6 +4,7 @@ import re
 from math import isfinite
 
 from trainables.losses import Loss
+from trainables.training.setup import Setup
 from tune_cd import balance
 
 
@@ -16,6 +17,11 @@ def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
     """The published ratios at the usual learning rate of a loss of weight 1, which the largest of them gets: bare SGD
     at VICReg's 25 times 0.1 diverges."""
     return published_weights(loss, rate / max(loss.published))
+
+
+def usual_rate(setup: Setup) -> float:
+    """The learning rate within the usual weights: Adam has one of its own."""
+    return setup.learning_rate if setup.optimizer == "sgd" else 1.0
 
 
 def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:

@@ -15,6 +15,8 @@ from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
 CHECKPOINTS = "checkpoints"
+COEFFICIENTS = "coefficients"
+"""The key of a stored set-up for the loss's weights and their published coefficients: one's own loss may change."""
 COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
 
 
@@ -47,7 +49,8 @@ class Study:
 
 def store_config(study: Study) -> None:
     """Write what `--resume` needs: what defines the study, with the set-up that it led to."""
-    content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": asdict(study.setup)}
+    setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
+    content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": setup}
     study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
 
 

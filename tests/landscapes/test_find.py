@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from grids_of import TICKS, hill, made, made_tables
 
+from tune_cd.analysis.scores import parameter
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.find import IN_VIEW, JUDGES, MEASURED, find, plane, trainings, volume
 from tune_cd.landscapes.landscape import from_table
@@ -87,11 +88,11 @@ def test_names_that_are_none_are_told_those_that_are():
 
 @pytest.mark.parametrize("name", dict.fromkeys([*MEASURED, *measured.MEASURED]))
 def test_measured_ones_are_found_and_their_rows_are_theirs(name):
-    landscape, rows = find(name), trainings(name)
+    landscape, rows, weights = find(name), trainings(name), load(name).weights
     assert name in (*IN_VIEW, *JUDGES) and landscape.name == name
-    means = rows.groupby(["Lambda_p", "Lambda_e"])["val_score"].mean()
+    means = rows.groupby([parameter(rows, weight) for weight in weights])["val_score"].mean()
     assert landscape.high == pytest.approx(means.max()) and set(rows["batch_size"]) == {64}
-    best = dict(zip(("Lambda_p", "Lambda_e"), means.idxmax()))
+    best = dict(zip(weights, means.idxmax()))
     assert landscape.optimum == {key: pytest.approx(value) for key, value in best.items()}
     ends = {axis.name: (axis.low, axis.high) for axis in landscape.space.axes}
     assert ends == {key: (pytest.approx(1e-6, rel=0.02), pytest.approx(17.0, rel=0.02)) for key in best}
@@ -101,7 +102,8 @@ def test_measured_ones_are_found_and_their_rows_are_theirs(name):
 def test_the_plane_of_every_batch_size_is_found(name):
     landscape = load(name)
     for size in landscape.axes["batch_size"].tolist():
-        means = landscape.at(size).rows().groupby(["Lambda_p", "Lambda_e"])["val_score"].mean()
+        rows = landscape.at(size).rows()
+        means = rows.groupby([parameter(rows, weight) for weight in landscape.weights])["val_score"].mean()
         assert find(f"{name}-b{size}").high == pytest.approx(means.max())
     with pytest.raises(ValueError, match=f"batch_size 7: {name} has "):
         find(f"{name}-b7")

@@ -166,6 +166,13 @@ GCP = [
     ("images/EDIT-ME", "images/family/common", "sourceImage", "nodes may get different drivers"),
     ("    serviceAccounts: [", "    labels: {}\n    # [", "gpu-spot.node_config", "no serviceAccounts"),
     ("    resources: {CPU: 8, GPU: 1", "    resources: {CPU: 8", "available_node_types.gpu-spot.resources", "no GPU"),
+    (
+        "diskType: *disk_type, ",
+        "",
+        "node_config.disks.0",
+        "no diskType: Google's default, pd-standard, is none of g2-st",
+    ),
+    ("zones/us-central1-a/", "zones/us-east4-a/", "disks[0].initializeParams.diskType", "not of the availability zone"),
     ("acceleratorCount: 1", "acceleratorCount: 4", "gpu-spot.resources.GPU", "the machine has 4 GPUs"),
     (
         "      machineType: e2-standard-2",

@@ -28,6 +28,7 @@ NEEDED = {"aws": ["region"], "gcp": ["project_id", "region", "availability_zone"
 MARKET = {"aws": "InstanceMarketOptions", "gcp": "scheduling"}  # the one field in which spot and on-demand differ
 ACCOUNT = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}
 GPU_MACHINES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
+NO_STANDARD_DISKS = ("a3-", "a4-", "a4x-", "g2-", "g4-")
 """Families of Google's machines that have GPUs without `guestAccelerators`."""
 COMMANDS = ["initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
             "head_start_ray_commands", "worker_start_ray_commands"]  # fmt: skip
@@ -247,6 +248,7 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
             if "/family/" in str(at(disk, "initializeParams", "sourceImage")):
                 where = (*place, "disks", index, "initializeParams", "sourceImage")
                 yield Finding(where, "a family of images: nodes may get different drivers; name the image itself")
+            yield from _disk_type(document, config, disk, (*place, "disks", index))
         group = next((group for group in workers if group.name == name), None)
         machine = str(config.get("machineType", "")).rpartition("/")[2]
         has_gpus = config.get("guestAccelerators") or machine.startswith(GPU_MACHINES)
@@ -261,6 +263,18 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
         if group and group.is_spot and at(config, "scheduling", "instanceTerminationAction") != "DELETE":
             text = "instanceTerminationAction: DELETE is missing: a lost spot node keeps its disk, billed"
             yield Finding((*place, "scheduling"), text)
+
+
+def _disk_type(
+    document: Document, config: Mapping[str, Any], disk: Mapping[str, Any], place: tuple
+) -> Iterator[Finding]:
+    """Google's default type, pd-standard, is none of the newer machines', and a type is of a zone."""
+    kind, zone = at(disk, "initializeParams", "diskType"), at(document.data, "provider", "availability_zone")
+    machine = str(config.get("machineType", "")).rpartition("/")[2]
+    if kind is None and disk.get("boot") and machine.startswith(NO_STANDARD_DISKS):
+        yield Finding(place, f"no diskType: Google's default, pd-standard, is none of {machine}'s")
+    elif kind is not None and f"zones/{zone}/" not in str(kind):
+        yield Finding((*place, "initializeParams", "diskType"), f"{kind}: not of the availability zone, {zone}")
 
 
 def _accelerators(config: Mapping[str, Any]) -> int:

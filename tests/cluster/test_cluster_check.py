@@ -169,7 +169,7 @@ GCP = [
     (
         "diskType: *disk_type, ",
         "",
-        "node_config.disks.0",
+        "node_config.disks[0]",
         "no diskType: Google's default, pd-standard, is none of g2-st",
     ),
     ("zones/us-central1-a/", "zones/us-east4-a/", "disks[0].initializeParams.diskType", "not of the availability zone"),

@@ -21,11 +21,12 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,15 +57,21 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Grid:
-    """What is measured: a dataset with a loss of two terms, in the small set-up, at some batch sizes."""
+    """What is measured: a dataset with a loss of two terms, in the small set-up but for some fields, at some batch
+    sizes."""
 
     dataset: str
     loss: str
     batch_sizes: tuple[int, ...]
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def setup(self) -> Setup:
-        return replace(find_setup(self.dataset, "small", loss=self.loss), evaluations=LOOKS)
+        return replace(find_setup(self.dataset, "small", loss=self.loss), evaluations=LOOKS, **self.fields)
+
+
+RAW = {"probe_features": "raw", "probe_steps": 0}
+"""The small set-ups' linear probe when these were measured."""
 
 
 GRIDS = {
@@ -76,8 +83,8 @@ GRIDS = {
     "omniglot-242-margin": Grid("omniglot", "margin", (16, 64, 256)),
     "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
     "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
-    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce", (64, 256)),
-    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin", (64, 256)),
+    "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce", (64, 256), RAW),
+    "tinyimagenet-20-margin": Grid("tinyimagenet", "margin", (64, 256), RAW),
 }
 """name -> grid. --data-root says which images `omniglot` and `tinyimagenet` are, a name how many classes they have."""
 

@@ -1,6 +1,7 @@
 """The command that measures landscapes: which cells it trains, and the files that it publishes."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from grids_of import hill, made_tables
 
 from trainables.losses import find_loss
+from trainables.training.setup import completed
 from tune_cd import results
 from tune_cd.landscapes.find import plane
-from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load, write
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 
@@ -125,3 +127,9 @@ def test_nothing_is_published_without_a_whole_grid(out, tmp_path):
     with pytest.raises(ValueError, match=r"glyphs-margin: .* has no batch size with all 169 cells"):
         main([str(out), NAME, "--batch-sizes", "16", "--publish", str(tmp_path)])
     assert not list(tmp_path.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
+    stored = completed(load(name).about["setup"])
+    assert {field: stored.get(field) for field in asdict(GRIDS[name].setup)} == asdict(GRIDS[name].setup)

@@ -175,16 +175,18 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows.drop(columns=["landscape", "searches"]).copy()
     for share in SHARES:
         name, cost = f"{share:.0%}", f"to {share:.0%}"
+        there = np.isfinite(shown[cost])
         shown[cost] = [f"{value:.1f}" if np.isfinite(value) else f">{BUDGET:g}" for value in shown[cost]]
         if f"ratio {name}" in shown:
             low, high = shown.pop(f"ratio {name} low"), shown.pop(f"ratio {name} high")
-            ratios = zip(shown.pop(f"ratio {name}"), low, high)
+            ratios = zip(there, shown.pop(f"ratio {name}"), low, high)
             shown[f"of {FULL}'s {name}"] = [_ratio_cell(*values) for values in ratios]
     return shown.round(3)
 
 
-def _ratio_cell(ratio: float, low: float, high: float) -> str:
-    return f"{ratio:.2f} ({low:.2f} to {f'{high:.2f}' if np.isfinite(high) else '-'})"
+def _ratio_cell(there: bool, ratio: float, low: float, high: float) -> str:
+    """A ratio as tables have it, "-" of a method that does not get there; 0 of one that gets there alone."""
+    return f"{ratio:.2f} ({low:.2f} to {f'{high:.2f}' if np.isfinite(high) else '-'})" if there else "-"
 
 
 def table(spent: Iterable[Spent], landscapes: Sequence[CurveLandscape]) -> pd.DataFrame:

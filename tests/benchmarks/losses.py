@@ -95,7 +95,8 @@ def table(trials: pd.DataFrame, asked: list[Study]) -> pd.DataFrame:
             gained = reached - [found[PUBLISHED, seed][0] for seed in at]
             row[name] = said(reached.mean()) if len(at) else ""
             if name != PUBLISHED and len(at):
-                row[name] += f" ({gained.mean():+.3f} ±{half_interval_of(gained):.3f})"
+                half = f" ±{half_interval_of(gained):.3f}" * (len(gained) > 1)
+                row[name] += f" ({gained.mean():+.3f}{half})"
         row["seeds"] = sum(name == PUBLISHED for name, _ in found)
         row["off the published ratios"] = off(str(loss), [p for (name, _), (_, p) in found.items() if name == "cd"])
         rows.append(row)

@@ -591,3 +591,16 @@ def test_paused_trainings_are_listed_with_what_is_believed_of_them():
     assert list(ends) == sorted(ends, reverse=True) and min(deviations) > 0
     whole = payload(table(rows[3:4]), "t")["studies"][0]["tables"]
     assert "Paused trainings" not in [one["title"] for one in whole]
+
+
+def test_of_a_search_that_pauses_whole_trainings_are_offered():
+    """30 settings, 29 of them an eighth long, are the images of five trainings; the best is the last."""
+    rows = [
+        row(
+            n, "completed" if n == 29 else "stopped", 0.1 + n / 50, search="cd", params={"Lambda_p": 1.1**n},
+            config={"images_seen": 800}, images_seen=800 if n == 29 else 100, Lambda_p=1.1**n, search_seed=0, seed=0,
+        )
+        for n in range(30)
+    ]  # fmt: skip
+    said = {one.head: one.text for one in summarise(findings(table(rows), BOX), "python -m tune_cd.run --study s")}
+    assert "--resume --num-samples 15`" in said["What to try next"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -307,6 +308,15 @@ def edges(found: Findings) -> str:
     return " and ".join(f"{letters(name)} is at the {end} end of its range" for name, end in found.edges.items())
 
 
+def _spent(found: Findings) -> int:
+    """What `--num-samples` counts, of the longest search: settings, or whole trainings' worth where trainings pause."""
+    asked = found.trials[~found.trials["search"].isin(BASELINES)]
+    runs = runs_of(asked)
+    if runs["pauses"].any():
+        return ceil(runs.groupby(["search", "seed"], dropna=False)["share"].sum().max())
+    return int(asked.groupby("search")["trial_index"].nunique().max())
+
+
 def _next(found: Findings, command: str | None) -> list[Sentence]:
     ideas = []
     if found.edges:
@@ -319,13 +329,8 @@ def _next(found: Findings, command: str | None) -> list[Sentence]:
             f"In the best setting {where}: search further on" + (f" ({wider} in a new study)." if command else ".")
         )
     if found.late and found.best["search"] not in BASELINES:
-        more = (
-            found.trials[~found.trials["search"].isin(BASELINES)].groupby("search")["trial_index"].nunique().max() + 10
-        )
-        ideas.append(
-            "The best was among the last trials: more may find better"
-            + (f", `{command} --resume --num-samples {more}`." if command else ".")
-        )
+        further = f", `{command} --resume --num-samples {_spent(found) + 10}`." if command else "."
+        ideas.append(f"The best was among the last trials: more may find better{further}")
     if not finite(found.noise):
         how = f": `{command} --resume --confirm 3`." if command else "."
         ideas.append(f"Train the best settings with fresh seeds before relying on a small difference{how}")

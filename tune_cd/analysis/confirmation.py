@@ -91,15 +91,14 @@ def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
     reached = {name: setting for name, setting in asked.items() if setting is not None}
     if not reached:
         return None
-    anew = {name: fresh_mean(trials, setting) for name, setting in {"tuned": best, **reached}.items()}
-    fresh = {name: mean for name, mean in anew.items() if mean is not None}
-    judged = trials if len(fresh) == len(anew) else searching(trials)
+    settings = {"tuned": best, **reached}
+    anew = {name: mean for name, setting in settings.items() if (mean := fresh_mean(trials, setting)) is not None}
+    fresh = len(anew) == len(settings)
     row = {name: best[name] for name in ("dataset", "loss", "batch_size", "study", "search")}
-    row |= {"fresh": judged is trials, "seeds": fresh["tuned"].seeds if judged is trials else best["seeds"]}
-    for name, setting in {"tuned": best, **reached}.items():
-        row[name] = fresh[name].value if judged is trials else _score(setting)
+    row |= {"fresh": fresh, "seeds": anew["tuned"].seeds if fresh else best["seeds"]}
+    row |= {name: anew[name].value if fresh else _score(setting) for name, setting in settings.items()}
     for name, setting in reached.items():
-        gain = paired(judged, best, setting)
+        gain = paired(trials if fresh else searching(trials), best, setting)
         row |= {f"gain_{name}": gain.value, f"low_{name}": gain.low, f"high_{name}": gain.high}
     return row
 

@@ -270,8 +270,9 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
             text += f" {lost} gave out with their machine: `{command} --resume` runs them again."
         sentences.append(Sentence("Trials that did not complete", text, "caution"))
     runs = runs_of(found.trials)
-    if runs.loc[: len(found.trials) - 1, "paused"].any():
-        sentences.append(_pauses(runs[: len(found.trials)], runs))
+    last = runs[: len(found.trials)]
+    if last["paused"].any():
+        sentences.append(_pauses(last, runs))
     stopped = int(((runs["status"] == "stopped") & ~runs["pauses"]).sum())
     if stopped:
         trials = f"{stopped} trial{'s were' if stopped > 1 else ' was'}"

@@ -244,11 +244,7 @@ class Adapter(JsonState, Searcher):
         Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be
         read.
         """
-        trials: list[Ran] = []
-        try:
-            trials = trials_in(checkpoint_dir)
-        except ValueError as error:
-            logger.warning("%s; the searcher goes on from its own state alone", error)
+        trials = trials_in(checkpoint_dir)
         try:
             super().restore_from_dir(checkpoint_dir)
         except ValueError as error:

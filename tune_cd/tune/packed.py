@@ -8,7 +8,6 @@ one, where "done": True says that this one is final, though the trial goes on. T
 it is told each result by itself, and a pack that fails fails those of its members alone that were not done.
 """
 
-import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +21,6 @@ from tune_cd.tune.adapter import Adapter
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
 from tune_cd.tune.snapshot import trials_in
-
-logger = logging.getLogger(__name__)
 
 PACK, SEED = "pack", "seed"
 STATE_VERSION = 2
@@ -149,11 +146,7 @@ class PackedSearch(JsonState, Packing):
         """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the packs since.
         Raises as `JsonState.restore_from_dir`."""
         super().restore_from_dir(checkpoint_dir)
-        try:
-            ran = {trial.trial_id: trial for trial in trials_in(checkpoint_dir)}
-        except ValueError as error:
-            logger.warning("%s; the searcher goes on from its own state alone", error)
-            return
+        ran = {trial.trial_id: trial for trial in trials_in(checkpoint_dir)}
         for trial_id in [name for name in self._members if name in ran and ran[name].ended]:
             self.on_trial_complete(trial_id, ran[trial_id].result, ran[trial_id].failed)
         if ran:

@@ -5,11 +5,14 @@ the older one.
 """
 
 import json
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from ray.tune.utils import flatten_dict
+
+logger = logging.getLogger(__name__)
 
 ENDED = ("TERMINATED", "ERROR")
 
@@ -28,10 +31,7 @@ class Ran:
 
 def trials_in(folder: str | Path) -> list[Ran]:
     """The trials of the latest snapshot in an experiment's folder, in the order of asking; none where there is no
-    snapshot.
-
-    Raises ValueError for one that cannot be read.
-    """
+    snapshot, and, with a logged warning, where it cannot be read."""
     found = sorted(Path(folder).glob("experiment_state-*.json"))
     if not found:
         return []
@@ -42,7 +42,9 @@ def trials_in(folder: str | Path) -> list[Ran]:
         ]
         return [_ran(*pair) for pair in sorted(trials, key=lambda pair: _count(pair[0]))]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{found[-1]} is no snapshot of Tune's that can be read: {error!r}") from error
+        said = f"{found[-1]} is no snapshot of Tune's that can be read: {error!r}"
+        logger.warning("%s; the searcher goes on from its own state alone", said)
+        return []
 
 
 def _ran(trial: dict, metadata: dict) -> Ran:

@@ -250,8 +250,7 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
                 yield Finding(where, "a family of images: nodes may get different drivers; name the image itself")
             yield from _disk_type(document, config, disk, (*place, "disks", index))
         group = next((group for group in workers if group.name == name), None)
-        machine = str(config.get("machineType", "")).rpartition("/")[2]
-        has_gpus = config.get("guestAccelerators") or machine.startswith(GPU_MACHINES)
+        has_gpus = config.get("guestAccelerators") or _machine(config).startswith(GPU_MACHINES)
         if group and has_gpus and not group.resources.get("GPU"):
             where = (*group.place, "resources")
             yield Finding(where, "no GPU: Ray cannot tell on Google Cloud, and starts no such node for a trial")
@@ -270,11 +269,15 @@ def _disk_type(
 ) -> Iterator[Finding]:
     """Google's default type, pd-standard, is none of the newer machines', and a type is of a zone."""
     kind, zone = at(disk, "initializeParams", "diskType"), at(document.data, "provider", "availability_zone")
-    machine = str(config.get("machineType", "")).rpartition("/")[2]
-    if kind is None and disk.get("boot") and machine.startswith(NO_STANDARD_DISKS):
-        yield Finding(place, f"no diskType: Google's default, pd-standard, is none of {machine}'s")
+    if kind is None and disk.get("boot") and _machine(config).startswith(NO_STANDARD_DISKS):
+        yield Finding(place, f"no diskType: Google's default, pd-standard, is none of {_machine(config)}'s")
     elif kind is not None and f"zones/{zone}/" not in str(kind):
         yield Finding((*place, "initializeParams", "diskType"), f"{kind}: not of the availability zone, {zone}")
+
+
+def _machine(config: Mapping[str, Any]) -> str:
+    """A Google machine's type, "" where the file does not say."""
+    return str(config.get("machineType", "")).rpartition("/")[2]
 
 
 def _accelerators(config: Mapping[str, Any]) -> int:

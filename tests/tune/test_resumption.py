@@ -144,6 +144,30 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path, workers, slots, setting
     assert sorted_rows(tmp_path) == [flat(h) for h in whole]
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("pairs", [(2,), (2, 5), (1, 4)])
+def test_trials_that_end_together_may_have_been_told_in_the_other_order_than_their_rows_say(tmp_path, workers, pairs):
+    """What was running comes out as it was: no place in the order of asking is left out."""
+    whole = Driver(make(workers), 14, ends=middle).run()
+    cut = Driver(make(workers), 14, tmp_path, ends=middle)
+    cut.run(rows=10)
+    table = results.read(tmp_path, "s").sort_values("ended_at")
+    for pair in pairs:
+        one, other = table.iloc[pair], table.iloc[pair + 1]
+        end_at(tmp_path, one["trial_id"], other["ended_at"])
+        end_at(tmp_path, other["trial_id"], other["ended_at"] - timedelta(milliseconds=5))
+    searcher = again(tmp_path, workers)
+    Driver(searcher, 14 - searcher.earlier, tmp_path, first=100, ends=middle).run()
+    assert sorted_rows(tmp_path) == [flat(h) for h in whole]
+
+
+def end_at(folder, trial_id, time):
+    path = folder / "trials" / "s" / f"{trial_id}.parquet"
+    row = results.read_trial(folder, "s", trial_id)
+    path.unlink()
+    results.write_trial(folder, row | {"ended_at": time})
+
+
 def place(config):
     return config["origin"]["trial_index"]
 

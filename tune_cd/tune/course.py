@@ -7,6 +7,7 @@ asks and is told in the order in which the rows say that it was, and what was ru
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,8 @@ from tune_cd.search.space import Configuration, Key
 
 LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
 MOST_LIVE = 64  # trials at a time that a search without a number of workers is taken to have had at most
+TOGETHER = pd.Timedelta(seconds=1)  # trials that end within it may have been told in the other order
+TURNS = 8  # pairs of those that are tried the other way round, where the order of the rows leads nowhere
 
 
 AnySearch = Optimiser | PausingDescent
@@ -126,8 +129,8 @@ class Course(Order):
         workers, record = self.search.workers, _Record.of(self.search, begun, ended, again, others)
         before = -1
         for limit in range(_most_at_once(begun), MOST_LIVE + 1) if workers is None else (workers,):
-            walk = _Walk(restore(self.search.state()), record, limit, always=workers is None)
-            if walk.arrives():
+            walk = self._furthest(record, limit, always=workers is None)
+            if walk.arrived:
                 walk.search.workers = workers
                 live = _keys(walk.search, walk.search.live)
                 self.search, self.places = walk.search, {key: place for place, key in enumerate(walk.asked)}
@@ -138,18 +141,39 @@ class Course(Order):
             before = len(walk.asked)
         return False
 
+    def _furthest(self, record: "_Record", limit: int, always: bool) -> "_Walk":
+        """The walk that arrives, else the one that comes furthest: in the order of the ends, and, from where that leads
+        nowhere backwards, with trials that ended together the other way round."""
+
+        def walk(ends: list[Key]) -> _Walk:
+            return _Walk(restore(self.search.state()), record, ends, limit, always).go()
+
+        best = walk(record.ends)
+        before = len(best.told)
+        for _ in range(TURNS):
+            pairs = [] if best.arrived else [at for at in record.together(best.ends) if at < before]
+            if not pairs:
+                break
+            before = pairs[-1]
+            other = walk([*best.ends[:before], *best.ends[before : before + 2][::-1], *best.ends[before + 2 :]])
+            if other.arrived or len(other.told) > len(best.told):
+                best, before = other, len(other.told)
+        return best
+
 
 @dataclass(frozen=True)
 class _Record:
     """What rows say of a search.
 
     at: keys by place in the order of asking.  told: what configurations came to, by key.  ends: in the order of their
-    ends, the last of each key.  foreign: keys of other searches' trials.  repeated: keys that are to be run again.
+    ends, the last of each key.  times: of those.  foreign: keys of other searches' trials.  repeated: keys that are to
+    be run again.
     """
 
     at: dict[int, Key]
     told: dict[Key, Told]
     ends: list[Key]
+    times: dict[Key, pd.Timestamp]
     foreign: set[Key]
     repeated: set[Key]
 
@@ -166,28 +190,43 @@ class _Record:
             end for rows in (ended, foreign)
             for end in zip(rows["ended_at"], rows["trial_index"], map(key, rows["params"]))
         )  # fmt: skip
-        last = dict.fromkeys(reversed([end[-1] for end in ends]))
-        return cls(at, told, list(last)[::-1], set(map(key, foreign["params"])), set(map(key, again["params"])))
+        last = list(dict.fromkeys(reversed([end[-1] for end in ends])))[::-1]
+        times = {at: time for time, _, at in ends}
+        return cls(at, told, last, times, set(map(key, foreign["params"])), set(map(key, again["params"])))
+
+    def together(self, ends: list[Key]) -> list[int]:
+        """Where two that follow each other ended almost together."""
+        return [
+            at for at, (one, other) in enumerate(pairwise(ends)) if abs(self.times[other] - self.times[one]) <= TOGETHER
+        ]
 
 
 @dataclass
 class _Walk:
     """A search on the way that a record says it took.
 
-    limit: trials that are live at a time.  always: it holds for trials of the record as well; else it held at the end
-    only, and any number may have been live before.  waited: it kept a trial from being asked for.
+    ends: the order in which it is told of them.  limit: trials that are live at a time.  always: it holds for trials of
+    the record as well; else it held at the end only, and any number may have been live before.  told: of `ends`, those
+    it came to.  waited: the limit kept a trial from being asked for.
     """
 
     search: Optimiser
     record: _Record
+    ends: list[Key]
     limit: int
     always: bool
     asked: dict[Key, Configuration] = field(default_factory=dict)
+    told: list[Key] = field(default_factory=list)
     waited: bool = False
+    arrived: bool = False
 
-    def arrives(self) -> bool:
+    def go(self) -> "_Walk":
+        self.arrived = self._arrives()
+        return self
+
+    def _arrives(self) -> bool:
         """Ask and tell until the record ends, and all that was live then is asked for; whether it can be."""
-        key, at, ends, there = self.search.space.key, self.record.at, list(self.record.ends), set()
+        key, at, ends, there = self.search.space.key, self.record.at, list(self.ends), set()
         self.search.workers = None
         while True:
             before = self.search.state()
@@ -204,6 +243,7 @@ class _Walk:
             if not ends:
                 break
             ended = ends.pop(0)
+            self.told.append(ended)
             if ended in self.record.foreign:
                 there.add(ended)
             elif ended not in self.asked:

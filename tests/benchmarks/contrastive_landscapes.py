@@ -80,7 +80,7 @@ GRIDS = {
     "glyphs-alignment_uniformity": Grid("glyphs", "alignment_uniformity", (64,)),
     "glyphs-barlow_twins": Grid("glyphs", "barlow_twins", (64,)),
     "glyphs-siglip": Grid("glyphs", "siglip", (64,)),
-    "omniglot-242-margin": Grid("omniglot", "margin", (16, 64, 256)),
+    "omniglot-242-margin": Grid("omniglot", "margin", (16, 32, 64, 128, 256)),
     "omniglot-242-infonce": Grid("omniglot", "infonce", (16, 64, 256)),
     "omniglot-margin": Grid("omniglot", "margin", (64, 256)),
     "tinyimagenet-20-infonce": Grid("tinyimagenet", "infonce", (64, 256), RAW),

@@ -125,7 +125,7 @@ class Training:
         self.wait()
 
     def depart(self) -> None:
-        """Make ready for the iterations up to the next evaluation, `target`, unless they have begun."""
+        """Set `target` to the next evaluation and reset the sums of the terms, once before each evaluation."""
         if self.iteration < self.target:
             return
         self.departed_at, self.target = (

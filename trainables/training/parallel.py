@@ -106,8 +106,7 @@ class Pack:
         return outcome
 
     def release(self, index: int) -> None:
-        """Have done with a running training that goes on another time, whose state was kept: make room for the
-        next."""
+        """Remove a running training that was saved to resume later, and reuse its buffers."""
         self._spare.append(self.running.pop(index))
         self.finished.add(index)
 
@@ -126,7 +125,7 @@ class Pack:
         [self._tested[index]] = outcomes([self.running[index]])
 
     def drop(self, index: int) -> None:
-        """Have done with a configuration, whether it was begun or not, without an outcome."""
+        """Remove a configuration, running or waiting, without an outcome; its buffers are not reused."""
         if index in self.running:
             self.running.pop(index).wait()  # queued kernels use its memory; not kept for reuse, as its state is unknown
         if index in self.waiting:

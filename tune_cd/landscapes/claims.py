@@ -207,7 +207,7 @@ def _of(part: Slice) -> dict[str, object]:
 
 
 def _near(scores: Sequence[float], halves: Sequence[float], least: float) -> tuple[int, int]:
-    """At how many batch sizes a score is above `least`, at least and at most within its interval."""
+    """Numbers of batch sizes whose score is at least `least`: by the intervals' lower ends, by their upper ends."""
     low = sum(score - half >= least for score, half in zip(scores, halves) if not isnan(half))
     high = sum(isnan(half) or score + half >= least for score, half in zip(scores, halves))
     return low, high

@@ -133,8 +133,8 @@ class Portfolio:
         self.members[wanted.search].tell(wanted.h, looks, own)
 
     def _let_hear(self, h: Configuration) -> None:
-        """Tell the searches that have this setting how far it is, whoever it was trained for: as much as each would
-        know had it begun anew from the table."""
+        """Report a setting's scores to every search that has it, also where it was trained for another one. Each then
+        knows what it would read from the table."""
         key = self._space.key(h)
         several = [self._known.get((key, seed), {}) for seed in self.seeds]
         if all(several):

@@ -81,7 +81,7 @@ def trades(direction: Array) -> bool:
 
 
 def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
-    """How likely the best was at x [n, n_axes] before anything was told, [n]: see CENTRE and AROUND_TRADING.
+    """Prior over the optimum's location at x [n, n_axes], unnormalised, [n]: see CENTRE and AROUND_TRADING.
 
     start: coordinates [n_axes] of a start that someone chose, or None.
     """

@@ -117,8 +117,8 @@ class Process:
         return gain
 
     def _learned(self, points: Array, share: float) -> tuple[Array, Array]:
-        """What is expected of the ends, and the standard deviation of what will be once the points were trained to this
-        length, [n_draws, n]."""
+        """Knowledge gradient: mean of the final values, and standard deviation by which that mean will change once the
+        points are trained to this length, both [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
         _, at_share, share_scaled = (ends, at_end, end_scaled) if share == 1.0 else self._at(points, share)
         solved = at_share @ self._inverses

@@ -77,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Guided:
-    """A state of the search, and what follows from it.
+    """State of the model-guided search; `step` is the next training to run.
 
     starts: configurations to be trained before anything is modelled. trainings: in the order of asking. lengths: see
     LENGTHS, ascending, the last is 1. left: what may still be asked for, in full trainings. blind: the starts say
@@ -150,8 +150,8 @@ class Guided:
         return found
 
     def _incumbents(self) -> Iterator[Sequence[int]]:
-        """Whose lines are compared: the leader's, and those of the likeliest that are under way for the first time
-        (LIVE_LINES); then each other's."""
+        """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
+        running ones without a value. Then: every other training, best first."""
         ranked = [int(at) for at in np.argsort(-self._ends, kind="stable")]
         new = [at for at in ranked if not self.trainings[at].looks and at != self.leader]
         first = [self.leader, *new[:LIVE_LINES]]
@@ -185,9 +185,8 @@ class Guided:
         return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     def _finish(self) -> Step | None:
-        """The best believed to its end, where it is not there yet. That was kept of the budget. Where that falls short,
-        as when the last step brought another leader, it is exceeded by less than the shortest length, or to have a
-        whole training at all (or one that failed at its end, as more may)."""
+        """Train the leader to full length, unless it is there or on its way. The budget keeps a reserve for this. It is
+        exceeded by less than the shortest length (a new leader needs more), or if no training is whole yet."""
         leader = self.trainings[self.leader]
         if leader.share == 1 or leader.until is not None:
             return None
@@ -259,7 +258,7 @@ class Guided:
 
     @cached_property
     def _above(self) -> Array:
-        """What an end must exceed to be worth anything [n_draws, 1]: the best that is expected, and the margin."""
+        """Threshold of the expected improvement [n_draws, 1]: the best predicted final value plus the margin."""
         above: Array = self._expected.max(1, keepdims=True) + self._margin
         return above
 

@@ -40,7 +40,7 @@ class Adapter(JsonState, Searcher):
     """Statuses of rows that a search can begin with."""
 
     earlier = 0  # trials of an earlier run that are not run again, see `from_results`
-    _informed = False  # Tune has said what is searched
+    _properties_set = False  # by `set_search_properties`
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Adapter(JsonState, Searcher):
         False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
         metric, a mode or a domain that the search cannot answer for.
         """
-        if self._informed and not self._restored:
+        if self._properties_set and not self._restored:
             return False
         check_metric(metric)
         check_mode(mode)
@@ -117,7 +117,7 @@ class Adapter(JsonState, Searcher):
             raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
             self.run_anew()
-        self._restored, self._informed = False, True
+        self._restored, self._properties_set = False, True
         return True
 
     @property
@@ -314,7 +314,7 @@ class Adapter(JsonState, Searcher):
             self._recall(rows)
 
     def _agree(self, trials: list[Ran]) -> None:
-        """Learn what Tune's snapshot says of trials that this one has otherwise, or does not have."""
+        """Correct this state by Tune's newer snapshot: trials that are missing here or have ended since."""
         key, run = self._search.space.key, set()
         for trial in trials:
             unknown = trial.trial_id not in self._trials

@@ -31,9 +31,9 @@ AnySearch = Optimiser | PausingDescent
 class Order:
     """A search and the order in which it asked.
 
-    places: configurations by key, in the order of asking.  waiting: asked for, and nobody runs them any more; they come
-    before anything new.  again: keys of those that run although the search has a value (a failure) for them.
-    origins: by key, of those that this search has not asked for itself.
+    places: index in the order of asking, by key.  waiting: configurations that lost their trial; they are suggested
+    before new ones.  again: keys of failed configurations that run once more.  origins: proposals of an earlier run, by
+    key.
     """
 
     search: AnySearch
@@ -101,7 +101,7 @@ class Order:
 
 @dataclass
 class Course(Order):
-    """An optimiser and what was asked of it so far."""
+    """An `Order` that is rebuilt from an earlier run's rows."""
 
     search: Optimiser
 

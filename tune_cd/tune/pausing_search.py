@@ -157,10 +157,10 @@ class PausingSearch(Adapter):
         return self._step is None and super().finished
 
     def added(self, trial_id: str, params: Mapping[str, Any]) -> bool:
-        """Tune has a trial to run, a new one or after a restart: whether it is to wait, since it has paused.
+        """Register a trial that Tune adds, new or restored; True: it stays paused.
 
-        One that Tune runs though nothing more was asked for (it has failed, or its end is not in Tune's snapshot, or
-        the search does not know it) is under way until the length that it had reached.
+        A trial that Tune runs although the search did not ask for more (it failed, its end is not in Tune's snapshot,
+        or the search does not know it) is trained to the length that it had reached.
         """
         h = self._trials.get(trial_id) or self._adopted(trial_id, {"config": params})
         if h is None:
@@ -199,8 +199,8 @@ class PausingSearch(Adapter):
             return TrialScheduler.STOP if whole else TrialScheduler.CONTINUE
         until = self._search.until(h)
         length = max((length for length in self._search.lengths if length <= share + ROUNDING), default=0.0)
-        if length > self._reached.get(trial_id, 0.0):  # a report may come late, beyond several lengths
-            self._search.tell(h, self._best[trial_id], length)
+        if length > self._reached.get(trial_id, 0.0):  # a report may come late, even beyond several lengths
+            self._search.tell(h, self._best[trial_id], 1.0 if whole else max(length, share))
             self._reached[trial_id] = length
         if share < until - ROUNDING:
             return TrialScheduler.CONTINUE

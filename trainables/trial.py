@@ -166,11 +166,12 @@ class TrainTrial(tune.Trainable):
 
     def _begin(self, config: dict) -> None:
         """Take on a trial's members, but for those whose end is on record: a process that was lost had come so far."""
-        self._started_at = datetime.now(UTC)
+        self._taken_on = datetime.now(UTC)
         shared = {name: value for name, value in config.items() if name != PACK}
         self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
         self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
-        self._begun: dict[int, float] = {}  # by place: when
+        self._begun: dict[int, float] = {}  # by place: when, on the monotonic clock
+        self._started_at: dict[int, datetime] = {}  # by place: the same as a date
         self._due: dict[int, float] = {}  # by place: when the next state is saved
         self._arrived: set[int] = set()  # places of those whose saved state is where they are to pause
         self._pack.begin(self._members)
@@ -186,7 +187,7 @@ class TrainTrial(tune.Trainable):
 
     def _resume(self, index: int, training: Training) -> None:
         """A training begins: from its latest state that is whole, if there is one."""
-        self._begun[index] = time.monotonic()
+        self._begun[index], self._started_at[index] = time.monotonic(), datetime.now(UTC)
         self._due[index] = self._begun[index] + self._checkpoint_seconds
         for name, state in self._recorder.saved(self._members[index]):
             try:
@@ -268,7 +269,7 @@ class TrainTrial(tune.Trainable):
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
         """Record an end, then have it reported."""
         with self._recording:
-            unstored = self._recorder.record(self._members[index], outcome, self._where(share))
+            unstored = self._recorder.record(self._members[index], outcome, self._where(index, share))
         report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {
             "status": outcome.status,
             "test_score": outcome.test_score,
@@ -278,8 +279,9 @@ class TrainTrial(tune.Trainable):
             report |= {"val_score": math.nan, "error": outcome.error}
         self._reports[index] = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
 
-    def _where(self, share: float) -> dict:
-        return {"started_at": self._started_at, "device": device_name(self._device), "share": share}
+    def _where(self, index: int, share: float) -> dict:
+        started_at = self._started_at.get(index, self._taken_on)  # one may fail before it begins
+        return {"started_at": started_at, "device": device_name(self._device), "share": share}
 
     def _save(self, index: int) -> None:
         """Keep the state, at a pace that costs little; at every look once the machine is about to be taken away."""
@@ -318,7 +320,7 @@ class TrainTrial(tune.Trainable):
             for index in late:
                 training = self._pack.running.get(index)
                 outcome = failure(self._too_long(), training.curve if training is not None else (), "timeout")
-                self._recorder.record(self._members[index], outcome, self._where(share))
+                self._recorder.record(self._members[index], outcome, self._where(index, share))
             os._exit(OVERDUE)
 
     def _too_long(self) -> str:

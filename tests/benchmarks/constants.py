@@ -1,7 +1,8 @@
 """Would other constants of the default search have been chosen, and helped: python tests/benchmarks/constants.py
 
-Each candidate changes one constant of a belief (`tune_cd.search.beliefs`) and is replayed on every family of landscapes
-from equal blind starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the range of the scores:
+Each candidate changes a constant of `beliefs`, `model_guided` or `lines` in `tune_cd.search`, and is replayed on every
+family of landscapes from equal blind starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the
+range of the scores:
 
 - AUC@20 by candidate and family, less that of the constants as they are, in pairs, with 95 % intervals;
 - leave one family out: the candidate that is best in the mean over the other families, and what choosing it would
@@ -16,7 +17,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import inf
 from multiprocessing import get_context
 from typing import Any
 
@@ -28,14 +28,15 @@ from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.find import find
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.simulation import replay
-from tune_cd.search import beliefs
+from tune_cd.search import beliefs, lines, model_guided
 from tune_cd.search.registry import OPTIMISERS
 
 TRIALS = 20
+MODULES = (beliefs, model_guided, lines)
 NOW = "as they are"
 
 Change = Mapping[str, Any]
-"""Constants of `beliefs` by name; in lower case, fields of the belief itself."""
+"""Constants of MODULES by name; in lower case, fields of the belief itself."""
 
 CANDIDATES: dict[str, dict[str, Change]] = {
     "BALANCE": {
@@ -45,13 +46,12 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "TRADING, SCALING 6, 12": {"TRADING": 6.0, "SCALING": 12.0},
         "TRADING, SCALING 6, 6": {"TRADING": 6.0, "SCALING": 6.0},
         "NOISES up to .01": {"NOISES": (1e-4, 1e-3, 1e-2)},
-        "CLOSE 0.5": {"CLOSE": 0.5},
-        "CLOSE 2": {"CLOSE": 2.0},
-        "CENTRE, BALANCED 0, 0": {"CENTRE": 0.0, "BALANCED": 0.0},
-        "CENTRE, BALANCED 4, 4": {"CENTRE": 4.0, "BALANCED": 4.0},
-        "margin_until 5": {"margin_until": 5},
-        "margin_until inf": {"margin_until": inf},
-        "close_turns 1": {"close_turns": 1},
+        "CLOSER 1/8": {"CLOSER": 1 / 8},
+        "CLOSER 1/2": {"CLOSER": 1 / 2},
+        "CENTRE 0": {"CENTRE": 0.0},
+        "CENTRE 4": {"CENTRE": 4.0},
+        "fades_from 2": {"fades_from": 2},
+        "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
     },
     "GENERAL": {
         NOW: {},
@@ -61,13 +61,13 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "TOGETHER, EACH 1, 0.6": {"EACH": 0.6},
         "TOGETHER, EACH 0.5, 0.3": {"TOGETHER": 0.5},
         "NOISE up to .1": {"NOISE": (1e-6, 1e-1)},
-        "CLOSER 1/4": {"CLOSER": 1 / 4},
-        "CENTRE, BALANCED 0, 0": {"CENTRE": 0.0, "BALANCED": 0.0},
-        "CENTRE, BALANCED 4, 4": {"CENTRE": 4.0, "BALANCED": 4.0},
-        "margin_until 10": {"margin_until": 10},
+        "CLOSER 1/8": {"CLOSER": 1 / 8},
+        "CLOSER 1/2": {"CLOSER": 1 / 2},
+        "CENTRE 0": {"CENTRE": 0.0},
+        "CENTRE 4": {"CENTRE": 4.0},
         "fades_from 5": {"fades_from": 5},
-        "close_turns 0": {"close_turns": 0},
-        "pairs no": {"pairs": False},
+        "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
+        "PAIRED 0": {"PAIRED": 0},
     },
 }
 
@@ -97,16 +97,23 @@ def changed(belief: str, change: Change) -> Iterator[None]:
     fields = {name: value for name, value in change.items() if name.islower()}
     new = {name: value for name, value in change.items() if name not in fields}
     new[belief] = replace(getattr(beliefs, belief), **fields)
-    before = {name: getattr(beliefs, name) for name in new}
+    homes = {name: next(module for module in MODULES if hasattr(module, name)) for name in new}
+    before = {name: getattr(home, name) for name, home in homes.items()}
     try:
-        for name, value in new.items():
-            setattr(beliefs, name, value)
-        beliefs.prior_of.cache_clear()
+        for name, home in homes.items():
+            setattr(home, name, new[name])
+        forget()
         yield
     finally:
-        for name, value in before.items():
-            setattr(beliefs, name, value)
-        beliefs.prior_of.cache_clear()
+        for name, home in homes.items():
+            setattr(home, name, before[name])
+        forget()
+
+
+def forget() -> None:
+    """What was derived from constants."""
+    beliefs.prior_of.cache_clear()
+    lines._directions.cache_clear()
 
 
 def auc(landscape: Landscape, seed: int) -> float:

@@ -96,9 +96,9 @@ def test_small_weights_that_change_nothing_are_found_from_larger_ones_that_do_ha
 
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3, 6])
-@pytest.mark.parametrize("closely", [False, True])
-def test_length_scales_are_shares_of_the_box(n_axes, closely):
-    small, large = (GENERAL.prior(plan(n_axes, side), closely) for side in (4.0, 20.0))
+@pytest.mark.parametrize("exploits", [False, True])
+def test_length_scales_are_shares_of_the_box(n_axes, exploits):
+    small, large = (GENERAL.prior(plan(n_axes, side), exploits) for side in (4.0, 20.0))
     assert small.maps.shape == (DRAWS, n_axes, n_axes)
     assert np.allclose(small.maps, 5 * large.maps) and np.array_equal(small.noises, large.noises)
     assert NOISE[0] <= small.noises.min() < small.noises.max() <= NOISE[1]
@@ -115,11 +115,11 @@ def test_many_draws_have_the_length_scales_in_turn_and_few_have_them_all(belief,
     assert np.allclose(one.maps[:, :2, :2], belief.prior(drawn, False).maps) and np.allclose(one.maps[:, 2, :2], 0)
 
 
-def test_trials_that_look_closely_believe_in_short_length_scales():
-    def median(closely):
-        return np.median(np.linalg.norm(GENERAL.prior(plan(2), closely).maps, axis=2))
+def test_steps_that_exploit_believe_in_short_length_scales():
+    def median(exploits):
+        return np.median(np.linalg.norm(GENERAL.prior(plan(2), exploits).maps, axis=2))
 
-    assert 6 < median(True) / median(False) < 10
+    assert 3 < median(True) / median(False) < 5
 
 
 def test_without_directions_the_axes_and_turned_pairs_of_them_are_believed_in():
@@ -141,9 +141,8 @@ def test_given_directions_are_the_only_ones():
 def test_pairs_of_up_to_four_axes_are_lines(n_axes, lines):
     drawn = plan(n_axes)
     middle = dict.fromkeys(drawn.space.names, 2.0 ** (-4))
-    found = lines_through(drawn, middle, pairs=True)
+    found = lines_through(drawn, middle)
     assert len(found) == lines == len({line.name for line in found})
-    assert len(lines_through(drawn, middle)) == n_axes
 
 
 def test_it_is_ahead_of_random_search_and_of_the_papers_from_the_first_trials_on():

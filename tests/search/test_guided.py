@@ -11,7 +11,7 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.replay import replay_all
 from tune_cd.search.beliefs import BALANCE
-from tune_cd.search.model_guided import APART, CLOSE_FROM, PATIENCE, Guided
+from tune_cd.search.model_guided import APART, EXPLOIT_FROM, PATIENCE, Guided
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.trainings import Training
 
@@ -131,7 +131,7 @@ def test_it_finishes_by_itself_at_the_top(name, seed):
     landscape = LANDSCAPES[name]
     search = CoordinateDescent(landscape.space, seed=seed)
     trials = to_the_end(search, lambda h: landscape.measure(h, 0).value)
-    assert CLOSE_FROM + PATIENCE <= trials < 100
+    assert EXPLOIT_FROM + PATIENCE <= trials < 100
     assert search.best[1] > 0.998 * landscape.high and search.finished and search.ask() is None
 
 
@@ -143,7 +143,7 @@ def test_it_finishes_sooner_where_there_is_less_to_find():
 
 
 def test_a_plateau_ends_and_its_ordinals_are_all_tried():
-    assert CLOSE_FROM + PATIENCE <= to_the_end(CoordinateDescent(PLANE), lambda h: 0.5) < 150
+    assert EXPLOIT_FROM + PATIENCE <= to_the_end(CoordinateDescent(PLANE), lambda h: 0.5) < 150
     batches = Space(batch_size=[16, 32, 64])
     search = CoordinateDescent(batches)
     assert to_the_end(search, lambda h: 0.5) == 3

@@ -103,6 +103,21 @@ def test_resumed_equals_never_stopped(tmp_path, kind, cut):
     )
 
 
+@pytest.mark.parametrize("optimizer, stays", [("sgd", True), ("adam", False)])
+def test_a_recorded_step_stays_where_the_optimiser_has_no_tensors_of_its_own(tmp_path, optimizer, stays):
+    """A recording works on the tensors that it has seen; loading gives Adam others."""
+    setup = replace(SETUP, optimizer=optimizer, **({"learning_rate": 1e-3} if optimizer == "adam" else {}))
+    first, second = (Training(setup, DATA, H, seed=0, device=CPU) for _ in range(2))
+    for training in (first, second):
+        advance_one(training)
+    checkpoint.save(first, tmp_path / "training.pt")
+    where = [parameter.data_ptr() for parameter in second.model.parameters()]
+    second._replayed = {False: "a recording"}
+    checkpoint.load(second, tmp_path / "training.pt")
+    assert (second._replayed == {False: "a recording"}) == stays
+    assert [parameter.data_ptr() for parameter in second.model.parameters()] == where
+
+
 def test_the_state_of_another_training_is_refused(tmp_path):
     checkpoint.save(Training(SETUP, DATA, H, seed=0, device=CPU), tmp_path / "training.pt")
     for other, said in (

@@ -95,6 +95,32 @@ def test_out_of_memory_goes_on_with_half_as_many(monkeypatch, caplog):
         trained(pack, [configuration(*SETTINGS[0])])
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), ValueError("a fault of its own")])
+def test_when_one_has_failed_alone_the_others_are_as_many_as_before(monkeypatch, error):
+    """In the same list, and in the next."""
+    step, at_once = Training.step, []
+    pack = Pack(SETUP, DATA, CPU, at_once=4)
+
+    def limited(self):
+        if self.batch_size == 16:
+            raise error
+        step(self)
+
+    monkeypatch.setattr(Training, "step", limited)
+    for settings in ([(0.3, 2.0, b, seed) for seed, b in enumerate((16, 32, 32, 32, 32))], [(0.3, 2.0, 32, 0)] * 4):
+        pack.begin([configuration(*values) for values in settings])
+        while not pack.done:
+            try:
+                pack.advance()
+            except type(error):
+                assert pack.configurations[pack.culprit]["batch_size"] == 16
+                pack.drop(pack.culprit)
+            for index in [index for index, training in pack.running.items() if training.done]:
+                at_once.append(len(pack.running))
+                pack.finish(index)
+    assert at_once == [4, 3, 2, 1] * 2 and pack.at_once == 4
+
+
 def test_a_training_that_is_dropped_is_gone_at_once():
     """No circle of references holds its memory until the collector comes by."""
     training = finished()

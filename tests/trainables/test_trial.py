@@ -57,6 +57,8 @@ def test_a_pack_reports_each_of_its_members_and_records_it_before(make):
         config["extra"] == 7 for config, _, _ in recorder.ended
     )
     assert {where["share"] for _, _, where in recorder.ended} == {0.5}
+    first, second, third = (where["started_at"] for _, _, where in recorder.ended)
+    assert first <= second < third, "the third waits for a place, which costs nothing"
     last = reports[-1][PACK]
     assert [last[str(place)]["status"] for place in range(3)] == ["completed"] * 3 and all(
         last[str(place)]["done"] for place in range(3)

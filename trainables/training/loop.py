@@ -128,10 +128,8 @@ class Training:
         """Set `target` to the next evaluation and reset the sums of the terms, once before each evaluation."""
         if self.iteration < self.target:
             return
-        self.departed_at, self.target = (
-            self.iteration,
-            next_evaluation(self.iteration, self.iterations, self.setup.evaluations),
-        )
+        self.departed_at = self.iteration
+        self.target = next_evaluation(self.iteration, self.iterations, self.setup.evaluations)
         self._plateau = plateau([evaluation.val_score for evaluation in self.curve])
         self.model.train()
         with self._aside():
@@ -143,19 +141,19 @@ class Training:
         with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
         with torch.cuda.stream(self.stream):  # None: no stream, nothing to do
             if self.setup.schedule != "constant":
-                factor = (
-                    self._plateau
-                    if self.setup.schedule == "plateau"
-                    else decay(self.setup.schedule, self.iteration / self.iterations)
-                )
                 for group in self.optimiser.param_groups:
-                    group["lr"].fill_(group["initial_lr"] * factor)
+                    group["lr"].fill_(group["initial_lr"] * self._rate_factor())
             self._take(with_memory)
             self.iteration += 1
             if (self.iteration + CHECK_LEAD) % DIVERGENCE_CHECK == 0:
                 self.checked.copy_(self.terms)
                 if self.check_made:
                     self.check_made.record()
+
+    def _rate_factor(self) -> float:
+        if self.setup.schedule == "plateau":
+            return self._plateau
+        return decay(self.setup.schedule, self.iteration / self.iterations)
 
     def _take(self, with_memory: bool) -> None:
         step = partial(self._step, with_memory)
@@ -236,7 +234,7 @@ class Training:
             listed = ", ".join(f"{name} {state.get(name)!r}, not {identity[name]!r}" for name in differs)
             raise ValueError(f"the state of another training: {listed}")
         self.generator.set_state(state["generator"].cpu())  # first: a GPU's and a CPU's do not fit each other
-        self._replayed = {}  # the optimiser's tensors will be others
+        before = _tensors(self.optimiser)
         with self._aside():
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(
@@ -244,6 +242,8 @@ class Training:
             )  # torch keeps the tensors that it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
+            if _tensors(self.optimiser) != before:  # recorded steps use the former ones; bare SGD has none
+                self._replayed = {}
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self.iteration = self.target = state["iteration"]
@@ -311,6 +311,12 @@ class Training:
             terms = dict(zip(self.loss.scores, loss_terms(z, labels, self.setup)))
             rows.append(terms | self._pair_statistics(z, labels))
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
+
+
+def _tensors(optimiser: torch.optim.Optimizer) -> list[int]:
+    """Which tensors it works on beside the parameters."""
+    held = [*optimiser.state.values(), *optimiser.param_groups]
+    return [id(value) for values in held for value in values.values() if isinstance(value, Tensor)]
 
 
 @contextmanager

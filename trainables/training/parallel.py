@@ -48,6 +48,7 @@ class Pack:
     ):  # fmt: skip
         self.setup, self.data, self.device, self._begun = setup, data, device, begun
         self._at_once = 1 if at_once is None and device.type != "cuda" else at_once
+        self._before: int | None = None  # `_at_once` before the retreats of this list
         self._spare: list[Training] = []
         self.running: dict[int, Training] = {}
         self.begin([])
@@ -63,6 +64,7 @@ class Pack:
         self._tested_apart = False
         self._starting = 0
         self._caution = MOST  # as many at a time, until this list is done
+        self._before = None
 
     @property
     def done(self) -> bool:
@@ -78,7 +80,8 @@ class Pack:
         but: trainings that stay as they are; those that only begin now may be among them.
 
         If an error occurs while several run, half as many go on, until the failing training runs alone. Then its error
-        is raised, and it is the `culprit`. An error of the machine is raised at once.
+        is raised, it is the `culprit`, and the others are as many at a time as before. An error of the machine is raised
+        at once.
         """
         try:
             self._fill()
@@ -86,6 +89,7 @@ class Pack:
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):
+                self._relax()
                 raise
             self._retreat(error)
             return {}
@@ -205,4 +209,10 @@ class Pack:
         )
         self._caution = number
         if is_out_of_memory(error):
+            self._before = self._before or self._at_once
             self._at_once = number
+
+    def _relax(self) -> None:
+        """After a training has failed alone: it was the reason."""
+        self._caution = MOST
+        self._at_once, self._before = self._before or self._at_once, None

@@ -1,13 +1,12 @@
 """What the default search believes before anything is told: how far values are alike, how noisy, where the best lies.
 
 Three beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box;
-TERMS, for other weights in boxes as wide, has more lines and knows less of where the best lies. GENERAL is for any
-other parameters, in boxes of any size: all its lengths are shares of the box. What else was tried for each constant is
-in the room's README.
+TERMS, for other weights in boxes as wide, knows less of where the best lies. GENERAL is for any other parameters, in
+boxes of any size: all its lengths are shares of the box. What else was tried for each constant is in the room's README.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle, product
 from math import inf
@@ -30,8 +29,8 @@ NOISES = (1e-3, 1e-2, 1e-1)
 WIDE = 16.0
 """Octaves. BALANCE's length scales are for ranges like the paper's, 24 octaves: see the README's table."""
 
-CLOSE = 1.0
-"""BALANCE's length scale in octaves for trials that look closely (`model_guided.CLOSE_FROM`)."""
+CLOSER = 1 / 4
+"""Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of the usual ones."""
 
 DRAWS = 32
 """GENERAL's draws of length scales and noise; they are the same in every search."""
@@ -48,13 +47,10 @@ NOISE = (1e-6, 1e-2)
 """GENERAL's variances of the noise lie between these shares of the process's. With more, a narrow ridge is taken
 for noise."""
 
-CLOSER = 1 / 8
-"""GENERAL's length scales in trials that look closely, as a share of the median."""
-
-CENTRE, BALANCED = 2.0, 2.0
-"""The gain that is expected is weighted by exp(-(CENTRE·|u|² + BALANCED·(a·u)²)/2), u = ±1 at the ends of each axis and
-a any direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a
-Gaussian process prefers the corners, of which it knows least."""
+CENTRE = 2.0
+"""The gain that is expected is weighted by exp(-CENTRE·(|u|² + (a·u)²)/2), u = ±1 at the ends of each axis and a any
+direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a Gaussian
+process prefers the corners, of which it knows least."""
 
 AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
 """Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and
@@ -89,7 +85,7 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     u = (2 * x - low - high) / np.maximum(high - low, NEGLIGIBLE)
     trading = [row / np.abs(row).max() for row in plan.directions if trades(row)]
     unbalance = u @ np.array(trading).reshape(-1, x.shape[1]).T  # [n, trading directions]
-    central: Array = np.exp(-(CENTRE * (u**2).sum(-1) + BALANCED * (unbalance**2).sum(-1)) / 2)
+    central: Array = np.exp(-CENTRE * ((u**2).sum(-1) + (unbalance**2).sum(-1)) / 2)
     if start is None:
         return central
     away = (x - start) @ along_rows(plan, AROUND_TRADING, AROUND_SCALING).T
@@ -97,18 +93,19 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
     return (central + around) / 2
 
 
-def _fixed(plan: Plan, closely: bool) -> Prior:
-    """BALANCE's: one pair of length scales, and each of NOISES."""
-    lengths = (CLOSE, CLOSE) if closely else (TRADING, SCALING)
+def _fixed(plan: Plan, exploits: bool) -> Prior:
+    """BALANCE's: one pair of length scales, and each of NOISES. A step that exploits has the same along all directions:
+    the narrow way may be another one than believed."""
+    lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
     return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES))
 
 
-def _drawn(plan: Plan, closely: bool) -> Prior:
-    """GENERAL's draws; those that look closely differ in their shape alone."""
+def _drawn(plan: Plan, exploits: bool) -> Prior:
+    """GENERAL's draws; those of steps that exploit differ in their shape alone."""
     n_axes = len(plan.space.names)
     uniforms = _uniforms(DRAWS, n_axes + 2)
     normals = ndtri(uniforms)
-    common = np.full(DRAWS, np.log(CLOSER)) if closely else TOGETHER * normals[:, 0]
+    common = np.full(DRAWS, np.log(CLOSER)) if exploits else TOGETHER * normals[:, 0]
     stretch = np.exp(common[:, None] + EACH * normals[:, 2:])  # [DRAWS, n_axes]
     lengths = [rows / (median * factors)[:, None] for (rows, median), factors in zip(cycle(_frames(plan)), stretch)]
     low, high = np.log(NOISE)
@@ -157,41 +154,26 @@ def _uniforms(n: int, dimensions: int) -> Array:
 class Belief:
     """What is believed before anything is told, and how far it is trusted.
 
-    prior: of the values at one length, over a plan's space, and of those that a trial which looks closely believes in.
+    prior: of the values at one length, over a plan's space; whether of a step that exploits.
     alike_in_turn: its draws are many, and have the length scales ALIKE in turn; else every draw has each of them.
-    margin_until: an improvement counts from 1 / min(n, margin_until) above the best of n values, in their standard
-    deviations; from a given start as if there were enough of them, as longer steps miss what is near.
-    fades_from: from so many values on, what is believed of where the best lies fades (CENTRE).
-    close_turns: so many trials in three look closely.
-    pairs: lines also run along both diagonals of each pair of axes.
+    fades_from: from so many values on, the belief of where the best lies fades (CENTRE; piBO, Hvarfner et al. 2022).
     """
 
     prior: Callable[[Plan, bool], Prior]
     alike_in_turn: bool
-    margin_until: float
     fades_from: float
-    close_turns: int
-    pairs: bool
 
 
-BALANCE = Belief(_fixed, alike_in_turn=False, margin_until=10, fades_from=inf, close_turns=2, pairs=False)
-"""margin_until: the fewer values there are, the further the step. close_turns: ridges can be narrower than believed; on
-smooth ones this costs nothing measurable."""
-
-GENERAL = Belief(_drawn, alike_in_turn=True, margin_until=inf, fades_from=2, close_turns=1, pairs=True)
-"""fades_from: the belief that the best lies in the box's middle counts less and less (piBO, Hvarfner et al. 2022)."""
-
-
-TERMS = replace(BALANCE, pairs=True, fades_from=2)
-"""Of three weights and more the diagonals of pairs help beside joint and contrasts. That the best lies in the middle or
-near the start fades as GENERAL's belief does: of other losses it is not known (README, Weights of other terms)."""
+BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf)
+TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2)
+GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2)
 
 
 @lru_cache(maxsize=64)  # at every step a search asks for one of the same two
-def prior_of(belief: Belief, plan: Plan, closely: bool, lengths: tuple[float, ...]) -> Prior:
+def prior_of(belief: Belief, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Prior:
     """What a belief says of values at these lengths of training: one more axis, in octaves of it, with the length
     scales ALIKE. Of a single length nothing is asked."""
-    prior, alike = belief.prior(plan, closely), ALIKE if len(lengths) > 1 else ALIKE[:1]
+    prior, alike = belief.prior(plan, exploits), ALIKE if len(lengths) > 1 else ALIKE[:1]
     draws = range(len(prior.maps))
     pairs = list(zip(draws, cycle(alike)) if belief.alike_in_turn else product(draws, alike))
     chosen, scales = [draw for draw, _ in pairs], [scale for _, scale in pairs]

@@ -120,11 +120,12 @@ class Process:
         """Knowledge gradient: mean of the final values, and standard deviation by which that mean will change once the
         points are trained to this length, both [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
-        _, at_share, share_scaled = (ends, at_end, end_scaled) if share == 1.0 else self._at(points, share)
+        at_share, alike = at_end, np.ones(())
+        if share != 1.0:
+            _, at_share, share_scaled = self._at(points, share)
+            alike = matern(np.sqrt(((end_scaled - share_scaled) ** 2).sum(1)))  # [n_draws, n]
         solved = at_share @ self._inverses
-        explained = _products(solved, at_share)
-        apart = np.sqrt(((end_scaled - share_scaled) ** 2).sum(1))  # [n_draws, n]
-        shared = matern(apart) - (explained if share == 1.0 else _products(solved, at_end))
+        explained, shared = _products(solved, at_share), alike - _products(solved, at_end)
         seen = np.maximum(1 - explained, TINY) + self._noises[:, None]
         return ends, np.sqrt(self._variances[:, None] / seen) * np.abs(shared)
 

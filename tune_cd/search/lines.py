@@ -41,21 +41,21 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Line]:
-    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them;
-    pairs: and along both diagonals of each pair of axes, where there are at most PAIRED axes."""
+def lines_through(plan: Plan, h: Configuration) -> list[Line]:
+    """Through h from end to end of the box: along the plan's directions, each axis, and both diagonals of each pair of
+    axes, where there are at most PAIRED axes."""
     space, x = plan.space, plan.space.to_coordinates(h)
     return [
         Line(space, name, h, x, direction, _positions(space.chord(x, direction), length))
-        for name, direction, length in _directions(plan, pairs)
+        for name, direction, length in _directions(plan)
     ]
 
 
 @lru_cache(maxsize=64)  # of every search the same at every step
-def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
+def _directions(plan: Plan) -> list[tuple[str, Array, float]]:
     """Name, direction [n_axes] and length of each of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
-    for name, direction in [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())]:
+    for name, direction in [*_axes(plan.space), *_diagonals(plan.space)]:
         if not any(_parallel(direction, known) for _, known in directions):
             directions.append((name, direction))
     return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]

@@ -41,23 +41,22 @@ LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 APART = 0.02
 """Nothing new is trained within so many octaves, on every axis, of a configuration that was."""
 
-CLOSE_FROM, CLOSE_AFTER, CLOSE_EVERY = 15, 5.0, 3
-"""From 15 configurations on, and 5 full trainings' worth, `Belief.close_turns` in three steps look closely: with short
-length scales, and by any improvement however small. From 15 short trainings on, whatever they are worth, the search
-would wander about the first promising place."""
+EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
+"""From 15 configurations on, and 5 full trainings' worth, two steps in three exploit: with short length scales, and for
+any improvement however small. Ridges can be narrower than believed; on smooth ones this costs nothing measurable. From
+15 short trainings on, whatever they are worth, the search would wander about the first promising place."""
 
 PROMISE, PATIENCE = (1e-3, 1e-2), 9
-"""Finished from CLOSE_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
-range of the values: looking as usual, and closely."""
+"""Finished from EXPLOIT_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
+range of the values: as a usual step, and as one that exploits."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
 """While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's, and
 an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this training ends."""
 
 IDLE = 1e-3
-"""A step that looks as usual does not go on with a paused training for less than this, in standard deviations of the
-values a full training; it looks closely instead. Gains of 1e-9 took a third of the steps, and as whole trainings
-most of the images."""
+"""A usual step does not resume a paused training for less than this, in standard deviations of the values a full
+training; it exploits instead. Gains of 1e-9 took a third of the steps, and as full trainings most of the images."""
 
 AT_ONCE = 4
 """So many lines are looked at together for a promise; the first few mostly have one."""
@@ -81,7 +80,7 @@ class Guided:
 
     starts: configurations to be trained before anything is modelled. trainings: in the order of asking. lengths: see
     LENGTHS, ascending, the last is 1. left: what may still be asked for, in full trainings. blind: the starts say
-    nothing of where the best is. close: this step looks closely, whatever its turn. grows: new configurations may be
+    nothing of where the best is. exploit: this step exploits, whatever its turn. grows: new configurations may be
     begun; where not, paused ones go on while that is worth anything.
     """
 
@@ -92,7 +91,7 @@ class Guided:
     lengths: tuple[float, ...] = (1.0,)
     left: float = inf
     blind: bool = True
-    close: bool = False
+    exploit: bool = False
     grows: bool = True
 
     @cached_property
@@ -114,8 +113,8 @@ class Guided:
         idle = worth < IDLE and found.until > self.lengths[0]
         if idle and not self.grows:
             return self._finish()
-        if idle and self._may_look_closely and not self._closely:
-            return replace(self, close=True).step
+        if idle and self._may_exploit and not self._exploits:
+            return replace(self, exploit=True).step
         return found
 
     def _has(self, key: Key) -> bool:
@@ -159,7 +158,7 @@ class Guided:
         yield from ([at] for at in ranked if at not in first)
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        through = (lines_through(self.plan, self.trainings[at].h, self.belief.pairs) for at in trainings)
+        through = (lines_through(self.plan, self.trainings[at].h) for at in trainings)
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
@@ -196,34 +195,24 @@ class Guided:
 
     def believed(self, h: Configuration) -> tuple[float, float]:
         """What a configuration is expected to score at full length, and the standard deviation of that, both in the
-        values' unit. The process is the one that looks as usual, whichever this step takes."""
+        values' unit."""
         [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
         return float(mean), float(deviation)
-
-    @property
-    def _usual(self) -> Process:
-        return self._other if self._closely else self._process
-
-    @cached_property
-    def _other(self) -> Process:
-        """The process that looks closely where this step does not, and the other way round."""
-        return Process(*self._placed, self._values, self._prior(not self._closely))
 
     @cached_property
     def _settled(self) -> bool:
         """Whether no step promises anything: see PROMISE."""
-        if len(self.trainings) < CLOSE_FROM + PATIENCE:
+        if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
             return False
-        looks = list(zip((False, True), PROMISE)) if self._varied else [(False, PROMISE[0])]
-        looks.sort(key=lambda look: look[0] != self._closely)  # the process that is there first
-        return not any(self._promises(closely, share) for closely, share in looks)
+        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the process that is there first
+        return not any(self._promises(exploits) for exploits in modes)
 
-    def _promises(self, closely: bool, share: float) -> bool:
-        """Whether a step gains so much, whatever its weight and cost, as a share of the range of the values."""
-        process, ends = self._process, self._expected
-        if closely != self._closely:
-            process, ends = self._other, self._other.ends(self._points)
-        best, least = ends.max(1, keepdims=True), share * (np.ptp(self._values) or 1.0) / process.spread
+    def _promises(self, exploits: bool) -> bool:
+        """Whether a step gains as much as PROMISE, whatever its weight and cost."""
+        process = self._exploiting if exploits else self._usual
+        ends = self._expected if process is self._process else process.ends(self._points)
+        least = PROMISE[exploits] * (np.ptp(self._values) or 1.0) / process.spread
+        best = ends.max(1, keepdims=True)
         lines = self._lines_through([self.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
         steps = chain([self._points[self._waiting]], (x[is_new(x, self._points)] for x in parts))
@@ -269,10 +258,12 @@ class Guided:
 
     @property
     def _margin(self) -> float:
-        """See `Belief.margin_until` and LIVE_MARGIN."""
-        if self._closely:
+        """How far above the best an improvement counts, in standard deviations of the values: the fewer values there
+        are, the longer the step. From a start that someone chose it is none, since longer steps miss what is near. See
+        LIVE_MARGIN."""
+        if self._exploits:
             return 0.0
-        margin = 1 / max(1.0, min(self._n_told if self.blind else inf, self.belief.margin_until))
+        margin = 1 / max(1, self._n_told) if self.blind else 0.0
         return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
 
     def _weight(self, x: Array) -> Array:
@@ -321,31 +312,44 @@ class Guided:
         n = len(told)
         if n in (0, len(points)):
             return np.append(told, np.zeros(len(points) - n))
-        process = Process(points[:n], shares[:n], told, self._prior(self._closely), self._factors)
+        process = Process(points[:n], shares[:n], told, self._prior(self._exploits), self._factors)
         return np.append(told, process.mean(points[n:], shares[n:]))
+
+    @property
+    def _process(self) -> Process:
+        """Of this step."""
+        return self._exploiting if self._exploits else self._usual
+
+    @cached_property
+    def _usual(self) -> Process:
+        return self._fitted(exploits=False)
+
+    @cached_property
+    def _exploiting(self) -> Process:
+        return self._fitted(exploits=True)
+
+    def _fitted(self, exploits: bool) -> Process:
+        factors = self._factors if exploits == self._exploits else None
+        return Process(*self._placed, self._values, self._prior(exploits), factors)
 
     @cached_property
     def _factors(self) -> Array:
-        """Of the process, and of what is told alone, with which it begins."""
-        return factors_of(*self._placed, self._prior(self._closely))
+        """Of this step's process, and of what is told alone, with which it begins."""
+        return factors_of(*self._placed, self._prior(self._exploits))
+
+    def _prior(self, exploits: bool) -> Prior:
+        return prior_of(self.belief, self.plan, exploits, self.lengths)
 
     @cached_property
-    def _process(self) -> Process:
-        return Process(*self._placed, self._values, self._prior(self._closely), self._factors)
-
-    def _prior(self, closely: bool) -> Prior:
-        return prior_of(self.belief, self.plan, closely, self.lengths)
-
-    @cached_property
-    def _closely(self) -> bool:
-        """Whether this step looks closely: in its turn, or where nothing else is worth it (IDLE)."""
+    def _exploits(self) -> bool:
+        """Whether this step does: in its turn, or where nothing else is worth it (IDLE)."""
         turn = sum(len(one.looks) + (one.until is not None) for one in self.trainings)
-        return self._may_look_closely and (self.close or turn % CLOSE_EVERY < self.belief.close_turns)
+        return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
 
     @cached_property
-    def _may_look_closely(self) -> bool:
-        """See CLOSE_FROM; none does while all values are equal: nothing suggests a ridge."""
-        enough = self._n_told >= CLOSE_FROM and sum(one.share for one in self.trainings) >= CLOSE_AFTER
+    def _may_exploit(self) -> bool:
+        """See EXPLOIT_FROM; none does while all values are equal: nothing suggests a ridge."""
+        enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
         return enough and self._varied
 
     @cached_property

@@ -1,6 +1,6 @@
 """Would other constants of the default search have been chosen, and helped: python tests/benchmarks/constants.py
 
-Each candidate changes a constant of `beliefs`, `model_guided` or `lines` in `tune_cd.search`, and is replayed on every
+Each candidate changes a constant of `beliefs` or `model_guided` in `tune_cd.search`, and is replayed on every
 family of landscapes from equal blind starts, without noise. Printed for BALANCE and for GENERAL, in hundredths of the
 range of the scores:
 
@@ -28,11 +28,11 @@ from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.find import find
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.replay.simulation import replay
-from tune_cd.search import beliefs, lines, model_guided
+from tune_cd.search import beliefs, model_guided
 from tune_cd.search.registry import OPTIMISERS
 
 TRIALS = 20
-MODULES = (beliefs, model_guided, lines)
+MODULES = (beliefs, model_guided)
 NOW = "as they are"
 
 Change = Mapping[str, Any]
@@ -51,6 +51,7 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "CENTRE 0": {"CENTRE": 0.0},
         "CENTRE 4": {"CENTRE": 4.0},
         "fades_from 2": {"fades_from": 2},
+        "pairs yes": {"pairs": True},
         "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
     },
     "GENERAL": {
@@ -67,7 +68,7 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "CENTRE 4": {"CENTRE": 4.0},
         "fades_from 5": {"fades_from": 5},
         "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
-        "PAIRED 0": {"PAIRED": 0},
+        "pairs no": {"pairs": False},
     },
 }
 
@@ -102,18 +103,12 @@ def changed(belief: str, change: Change) -> Iterator[None]:
     try:
         for name, home in homes.items():
             setattr(home, name, new[name])
-        forget()
+        beliefs.prior_of.cache_clear()
         yield
     finally:
         for name, home in homes.items():
             setattr(home, name, before[name])
-        forget()
-
-
-def forget() -> None:
-    """What was derived from constants."""
-    beliefs.prior_of.cache_clear()
-    lines._directions.cache_clear()
+        beliefs.prior_of.cache_clear()
 
 
 def auc(landscape: Landscape, seed: int) -> float:

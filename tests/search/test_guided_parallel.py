@@ -11,7 +11,8 @@ from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan
-from tune_cd.search.model_guided import APART, Guided
+from tune_cd.search.model_guided import Guided
+from tune_cd.search.space import APART
 from tune_cd.search.trainings import Training
 
 PLANE = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0))

@@ -80,8 +80,8 @@ class Pack:
         but: trainings that stay as they are; those that only begin now may be among them.
 
         If an error occurs while several run, half as many go on, until the failing training runs alone. Then its error
-        is raised, it is the `culprit`, and the others are as many at a time as before. An error of the machine is raised
-        at once.
+        is raised, it is the `culprit`, and the others are as many at a time as before. An error of the machine is
+        raised at once.
         """
         try:
             self._fill()

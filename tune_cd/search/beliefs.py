@@ -1,8 +1,9 @@
 """What the default search believes before anything is told: how far values are alike, how noisy, where the best lies.
 
 Three beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box;
-TERMS, for other weights in boxes as wide, knows less of where the best lies. GENERAL is for any other parameters, in
-boxes of any size: all its lengths are shares of the box. What else was tried for each constant is in the room's README.
+TERMS, for other weights in boxes as wide, has more lines and knows less of where the best lies. GENERAL is for any
+other parameters, in boxes of any size: all its lengths are shares of the box. What else was tried for each constant is
+in the room's README.
 """
 
 from collections.abc import Callable, Iterator
@@ -157,16 +158,21 @@ class Belief:
     prior: of the values at one length, over a plan's space; whether of a step that exploits.
     alike_in_turn: its draws are many, and have the length scales ALIKE in turn; else every draw has each of them.
     fades_from: from so many values on, the belief of where the best lies fades (CENTRE; piBO, Hvarfner et al. 2022).
+    pairs: lines also run along both diagonals of each pair of axes.
+    margin: where someone chose a start, an improvement counts from so many standard deviations of the values above the
+    best: 0, the search looks near the start first.
     """
 
     prior: Callable[[Plan, bool], Prior]
     alike_in_turn: bool
     fades_from: float
+    pairs: bool
+    margin: float
 
 
-BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf)
-TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2)
-GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2)
+BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.0)
+TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
+GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 
 
 @lru_cache(maxsize=64)  # at every step a search asks for one of the same two

@@ -49,8 +49,8 @@ class CoordinateDescent:
     space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
     directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn; None: the rows of
         eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), joint and contrasts of other weights
-        Lambda_<term> (`directions.rows_over`), else one axis each. "default" searches the axes as well, and
-        the diagonals of each pair of up to four axes.
+        Lambda_<term> (`directions.rows_over`), else one axis each. "default" searches the axes as well, and,
+        where the space is another, the diagonals of each pair of up to four axes.
     budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
     start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
         coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`

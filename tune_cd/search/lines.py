@@ -10,10 +10,10 @@ import numpy as np
 from tune_cd.search.directions import WEIGHT
 from tune_cd.search.line_search import Plan
 from tune_cd.search.protocol import Proposal
-from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Space
+from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
 
-STEP, FINE_STEP = 0.5, 0.05
-"""Spacing of the points on a line in octaves, over the box and again around the best of them."""
+STEP, FINER, FEWEST = 0.5, 10, 8
+"""Spacing of the points on a line in octaves, or an eighth of a shorter line; around the best of them it is a tenth."""
 
 PAIRED = 4
 """So many axes have lines along the diagonals of their pairs (12 at most); of more there are too many."""
@@ -22,7 +22,7 @@ PAIRED = 4
 @dataclass(frozen=True)
 class Line:
     """Points x + γ·direction of the space, x [n_axes] the coordinates of `through`. positions: their γ, array [n],
-    ascending."""
+    ascending, `step` apart at most."""
 
     space: Space
     name: str
@@ -30,10 +30,11 @@ class Line:
     x: Array
     direction: Array  # [n_axes], in the axes' coordinates
     positions: Array
+    step: float
 
     def around(self, position: float) -> "Line":
-        """The same line within STEP of a position, FINE_STEP apart."""
-        near = position + np.arange(-STEP, STEP + FINE_STEP / 2, FINE_STEP) / np.linalg.norm(self.direction)
+        """The same line within a step of a position, at a tenth of its spacing."""
+        near = position + self.step * np.linspace(-1, 1, 2 * FINER + 1)
         return replace(self, positions=np.clip(near, self.positions[0], self.positions[-1]))
 
     def at(self, position: float) -> Proposal:
@@ -41,21 +42,35 @@ class Line:
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
-def lines_through(plan: Plan, h: Configuration) -> list[Line]:
-    """Through h from end to end of the box: along the plan's directions, each axis, and both diagonals of each pair of
-    axes, where there are at most PAIRED axes."""
+def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Line]:
+    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them;
+    pairs: and along both diagonals of each pair of axes, where there are at most PAIRED axes."""
     space, x = plan.space, plan.space.to_coordinates(h)
-    return [
-        Line(space, name, h, x, direction, _positions(space.chord(x, direction), length))
-        for name, direction, length in _directions(plan)
-    ]
+    return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan, pairs)]
+
+
+def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
+    """length: of the direction, in octaves."""
+    low, high = space.chord(x, direction)
+    step = min(STEP / length, (high - low) / FEWEST)
+    positions = np.linspace(low, high, int((high - low) / step) + 2 if step else 2)
+    listed = [_meets(axis, at, along) for axis, at, along in zip(space.axes, x, direction) if axis.values and along]
+    for meets in listed:
+        positions = np.union1d(positions, np.clip(meets, low, high))
+    return Line(space, name, h, x, direction, positions, step)
+
+
+def _meets(axis: Axis, x: float, along: float) -> Array:
+    """Where a line through the coordinate x of an axis meets its allowed values."""
+    assert axis.values is not None
+    return (np.array([axis.coordinate(value) for value in axis.values]) - x) / along
 
 
 @lru_cache(maxsize=64)  # of every search the same at every step
-def _directions(plan: Plan) -> list[tuple[str, Array, float]]:
+def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
     """Name, direction [n_axes] and length of each of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
-    for name, direction in [*_axes(plan.space), *_diagonals(plan.space)]:
+    for name, direction in [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())]:
         if not any(_parallel(direction, known) for _, known in directions):
             directions.append((name, direction))
     return [(name, direction, float(np.linalg.norm(direction))) for name, direction in directions]
@@ -92,11 +107,6 @@ def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
             return line, float(line.positions[index])
         index -= len(line.positions)
     raise IndexError("the lines have fewer candidates")
-
-
-def _positions(chord: tuple[float, float], length: float) -> Array:
-    """From end to end of a chord, STEP apart at most; length: of the direction, in octaves."""
-    return np.linspace(*chord, int((chord[1] - chord[0]) * length / STEP) + 2)
 
 
 def _parallel(a: Array, b: Array) -> bool:

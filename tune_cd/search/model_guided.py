@@ -38,9 +38,6 @@ from tune_cd.search.trainings import Training, raised, start_left
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
-APART = 0.02
-"""Nothing new is trained within so many octaves, on every axis, of a configuration that was."""
-
 EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
 """From 15 configurations on, and 5 full trainings' worth, two steps in three exploit: with short length scales, and for
 any improvement however small. Ridges can be narrower than believed; on smooth ones this costs nothing measurable. From
@@ -158,7 +155,7 @@ class Guided:
         yield from ([at] for at in ranked if at not in first)
 
     def _lines_through(self, trainings: Sequence[int]) -> list[Line]:
-        through = (lines_through(self.plan, self.trainings[at].h) for at in trainings)
+        through = (lines_through(self.plan, self.trainings[at].h, self.belief.pairs) for at in trainings)
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
@@ -171,7 +168,7 @@ class Guided:
 
     def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
         x = candidates(lines)
-        scores = np.where(is_new(x, self._points), score(x), -1.0)
+        scores = np.where(self._is_new(x), score(x), -1.0)
         at = int(np.argmax(scores))
         return float(scores[at]), *locate(lines, at)
 
@@ -215,7 +212,7 @@ class Guided:
         best = ends.max(1, keepdims=True)
         lines = self._lines_through([self.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-        steps = chain([self._points[self._waiting]], (x[is_new(x, self._points)] for x in parts))
+        steps = chain([self._points[self._waiting]], (x[self._is_new(x)] for x in parts))
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _reserve(self, at: int | None) -> float:
@@ -256,14 +253,17 @@ class Guided:
         """What is expected of all trainings at full length, in the process's units [n_draws, n_trainings]."""
         return self._process.ends(self._points)
 
+    def _is_new(self, x: Array) -> NDArray[np.bool_]:
+        """Which x [n, n_axes] are of no configuration that is known, nor alike one (`Axis.apart`), [n]."""
+        return is_new(x, self._points, self.plan.space.apart)
+
     @property
     def _margin(self) -> float:
         """How far above the best an improvement counts, in standard deviations of the values: the fewer values there
-        are, the longer the step. From a start that someone chose it is none, since longer steps miss what is near. See
-        LIVE_MARGIN."""
+        are, the longer the step. See `Belief.margin` and LIVE_MARGIN."""
         if self._exploits:
             return 0.0
-        margin = 1 / max(1, self._n_told) if self.blind else 0.0
+        margin = 1 / max(1, self._n_told) if self.blind else self.belief.margin
         return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
 
     def _weight(self, x: Array) -> Array:
@@ -358,10 +358,10 @@ class Guided:
         return len({value for one in self.trainings for _, value in one.looks}) > 1
 
 
-def is_new(x: Array, points: Array) -> NDArray[np.bool_]:
-    """Which x [n, n_axes] lie APART from all points [n_points, n_axes], [n]."""
-    ours, theirs = np.nonzero(np.abs(x[:, None, 0] - points[:, 0]) < APART)  # few pairs are near on the first axis
-    near = (np.abs(x[ours] - points[theirs]) < APART).all(1)
+def is_new(x: Array, points: Array, apart: Array) -> NDArray[np.bool_]:
+    """Which x [n, n_axes] differ on some axis by at least `apart` [n_axes] from all points [n_points, n_axes], [n]."""
+    ours, theirs = np.nonzero(np.abs(x[:, None, 0] - points[:, 0]) < apart[0])  # few pairs are near on the first axis
+    near = (np.abs(x[ours] - points[theirs]) < apart).all(1)
     new = np.ones(len(x), dtype=np.bool_)
     new[ours[near]] = False
     return new

@@ -32,6 +32,9 @@ of log-scaled parameters are 3 (batch size) to 13 octaves (learning rate) wide."
 KEY_DIGITS = 9
 """Two configurations whose coordinates agree to 1e-9 on every axis are the same configuration."""
 
+APART, PLACES = 0.02, 100
+"""Values nearer to each other than so many octaves, or than this part of a narrow axis, are alike: see `Axis.apart`."""
+
 NEGLIGIBLE = 1e-12
 """A direction's component below this share of its largest does not move along that axis."""
 
@@ -58,7 +61,8 @@ class Linear:
 class Axis:
     """One parameter. `values`: the allowed values, ascending; `step`: multiples of it are allowed; neither: real.
 
-    scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`.
+    scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`. On a log scale
+    an allowed value 0 is as far below the next one as that is below its own next.
     Raises ValueError unless low <= high, both finite and on a log scale > 0, and some allowed value lies between them.
     """
 
@@ -75,7 +79,7 @@ class Axis:
         for bound in (self.low, self.high):
             if not is_number(bound) or not isfinite(bound):
                 raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
-            if self.scale == "log" and bound <= 0:
+            if self.scale == "log" and bound <= 0 and not (bound == 0 and self.values):
                 raise ValueError(
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
                     "Linear(low, high) takes any"
@@ -97,13 +101,15 @@ class Axis:
 
     @classmethod
     def choice(cls, name: str, values: Sequence[float]) -> "Axis":
-        """Only the given numbers (at least one, no two equal): on a log scale if all are > 0, else on a linear one."""
+        """Only the given numbers (at least one, no two equal): on a log scale, a 0 among others included, if none is
+        negative, else on a linear one."""
         if not all(is_number(v) and isfinite(v) for v in values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
         if len(values) == 0 or len(set(values)) < len(values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be at least one and all different")
         ordered = tuple(sorted(_plain(value) for value in values))
-        return cls(name, ordered[0], ordered[-1], values=ordered, scale="log" if ordered[0] > 0 else "linear")
+        scale = "log" if ordered[0] >= 0 and ordered[-1] > 0 else "linear"
+        return cls(name, ordered[0], ordered[-1], values=ordered, scale=scale)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -128,7 +134,9 @@ class Axis:
 
     def coordinate(self, value: float) -> float:
         """Of a value: log2 of it, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
-        return log2(value) if self.scale == "log" else (value - self.low) / self._unit
+        if self.scale == "linear":
+            return (value - self.low) / self._unit
+        return log2(value) if value > 0 else self._zero
 
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate (ties: the lower), a Python float or int."""
@@ -159,6 +167,21 @@ class Axis:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @cached_property
+    def apart(self) -> float:
+        """Coordinates that differ by less are of alike values, of which one is enough: less than APART on a narrow
+        axis, less than the distance of any two allowed values."""
+        width = self.ends[1] - self.ends[0]
+        gaps = np.diff([self.coordinate(value) for value in self.values]) if self.values else np.array([])
+        return float(min([APART, *([width / PLACES] if width else []), *(gaps / 2)]))
+
+    @cached_property
+    def _zero(self) -> float:
+        """The coordinate of 0, the lowest allowed value."""
+        assert self.values is not None
+        first, second = (*map(log2, self.values[1:3]), log2(self.values[1]) + 1)[:2]
+        return 2 * first - second
+
     @property
     def _unit(self) -> float:
         return (self.high - self.low) / LINEAR_WIDTH or 1.0
@@ -184,7 +207,7 @@ class Space:
     A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values, an `Axis` is taken as it is.
     A configuration `h` is a dict name -> value; its coordinates `x` are a float array [n_axes]: octaves on log-scaled
     axes, LINEAR_WIDTH-ths of the range on linear ones.
-    low, high: the coordinates of the box's ends.
+    low, high: the coordinates of the box's ends. apart: `Axis.apart` of every axis. All [n_axes].
     """
 
     def __init__(self, /, **axes: Domain):
@@ -193,6 +216,7 @@ class Space:
         self.axes = tuple(_axis(name, domain) for name, domain in axes.items())
         self.names = tuple(axes)
         self.low, self.high = np.array([axis.ends for axis in self.axes]).T
+        self.apart = np.array([axis.apart for axis in self.axes])
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{axis.name}={axis.domain}' for axis in self.axes)})"

@@ -182,6 +182,30 @@ def test_saved_and_resumed_goes_on_with_the_same_batches():
     )
 
 
+def test_a_resumed_training_keeps_its_recording():
+    """Bare SGD has no tensors of its own, so a recorded step goes on in what was loaded."""
+    setup, data = float32("margin")
+    whole = Training(setup, data, H, seed=0, device=GPU)
+    advance_one(whole)
+    other = Training(setup, data, H, seed=0, device=GPU)
+    other.rehearse()
+    recording = other._replayed[False]._graph
+    other.load_state(whole.state())
+    assert recording is not None and other._replayed[False]._graph is recording
+    assert advance_one(whole).val_score == pytest.approx(advance_one(other).val_score, abs=0.05)
+    assert torch.equal(whole.labels, other.labels)
+
+
+def test_a_pack_is_each_of_its_trainings_alone_as_shipped():
+    """With torch's defaults, TensorFloat32 in convolutions."""
+    torch.backends.cudnn.allow_tf32 = True
+    setup, data = float32("margin")
+    together = trained(Pack(setup, data, GPU, at_once=3), [configuration(0.3, 2.0, 32, seed) for seed in range(3)])
+    for seed in range(3):
+        alone = trained(Pack(setup, data, GPU, at_once=1), [configuration(0.3, 2.0, 32, seed)])[0]
+        assert together[seed].val_score == pytest.approx(alone.val_score, abs=0.05)
+
+
 def test_more_trainings_than_streams():
     """They share streams, and come out as the others."""
     setup, data = float32("margin")

@@ -21,6 +21,7 @@ from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
 from trainables.training.cuda_graphs import open_queues
+from trainables.training.errors import described, is_of_the_machine
 from trainables.training.parallel import Pack
 from trainables.training.setup import TASKS, override, without_effect
 from trainables.training.setups import SETUPS, find_setup
@@ -74,12 +75,20 @@ def _check_writable(file: Path) -> None:
 
 
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
-    """Train all, saying every evaluation and every outcome; returns the exit status, 1 where there is no network to
-    save. states, network: files for those of the only one."""
+    """Train all, saying every evaluation and every outcome; returns the exit status, 1 where a training failed or there
+    is no network to save. states, network: files for those of the only one."""
     status = 0
     several = len(pack.configurations) > 1
     while not pack.done:
-        for index, evaluation in pack.advance().items():
+        try:
+            looks = pack.advance()
+        except (Exception, SystemExit) as error:
+            if is_of_the_machine(error) or not several:
+                raise
+            _say_failed(pack, pack.culprit, error)
+            status = 1
+            continue
+        for index, evaluation in looks.items():
             which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
             score = f"validation {pack.setup.metric} {evaluation.val_score:.4f}"
             print(
@@ -88,7 +97,14 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
             if states:
                 checkpoint.save(pack.running[index], states)
         for index, training in [(index, training) for index, training in pack.running.items() if training.done]:
-            outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
+            try:
+                outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
+            except (Exception, SystemExit) as error:
+                if is_of_the_machine(error) or not several:
+                    raise
+                _say_failed(pack, index, error)
+                status = 1
+                continue
             print(
                 json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
                 flush=True,
@@ -103,6 +119,14 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
                     file=sys.stderr,
                 )
     return status
+
+
+def _say_failed(pack: Pack, index: int, error: BaseException) -> None:
+    """One of several: the others go on."""
+    configuration = pack.configurations[index]
+    print(f"error: {described(error, configuration, str(pack.device))}", file=sys.stderr)
+    print(json.dumps(configuration | {"status": "failed"}), flush=True)
+    pack.drop(index)
 
 
 class _Parser(argparse.ArgumentParser):

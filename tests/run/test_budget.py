@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from portfolios import START, bowl, line, pausing, portfolio, until
+from portfolios import PLANE, START, bowl, line, pausing, portfolio, until
 
 from tune_cd.run.budget import Meter, parse_budget
 from tune_cd.run.config import Call
@@ -94,6 +94,26 @@ def test_searches_share_it_by_their_weights_and_what_one_leaves_the_other_has():
     assert (one.search.budget, other.search.budget) == pytest.approx((2, 1))
     asking.allow(100)
     assert (one.search.budget, other.search.budget) == (9, 9), "never more than they have themselves"
+
+
+@pytest.mark.parametrize("disappoints", [False, True])
+def test_what_leads_is_trained_whole_beyond_it_and_no_second_one(disappoints):
+    member = pausing(budget=9)
+    asking = portfolio(1, one=member)
+    (asked,) = asking.ask()
+    asking.tell(asked, until(asked))
+    member.search.tell(asked.h, bowl(asked.h), 1.0, free=True)  # trained whole for another search
+    for _ in range(4):
+        (asked,) = asking.ask()
+        asking.tell(asked, until(asked))
+    leader, share = member.search.leader
+    assert share < 1
+    trained, most = set(), 0.0
+    while asking.allow(0.0) or (further := asking.ask()):  # nothing is left, whatever is measured
+        trained.add(PLANE.key(further[0].h))
+        most = further[0].until
+        asking.tell(further[0], until(further[0], lambda h: bowl(h) * (0.1 if disappoints else 1)))
+    assert member.finished and trained == {PLANE.key(leader)} and (most == 1 or disappoints)
 
 
 def test_a_search_of_whole_trainings_ends_where_less_than_one_is_left():

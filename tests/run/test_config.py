@@ -7,7 +7,7 @@ import pytest
 
 from trainables.training.setups import SEARCH_RANGE, XBM_RANGE, find_setup
 from tune_cd.run.config import Call, StudyConfig
-from tune_cd.run.options import parse, parser
+from tune_cd.run.options import idle_options, parse, parser
 
 
 def test_no_option_is_the_defaults():
@@ -110,3 +110,25 @@ def test_the_set_up_has_what_the_command_line_says():
     setup = config.setup_for("small")
     assert (setup.margin, setup.images_seen) == (0.3, 640)
     assert setup.network == find_setup("glyphs", "small").network and config.forms == ("small", "paper")
+
+
+@pytest.mark.parametrize(
+    "argv, needs",
+    [
+        (["--batch-sizes", "8,16"], "--tune-batch-size"),
+        (["--grid-step", "4"], "--search grid"),
+        (["--retry-failed", "--study", "mine"], "--resume"),
+        (["--baseline-trials", "3", "--no-baseline"], "the baselines"),
+        (["--full-length", "--search", "random"], "--search cd"),
+    ],
+)
+def test_an_option_that_changes_nothing_beside_the_others_is_warned_of(argv, needs):
+    [said] = idle_options(parse(argv))
+    assert said.startswith(f"{argv[0]} has no effect: it needs {needs}")
+    assert idle_options(parse(["--full-length", "--tune-batch-size", "--batch-sizes", "8,16"])) == []
+
+
+@pytest.mark.parametrize("option, field", [("--images-seen", "images_seen"), ("--weights", "weights")])
+def test_two_options_for_one_field_are_refused(option, field):
+    with pytest.raises(ValueError, match=f"{option} .*5 and --set {field}=.*7: both name"):
+        parse([option, "5", "--set", f"{field}=7"])

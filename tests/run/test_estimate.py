@@ -21,14 +21,17 @@ def made(tmp_path):
 
 
 def store(made, index, seconds, **changed):
-    config = asdict(made.setup) | changed
-    trial = row(index, study="old", times=(0, seconds), config=config, dataset=made.dataset)
+    of_row = {"study": "old", "device": "cpu"}
+    of_row |= {name: changed.pop(name) for name in of_row if name in changed}
+    config = asdict(made.setup) | {"batch_size": 64} | changed
+    trial = row(index, times=(0, seconds), config=config, dataset=made.dataset, **of_row)
     results.write_trial(made.results, trial)
 
 
 def test_without_a_training_of_its_kind_nothing_is_said(made):
     assert estimate(made, TWO) is None
-    store(made, 0, 60, images_seen=1)
+    for index, other in enumerate(({"images_seen": 1}, {"batch_size": 16}, {"device": "NVIDIA H200"})):
+        store(made, index, 60, **other)
     assert estimate(made, TWO) is None
 
 
@@ -39,14 +42,14 @@ def test_the_median_of_its_kind_tells_the_time_for_all_trainings(made):
     assert said.startswith("12 trainings' worth is left at most: about 0:03:00 and 0 GPU-hours")
     assert "3 trainings of this kind took 30 s each" in said
     on_gpus = Resources(cpus=1, gpus=0.5, workers=2, pack=1)
+    for index, seconds in enumerate((20, 30, 90), 3):
+        store(made, index, seconds, device="NVIDIA H200")
     assert "0:03:00 and 0.05 GPU-hours" in estimate(made, on_gpus)
 
 
 def test_what_is_in_the_table_is_not_left(made):
     for index in range(5):
-        results.write_trial(
-            made.results, row(index, study="new", times=(0, 30), config=asdict(made.setup), dataset=made.dataset)
-        )
+        store(made, index, 30, study="new")
     assert estimate(made, TWO).startswith("7 trainings' worth is left")
 
 

@@ -351,9 +351,12 @@ def test_weights_of_the_papers_network_wait_for_the_cluster_to_be_known(tmp_path
 
 def test_paths_are_absolute_in_what_is_stored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = parse(["--data-root", "data", "--weights", "w.pt", "--set", "weights=v.pt", "margin=0.3"]).config
+    config = parse(["--data-root", "data", "--weights", "w.pt"]).config
     assert (config.data_root, config.weights) == (str(tmp_path / "data"), str(tmp_path / "w.pt"))
-    assert config.assignments == (f"weights={tmp_path / 'v.pt'}", "margin=0.3")
+    assert parse(["--set", "weights=v.pt", "margin=0.3"]).config.assignments == (
+        f"weights={tmp_path / 'v.pt'}",
+        "margin=0.3",
+    )
     assert parse(["--weights", "imagenet"]).config.weights == "imagenet"
 
 

@@ -1,5 +1,6 @@
 """Training: the update is the paper's, runs are deterministic, selection and divergence are as documented."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -199,6 +200,23 @@ def test_the_command_trains_and_refuses(capsys):
     ):
         assert train.main([*wrong, "--device", "cpu"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch):
+    step = Training.step
+
+    def failing(self):
+        if self.batch_size == 32:
+            raise ValueError("a fault of its own")
+        step(self)
+
+    monkeypatch.setattr(Training, "step", failing)
+    argv = ["--dataset", "glyphs", "--batch-size", "16", "32", "64", "--set", "images_seen=128", "evaluations=1"]
+    assert train.main(argv) == 1
+    said = capsys.readouterr()
+    ended = [json.loads(line) for line in said.out.splitlines() if line.startswith("{")]
+    assert {one["batch_size"]: one["status"] for one in ended} == {16: "completed", 32: "failed", 64: "completed"}
+    assert "error: ValueError: a fault of its own" in said.err
 
 
 def test_the_command_warns_of_fields_without_effect(capsys):

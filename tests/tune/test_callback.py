@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from ray import tune
+from ray.tune import PlacementGroupFactory
 from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 from rows import evaluation, full, minimal
@@ -129,6 +130,7 @@ class FakeTrial:
         self.config, self.evaluated_params = {**suggested, **config}, flatten_dict(suggested)
         self.last_result = {} if result is None else {"trial_id": self.trial_id, "done": True, **result}
         self.error_file = self.pickled_error_file = None
+        self.placement_group_factory = PlacementGroupFactory([{"CPU": 1, "GPU": 0.5}])
 
     def fail(self, folder, text, pickled=True):
         self.error_file = str(folder / f"{self.trial_id}.txt")

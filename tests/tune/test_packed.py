@@ -5,12 +5,12 @@ import math
 
 import pytest
 from ray import tune
-from ray.tune.search import Searcher
+from ray.tune.search import ConcurrencyLimiter, Searcher
 from ray.tune.utils import flatten_dict
 from snapshots import tunes
 
 import trainables.trial
-from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, Space
+from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, PausingSearch, Space
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.tune.optimiser_search import OptimiserSearch
 from tune_cd.tune.packed import PACK, members_of
@@ -123,6 +123,42 @@ def test_a_pack_that_fails_fails_those_that_were_not_done():
     )
     searcher.on_trial_complete("b", None, error=True)
     searcher.on_trial_complete("never", None, error=True)
+
+
+def test_the_searcher_inside_sees_its_members_reports_as_those_of_trials():
+    """Their best results, and how far they were."""
+    inside = descent(workers=2, use_result="best", full_length=("epoch", 10))
+    searcher = packed(inside, 2)
+    searcher.suggest("a")
+    searcher.on_trial_result("a", {PACK: {"0": {"acc": 0.9, "epoch": 1}, "1": {"acc": 0.1, "epoch": 1}}})
+    done = {"acc": 0.8, "epoch": 2, "done": True}, {"acc": 0.3, "epoch": 10, "done": True}
+    searcher.on_trial_complete("a", {PACK: {"0": done[0], "1": done[1]}})
+    assert [value for _, value in inside._search.history] == [0.9, 0.3] and inside._search.best[1] == 0.3
+
+
+def test_a_searcher_whose_trials_pause_is_refused():
+    pausing = PausingSearch(PLANE, "acc", "max", full_length=("epoch", 10))
+    for inside in (pausing, ConcurrencyLimiter(pausing, 2)):
+        with pytest.raises(ValueError, match="PausingSearch: a member of a pack cannot pause"):
+            packed(inside, 2)
+
+
+def test_a_searcher_of_rays_is_saved_as_it_saves_itself(tmp_path):
+    """OptunaSearch has no `get_state`."""
+    pytest.importorskip("optuna")
+    from ray.tune.search.optuna import OptunaSearch
+
+    def optuna(seed):
+        return OptunaSearch({"lr": tune.loguniform(1e-6, 1.0)}, metric="acc", mode="max", seed=seed)
+
+    def drive_one(searcher, trials):
+        return drive(searcher, trials, value=lambda h: -abs(math.log2(h["lr"]) + 9))
+
+    one, other = packed(optuna(0), 2), packed(optuna(1), 2)
+    drive_one(one, 3)
+    one.save(str(tmp_path / "state"))
+    other.restore(str(tmp_path / "state"))
+    assert flat(drive_one(other, 2)) == flat(drive_one(one, 2))
 
 
 def test_saved_and_restored_goes_on(tmp_path):

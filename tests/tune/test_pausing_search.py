@@ -159,6 +159,46 @@ def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
     assert first.epoch == WHOLE * LENGTHS[0] and course(tuner).count((PLANE.key(first.config), first.epoch)) == 1
 
 
+def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
+    """As with max_failures: else the search waits for its score for ever."""
+    tuner = Tuner(search)
+    tuner.add(0)
+    first = tuner.scheduler.choose_trial_to_run(tuner)
+    first.status = Trial.RUNNING
+    while first.status == Trial.RUNNING:
+        tuner.step(first)
+    told = dict(search._looks(first.config))
+    tuner.scheduler.on_trial_error(tuner, first)
+    first.status, first.epoch = Trial.PENDING, 0
+    tuner.scheduler.on_trial_add(tuner, first)
+    assert first.status == Trial.PENDING
+    tuner.run()
+    assert told and told.items() <= search._looks(first.config).items()
+    assert search.finished and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
+
+
+def test_a_report_without_its_length_ends_the_experiment_only_where_none_ever_had_it(search, caplog):
+    tuner = Tuner(search)
+    tuner.add(0)
+    with pytest.raises(ValueError, match="without the number 'epoch', which full_length names"):
+        search.reported("t0", {"acc": 0.5})
+    assert search.reported("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
+    assert [search.reported("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
+    assert caplog.text.count("without the number 'epoch'") == 1
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_what_an_earlier_study_left_paused_leads_no_trials_of_a_number_that_is_given(search, samples):
+    """It has no trial here that could go on; the best of these trials is trained whole."""
+    tuner = Tuner(search)
+    for h in GIVEN:
+        search._search.tell(h, score(h, WHOLE / 2) + 9, 0.5, free=True)
+    tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= samples)
+    tuner.run()
+    assert len(tuner.trials) == samples and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
+    assert max(trial.epoch for trial in tuner.trials) == WHOLE
+
+
 def test_where_every_whole_training_fails_the_budget_holds(search):
     tuner = Tuner(search)
     tuner.step = lambda trial, step=tuner.step: fail_at_the_end(tuner, trial, step)

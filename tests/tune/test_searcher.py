@@ -9,6 +9,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -210,18 +211,19 @@ def test_conversion_of_tunes_domains():
             "qr": tune.qrandint(-4, 8, 4),
             "q1": tune.qrandint(1, 4, 1),
             "z": tune.choice([0.5, 0, 0.1]),
+            "s": tune.choice([-1, 1]),
             "epochs": 3,
             "flag": True,
         }
     )
-    assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z"}
+    assert set(space.names) == {"a", "n", "q", "m", "b", "opt/lr", "u", "qu", "r", "qr", "q1", "z", "s"}
     ends = {axis.name: (axis.snap(-99), axis.snap(99)) for axis in space.axes}
     assert ends == {
         "a": (1e-3, 1.0), "n": (8, 127), "q": (0.1, 10.0), "m": (16, 64), "b": (16, 64), "opt/lr": (1e-5, 1e-1),
-        "u": (-1.0, 1.0), "qu": (0.0, 0.3), "r": (0, 4), "qr": (-4, 8), "q1": (1, 3), "z": (0, 0.5),
+        "u": (-1.0, 1.0), "qu": (0.0, 0.3), "r": (0, 4), "qr": (-4, 8), "q1": (1, 3), "z": (0, 0.5), "s": (-1, 1),
     }  # fmt: skip
     linear = {axis.name: axis.step for axis in space.axes if axis.scale == "linear"}
-    assert linear == {"u": None, "qu": 0.1, "r": 1, "qr": 4, "q1": 1, "z": None}
+    assert linear == {"u": None, "qu": 0.1, "r": 1, "qr": 4, "q1": 1, "s": None}
     assert all(type(end) is (int if axis.step in (1, 4) else float) for axis in space.axes if axis.name in "u r qr q1"
                for end in ends[axis.name])  # fmt: skip
     assert space_from_tune({"epochs": 3}) is None
@@ -483,8 +485,41 @@ def test_a_trial_of_less_than_full_length_is_censored(result, kept):
     searcher.suggest("a")
     searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
     searcher.suggest("b")
-    searcher.on_trial_complete("b", result)
+    known = "training_iteration" in result
+    with nullcontext() if known else pytest.warns(UserWarning, match="no 'training_iteration'"):
+        searcher.on_trial_complete("b", result)
     assert searcher._search.best[1] == kept
+
+
+@pytest.mark.parametrize("full_length, best", [(None, 0.5), (("training_iteration", 10), 0.9)])
+def test_a_paused_trial_that_a_scheduler_ends_counts_as_it_last_reported(full_length, best):
+    """Tune tells no result then, as under HyperBand. Without full_length it was stopped early; a trial that never
+    reported has failed."""
+    searcher = make(workers=None, full_length=full_length)
+    for trial_id in "abcd":
+        searcher.suggest(trial_id)
+    searcher.on_trial_complete("a", {"acc": 0.5, "training_iteration": 10})
+    searcher.on_trial_result("b", {"acc": 0.9, "training_iteration": 10})
+    searcher.on_trial_result("c", {"acc": 0.4, "training_iteration": 3})
+    restored = make(workers=None, full_length=full_length)
+    restored.set_state(json.loads(json.dumps(searcher.get_state())))
+    for one in (searcher, restored):
+        for trial_id in "bcd":
+            one.on_trial_complete(trial_id)
+        assert [value for _, value in one._search.history] == [0.5, 0.9, 0.4, None]
+        assert one._search.best[1] == best
+
+
+def test_a_range_or_a_mode_that_the_search_has_otherwise_is_refused():
+    space = {"lr": tune.loguniform(1e-4, 1e-2)}
+    searcher = CoordinateDescentSearch(space, "acc", "max")
+    with pytest.raises(ValueError, match="lr: param_space has .*1.* in both, or one alone"):
+        searcher.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-6, 1.0)}, num_samples=3)
+    assert CoordinateDescentSearch(space).set_search_properties("acc", "max", space, num_samples=3)
+    rewarded = {"points_to_evaluate": [{"lr": 1e-3}], "evaluated_rewards": [1.0]}
+    told = CoordinateDescentSearch(space, "acc", "min", **rewarded)
+    with pytest.raises(ValueError, match="mode 'max': the search was told values under 'min'"):
+        told.set_search_properties("acc", "max", {}, num_samples=3)
 
 
 def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):

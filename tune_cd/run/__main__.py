@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
-from tune_cd.run.options import parse
+from tune_cd.run.options import idle_options, parse
 
 FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
@@ -45,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         study = preflight.check_study(request)
     except (ValueError, OSError, ImportError) as error:
         return _refuse(error)
+    for warning in idle_options(request):
+        print(f"warning: {warning}", file=sys.stderr)
     lock = StudyLock(study.store, study.file(DRIVER))
     try:
         try:
@@ -222,42 +224,33 @@ def _announce(study, resources) -> None:
     trials = " + ".join(
         f"{'up to ' * search.line}{search.num_samples}{' whole' * search.pauses} {search.name}" for search in searched
     )
-    left_out = study.config.baseline and study.config.experiment == "balance" and setup.optimizer == "adam"
-    print(
+    seeds = f" with each of {resources.replicates} seeds" if resources.replicates > 1 else ""
+    at_once = f"{resources.workers} at a time" if resources.workers > 1 else "one at a time"
+    packs = f", up to {resources.pack} in a process" if resources.pack > 1 else ""
+    weights = "from scratch" if setup.weights == "none" else f"from weights {setup.weights}"
+    lines = [
         f"study {study.name}: {study.dataset}, {setup.task}, {setup.loss} loss{distance}, "
-        f"{setup.network} at {setup.image_size} px "
-        f"{'from scratch' if setup.weights == 'none' else f'from weights {setup.weights}'}, "
-        f"setup {study.config.setup}\n{trials} trials of {setup.images_seen:,} images{_seeds(resources)}, "
-        f"{f'{resources.workers} at a time' if resources.workers > 1 else 'one at a time'}{_packs(resources)}, "
-        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}"
-        + "\nno baselines: under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
-        * left_out
-        + _pauses([search for search in searched if search.pauses])
-        + (f"\nends after {study.call.budget}, with what leads trained whole" if study.call.budget else "")
-        + "".join(f"\nthen the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen),
-        flush=True,
-    )
+        f"{setup.network} at {setup.image_size} px {weights}, setup {study.config.setup}",
+        f"{trials} trials of {setup.images_seen:,} images{seeds}, {at_once}{packs}, "
+        f"{resources.cpus} CPU and {resources.gpus:g} GPU a process; {study.space}; results in {study.results}",
+    ]
+    if study.config.baseline and study.config.experiment == "balance" and setup.optimizer == "adam":
+        reason = "under Adam the joint scale of the weights has no effect, and Adam's own rate is fixed"
+        lines.append(f"no baselines: {reason}")
+    lines += _pauses([search for search in searched if search.pauses])
+    if study.call.budget:
+        lines.append(f"ends after {study.call.budget}, with what leads trained whole")
+    lines += [f"then the best setting of each search with {len(search.seeds)} fresh seeds" for search in chosen]
+    print("\n".join(lines), flush=True)
 
 
-def _pauses(searches) -> str:
-    """How trainings of these searches pause; they are of one set-up."""
+def _pauses(searches) -> list[str]:
+    """How trainings of these searches, which are of one set-up, pause: a line, or none."""
     from tune_cd.run.looks import lengths_of
 
     shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) if searches else ""
-    if not shares:
-        return ""
-    return (
-        f"\ntrainings pause at {shares} of their length and go on where that is worth most; trials are counted in "
-        "whole trainings' worth of images"
-    )
-
-
-def _seeds(resources) -> str:
-    return f" with each of {resources.replicates} seeds" if resources.replicates > 1 else ""
-
-
-def _packs(resources) -> str:
-    return f", up to {resources.pack} in a process" if resources.pack > 1 else ""
+    said = f"trainings pause at {shares} of their length and go on where that is worth most"
+    return [f"{said}; trials are counted in whole trainings' worth of images"] if shares else []
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How long a study will take, by trainings of the same kind that are in the results."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -20,14 +20,16 @@ KIND = ("network", "image_size", "images_seen", "precision", "memory", "evaluati
 def estimate(study: Study, resources: Resources) -> str | None:
     """The time and the GPU-hours that the study takes at most, in a sentence; None where nothing alike was trained.
 
-    From the median duration of completed trainings in the results, whichever study's, of the same dataset and kind.
+    From the median duration of completed trainings in the results, whichever study's, of the same dataset, kind, and
+    batch sizes, on a GPU or on none.
     Raises OSError where the results cannot be read.
     """
     table = results.read(study.results)
     runs = runs_of(table)
     own = runs[runs["study"] == study.name]
     left = max(0, round(trainings_of(study.config, study.searches) - float(own["share"].sum())))
-    seconds = _seconds(runs[runs["dataset"] == study.dataset], asdict(study.setup))
+    alike = (runs["dataset"] == study.dataset) & ((runs["device"] == "cpu") == (resources.gpus == 0))
+    seconds = _seconds(runs[alike], asdict(study.setup), study.config.trained_batch_sizes)
     if seconds.empty:
         return None
     whole = left * float(seconds.median()) / min(resources.processes * resources.pack, max(1, left))
@@ -38,18 +40,18 @@ def estimate(study: Study, resources: Resources) -> str | None:
     )
 
 
-def _seconds(runs: pd.DataFrame, setup: Mapping) -> pd.Series:
+def _seconds(runs: pd.DataFrame, setup: Mapping, batch_sizes: Sequence[int]) -> pd.Series:
     """How long each completed training alike took, in all its runs."""
-    runs = runs[runs["config"].map(lambda text: _alike(text, setup)).astype(bool)]
+    runs = runs[runs["config"].map(lambda text: _alike(text, setup, batch_sizes)).astype(bool)]
     busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
     trial = [runs["study"], runs["trial_id"]]
     completed = (runs["status"] == "completed").groupby(trial).any()
     return busy.groupby(trial).sum(min_count=1)[completed].dropna()
 
 
-def _alike(text: str, setup: Mapping) -> bool:
+def _alike(text: str, setup: Mapping, batch_sizes: Sequence[int]) -> bool:
     config = json.loads(text)
-    return all(config.get(name) == setup[name] for name in KIND)
+    return config.get("batch_size") in batch_sizes and all(config.get(name) == setup[name] for name in KIND)
 
 
 def _short(seconds: float) -> str:

@@ -105,6 +105,7 @@ class Pausing:
 
     def __post_init__(self):
         self._most = self.search.budget
+        self._last: Key | None = None  # the leader that is trained whole beyond what is allowed
 
     @property
     def finished(self) -> bool:
@@ -121,6 +122,9 @@ class Pausing:
         return self.search.spent
 
     def allow(self, worth: float) -> None:
+        h, share = self.search.leader or (None, 1.0)
+        if worth < 1 - share and self._last in (None, key := self.search.space.key(h)):
+            self._last, worth = key, 1 - share  # one leader may exceed it: should it disappoint, the next one may not
         self.search.budget = min(self._most, self.spent + max(0.0, worth))
 
     def next(self) -> tuple[Configuration, float] | None:

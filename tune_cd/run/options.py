@@ -1,8 +1,10 @@
 """The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
 from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
@@ -12,14 +14,14 @@ from tune_cd.run.option_table import GROUPS
 EPILOG = """\
 examples:
   python -m tune_cd.run
-      the default: glyphs, 20 trials, two baselines
+      the default: glyphs, the images of ten whole trainings, two baselines
   python -m tune_cd.run --dataset omniglot --data-root PATH/TO/omniglot.zip --start Lambda_p=0.25,Lambda_e=0.25
   python -m tune_cd.run --dataset folder --data-root MY/PHOTOS --start lr=0.1,average=global,b=128
       from where you are today
   python -m tune_cd.run --dataset sop --download --experiment xbm
       with and without cross-batch memory, table:xbm
-  python -m tune_cd.run --study mine --num-samples 30 --resume
-      ten more trials for a study of 20
+  python -m tune_cd.run --study mine --num-samples 20 --resume
+      ten whole trainings' worth more for a study of ten
 """
 
 
@@ -47,9 +49,34 @@ def parse(argv: list[str] | None) -> Request:
     written = vars(parser().parse_args(argv))
     written = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     of_study = {name: value for name, value in written.items() if name in _names(StudyConfig)}
-    return Request(
+    request = Request(
         StudyConfig(**of_study), Call(**{name: written[name] for name in written.keys() - of_study}), of_study
     )
+    _check_together(written)
+    return request
+
+
+def _check_together(written: Mapping[str, Any]) -> None:
+    """Raises ValueError for options that say the same thing twice."""
+    for field in ("images_seen", "weights"):
+        assigned = [text for text in written.get("assignments", ()) if text.startswith(f"{field}=")]
+        if field in written and assigned:
+            option = f"--{field.replace('_', '-')}"
+            raise ValueError(f"{option} {written[field]} and --set {assigned[-1]}: both name the {field}; give one")
+
+
+def idle_options(request: Request) -> list[str]:
+    """Options that were written out and change nothing beside the others, a warning each."""
+    config, call, written = request.config, request.call, request.written
+    pausing = config.search == "cd" and config.experiment == "balance"
+    idle = {
+        "--batch-sizes": "batch_sizes" in written and not config.tune_batch_size and "--tune-batch-size",
+        "--grid-step": "grid_step" in written and config.search != "grid" and "--search grid",
+        "--retry-failed": call.retry_failed and not call.resume and "--resume",
+        "--baseline-trials": "baseline_trials" in written and not config.baseline and "the baselines",
+        "--full-length": "full_length" in written and not pausing and "--search cd, which alone pauses trainings",
+    }
+    return [f"{option} has no effect: it needs {needs}" for option, needs in idle.items() if needs]
 
 
 def study_name(call: Call, setup: Setup) -> str:

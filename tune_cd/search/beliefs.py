@@ -115,7 +115,8 @@ def _drawn(plan: Plan, exploits: bool) -> Prior:
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
     """Orthogonal directions [n_axes, n_axes] along which a landscape may be stretched, and the median length scale of
-    each: the plan's own where they are a basis, else the axes, and each pair of them turned by half a right angle."""
+    each: the plan's own where they are a basis, else the axes, then each pair of them turned by half a right angle.
+    DRAWS are fewer than the pairs of nine axes and more, of which the last are not turned."""
     n_axes = len(plan.space.names)
     if _is_basis(plan.directions) and not np.allclose(plan.directions, np.eye(n_axes)):
         yield _frame(plan, plan.directions)

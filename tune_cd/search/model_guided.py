@@ -184,7 +184,7 @@ class Guided:
         """Train the leader to full length, unless it is there or on its way. The budget keeps a reserve for this. It is
         exceeded by less than the shortest length (a new leader needs more), or if no training is whole yet."""
         leader = self.trainings[self.leader]
-        if leader.share == 1 or leader.until is not None:
+        if leader.share == 1 or leader.until is not None or leader.left:
             return None
         paid = 1 - leader.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
@@ -228,12 +228,14 @@ class Guided:
     @cached_property
     def _waiting(self) -> list[int]:
         """Trainings that could go on."""
-        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1]
+        return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     @cached_property
     def leader(self) -> int:
-        """The training that ended best, or is believed to; a failed one only where all did."""
-        return int(np.argmax(np.where([one.failed for one in self.trainings], -inf, self._ends)))
+        """The training that ended best, or is believed to; one that failed or was left before its end only where all
+        were."""
+        out = [one.failed or (one.left and one.share < 1) for one in self.trainings]
+        return int(np.argmax(np.where(out, -inf, self._ends)))
 
     @cached_property
     def _ends(self) -> Array:

@@ -6,7 +6,7 @@ while (h := search.ask()) is not None:
     search.tell(h, value, share=search.until(h))
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf, isfinite
@@ -35,6 +35,7 @@ class _Training:
     until: float | None = None  # asked for and not yet told
     free: bool = False  # trained for someone else
     given: bool = False  # told before anything was asked: a start
+    left: bool = False  # cannot go on
 
     @property
     def cost(self) -> float:
@@ -42,7 +43,7 @@ class _Training:
         return max([*self.looks, self.until or 0.0])
 
     def so_far(self) -> Training:
-        return Training(self.h, tuple(sorted(self.looks.items())), self.until)
+        return Training(self.h, tuple(sorted(self.looks.items())), self.until, self.left)
 
 
 class PausingDescent:
@@ -95,11 +96,17 @@ class PausingDescent:
         return dict(h)
 
     def withdraw(self, h: Mapping[str, Any]) -> None:
-        """A configuration that was asked for, and is not trained after all. KeyError where it was not; ValueError for
-        one that was told."""
-        if self._trainings[self.space.key(h)].looks:
-            raise ValueError(f"{dict(h)} was told already")
-        del self._trainings[self.space.key(h)]
+        """A configuration that was asked for is not trained after all, or not further. KeyError where it was not."""
+        training = self._trainings[self.space.key(h)]
+        training.until = None
+        if not training.looks:
+            del self._trainings[self.space.key(h)]
+
+    def leave(self, configurations: Iterable[Mapping[str, Any]]) -> None:
+        """These cannot go on, as where their states are gone: they stay known, and lead nothing."""
+        left = {self.space.key(h) for h in configurations}
+        for key, training in self._trainings.items():
+            training.left = key in left
 
     def until(self, h: Mapping[str, Any]) -> float:
         """The share of the full length that an asked configuration is to be trained to. KeyError where none is."""

@@ -176,6 +176,12 @@ class PausingLine:
         best = self._search.best
         return None if best is None else (self._at(best[0]), best[1])
 
+    @property
+    def leader(self) -> tuple[Configuration, float] | None:
+        """As `PausingDescent.leader`."""
+        leader = self._search.leader
+        return None if leader is None else (self._at(leader[0]), leader[1])
+
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """Where on the line a configuration lies, the start as such. Raises KeyError for one never asked."""
         at = self._asked[self.space.key(h)]

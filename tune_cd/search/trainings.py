@@ -16,11 +16,13 @@ say nothing of where the best is, and a metric without a lower bound would hide 
 @dataclass(frozen=True)
 class Training:
     """A training so far. looks: (share of the full length, value) ascending, FAILED for a training that failed or
-    diverged, which ends it; until: the share that it is being trained to, None where it is paused or at its end."""
+    diverged, which ends it; until: the share that it is being trained to, None where it is paused or at its end; left:
+    it cannot go on, as where its state is gone."""
 
     h: Configuration
     looks: tuple[tuple[float, float], ...] = ()
     until: float | None = None
+    left: bool = False
 
     @property
     def failed(self) -> bool:

@@ -100,13 +100,15 @@ class Adapter(JsonState, Searcher):
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
 
         False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
-        metric, a mode or a domain that the search cannot answer for.
+        metric, a mode or a domain that the search cannot answer for, and where they are other than it has begun with.
         """
         if self._properties_set and not self._restored:
             return False
         check_metric(metric)
         check_mode(mode)
         given = space_from_tune(config)
+        if self._search is not None and self._told and mode not in (None, self._mode):
+            raise ValueError(f"mode {mode!r}: the search was told values under {self._mode!r}")
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._space = self._space or given
         self._check_earlier()
@@ -115,6 +117,11 @@ class Adapter(JsonState, Searcher):
         if given is not None and not set(given.names) <= set(searched.names):
             unanswered = sorted(set(given.names) - set(searched.names))
             raise ValueError(f"param_space leaves {unanswered} open, but the searched space is {searched}")
+        if given is not None and (other := set(given.axes) - set(searched.axes)):
+            raise ValueError(
+                f"{', '.join(sorted(axis.name for axis in other))}: param_space has {given}, but the searched space is "
+                f"{searched}; allowed: the same range in both, or one alone (from_results goes on in another range)"
+            )
         if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
             self.run_anew()
         self._restored, self._properties_set = False, True
@@ -270,6 +277,11 @@ class Adapter(JsonState, Searcher):
     @property
     def _search(self) -> AnySearch | None:
         return self._course and self._course.search
+
+    @property
+    def _told(self) -> bool:
+        """Whether the search has values."""
+        return any(reward is not None for _, reward in self._points) or bool(self._known) or self._restored
 
     def _begin_if_known(self) -> None:
         """The search begins once it is known what is searched, and whether for the largest or the smallest."""

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.rows import finite
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Space
@@ -27,6 +28,7 @@ class OptimiserSearch(Adapter):
 
     STATE_VERSION = 1
     _course: Course | None
+    _warned = False  # that results do not say how long a trial was
 
     def __init__(
         self,
@@ -49,32 +51,56 @@ class OptimiserSearch(Adapter):
         self._make, self._use_result, self._full_length = make, use_result, full_length
         self._start = configurations(start)
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
+        self._last_seen: dict[str, dict[str, float]] = {}  # trial id -> what counts of its last report
         self._begin_if_known()
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         value = self._number(result)
         if value is not None:
             self._best_seen[trial_id] = max(value, self._best_seen.get(trial_id, value))
+        counted = (self._metric, self._full_length[0]) if self._full_length else (self._metric,)
+        self._last_seen[trial_id] = {
+            name: number for name in counted if (number := finite(result.get(name))) is not None
+        }
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """A missing result, a missing metric, NaN, ±inf or an error is a failed trial: the worst value."""
+        """A missing metric, NaN, ±inf, an error or an end before any report is a failed trial: the worst value.
+
+        A scheduler that ends a paused trial tells no result: its last report counts, as one that was stopped early.
+        """
         h = self._trials.get(trial_id) or self._adopted(trial_id, result)
+        last = self._last_seen.pop(trial_id, None)
         if h is None or self._course is None:
             return
+        cut = result is None and not error and last is not None
+        result = last if cut else result
         value = None if error else self._number(result)
         best = self._best_seen.pop(trial_id, None)
         if value is not None and best is not None and self._use_result == "best":
             value = max(value, best)
-        self._course.tell(h, value, censored=stopped_early(result, self._full_length))
+        if self._full_length is not None and value is not None and self._full_length[0] not in result:
+            self._warn_of_length(result)
+        early = stopped_early(result, self._full_length) or (cut and self._full_length is None)
+        self._course.tell(h, value, censored=early)
+
+    def _warn_of_length(self, result: Mapping[str, Any]) -> None:
+        """Once."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"full_length {self._full_length}: results have no {self._full_length[0]!r} but {sorted(result)}; "
+                "trials that end early count as whole ones",
+                stacklevel=3,
+            )
 
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types."""
-        return super().get_state() | {"best_seen": self._best_seen}
+        return super().get_state() | {"best_seen": self._best_seen, "last_seen": self._last_seen}
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
         super().set_state(state)
-        self._best_seen = dict(state["best_seen"])
+        self._best_seen, self._last_seen = dict(state["best_seen"]), dict(state.get("last_seen", {}))
 
     # The adapter's --------------------------------------------------------------------------------------------
 

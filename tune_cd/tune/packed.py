@@ -9,10 +9,14 @@ it is told each result by itself, and a pack that fails fails those of its membe
 """
 
 from abc import abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ray.tune.search import Searcher
+from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.rows import finite
@@ -20,6 +24,8 @@ from tune_cd.search.protocol import check_version
 from tune_cd.tune.adapter import Adapter
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune
+from tune_cd.tune.pausing_scheduler import innermost
+from tune_cd.tune.pausing_search import PausingSearch
 from tune_cd.tune.snapshot import trials_in
 
 PACK, SEED = "pack", "seed"
@@ -105,9 +111,9 @@ class PackedSearch(JsonState, Packing):
     """Any Ray Tune searcher, its suggestions trained several at a time.
 
     searcher: suggests single configurations; it must know its space, metric and mode already. Unless it limits itself,
-        every pack is full.
+        every pack is full. It sees its members' reports as those of trials.
     size: configurations in a trial at most.  packs: trials at a time; None: no limit of its own.
-    Raises ValueError for another size, and where the searcher has another metric or mode.
+    Raises ValueError for another size, where the searcher has another metric or mode, and for one whose trials pause.
     """
 
     def __init__(self, searcher: Searcher, size: int, *, metric: str, mode: str, packs: int | None = None):
@@ -116,6 +122,8 @@ class PackedSearch(JsonState, Packing):
         inside = searcher.metric or metric, searcher.mode or mode
         if inside != (metric, mode):
             raise ValueError(f"metric, mode {(metric, mode)}: the searcher inside has {inside}")
+        if isinstance(innermost(searcher), PausingSearch):
+            raise ValueError("PausingSearch: a member of a pack cannot pause; allowed: searchers of whole trials")
         super().__init__(metric, mode, packs)
         self._searcher, self._size, self._restored = searcher, size, False
 
@@ -133,14 +141,30 @@ class PackedSearch(JsonState, Packing):
 
     def get_state(self) -> dict:
         """Everything needed to continue, as plain JSON types, the searcher inside included."""
-        return {"version": STATE_VERSION, "searcher": self._searcher.get_state(), "members": self._members}
+        return {"version": STATE_VERSION, "searcher": self._saved(), "members": self._members}
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`. Raises ValueError for another version's."""
         check_version(state, STATE_VERSION)
-        self._searcher.set_state(state["searcher"])
+        self._load(state["searcher"])
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
         self._restored = True
+
+    def _saved(self) -> Any:
+        """The state of the searcher inside: ours is plain JSON, of others it is the file that they save."""
+        if isinstance(self._searcher, Adapter):
+            return self._searcher.get_state()
+        with TemporaryDirectory() as folder:
+            self._searcher.save(str(Path(folder, "searcher")))
+            return b64encode(Path(folder, "searcher").read_bytes()).decode()
+
+    def _load(self, saved: Any) -> None:
+        if isinstance(self._searcher, Adapter):
+            self._searcher.set_state(saved)
+            return
+        with TemporaryDirectory() as folder:
+            Path(folder, "searcher").write_bytes(b64decode(saved))
+            self._searcher.restore(str(Path(folder, "searcher")))
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the packs since.
@@ -173,7 +197,19 @@ class PackedSearch(JsonState, Packing):
             pack.append((inner, dict(config)))
         return pack
 
+    def on_trial_result(self, trial_id: str, result: dict) -> None:
+        """The searcher inside sees every report of a member that is under way."""
+        for place, told in results_of(result).items():
+            member = self._members[trial_id][int(place)] if trial_id in self._members else None
+            if member is not None and finite(told.get(self._metric)) is not None:
+                self._searcher.on_trial_result(member, _report(told))
+        super().on_trial_result(trial_id, result)
+
     def _tell(self, member: str, told: Mapping[str, Any]) -> None:
-        value = finite(told.get(self._metric))
-        result = None if value is None else {self._metric: value}
-        self._searcher.on_trial_complete(member, result=result, error=value is None)
+        failed = finite(told.get(self._metric)) is None
+        self._searcher.on_trial_complete(member, result=None if failed else _report(told), error=failed)
+
+
+def _report(told: Mapping[str, Any]) -> dict:
+    """What a member would have reported as a trial, with flat keys."""
+    return {name: value for name, value in flatten_dict(dict(told)).items() if name != "done"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ray.tune import Trainable
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
-from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm
+from ray.tune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
 
 if TYPE_CHECKING:
     from tune_cd.tune.pausing_search import PausingSearch
@@ -84,11 +84,15 @@ def _require_saved(trial: Trial) -> None:
         )
 
 
-def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
-    searcher = getattr(search_alg, "searcher", None)
+def innermost(searcher: Searcher | None) -> Searcher | None:
+    """What a ConcurrencyLimiter limits."""
     while isinstance(searcher, ConcurrencyLimiter):
         searcher = searcher.searcher
-    if isinstance(searcher, Repeater):
+    return searcher
+
+
+def _require_unrepeated(search_alg: SearchAlgorithm) -> None:
+    if isinstance(innermost(getattr(search_alg, "searcher", None)), Repeater):
         raise ValueError(
             "Repeater around a PausingSearch: only the first repetition of a setting could pause. Allowed: the search "
             "itself or a ConcurrencyLimiter around it; average over seeds within the trainable"

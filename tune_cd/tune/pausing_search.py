@@ -57,6 +57,7 @@ class PausingSearch(Adapter):
     KNOWN = ("completed", "stopped")
 
     scheduled = False  # our scheduler is the Tuner's, or it was said that it is not
+    _counted = _warned = False  # whether a report has said how far its trial is; whether it was said that one did not
 
     def __init__(
         self,
@@ -135,11 +136,13 @@ class PausingSearch(Adapter):
         return self._step
 
     def no_more(self) -> None:
-        """Tune has begun as many trials as it may: those that paused go on while that is worth anything."""
+        """Tune has begun as many trials as it may: those that paused go on while that is worth anything. Configurations
+        without a trial, as of an earlier study, cannot."""
         if self._step is not None and self.trial_of(self._step) is None:
             self._search.withdraw(self._step)
             self._step = None
         self._search.grows = False
+        self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
 
     def goes_on(self) -> None:
         """The paused trial that was decided is under way."""
@@ -170,6 +173,7 @@ class PausingSearch(Adapter):
         if not self._under_way(h) and (not looks or FAILED in looks.values() or max(looks) == 1):
             until = next(length for length in self._search.lengths if length >= max(looks, default=0.0) - ROUNDING)
             self._search.begin(Proposal(h, "again", 0.0), until)
+            self._reached[trial_id] = max(self._looks(h), default=0.0)
         if not self._under_way(h):
             return True
         key = self._search.space.key
@@ -184,8 +188,9 @@ class PausingSearch(Adapter):
             return TrialScheduler.CONTINUE
         share = self._share(result)
         if share is None:
-            key = self.full_length[0]
-            raise ValueError(f"a result without the number {key!r}, which full_length names; it has {sorted(result)}")
+            self._uncounted(result)
+            return TrialScheduler.CONTINUE
+        self._counted = True
         value = self._take(trial_id, result)
         if not self._under_way(h):  # as where Tune has begun it again after a restart
             return TrialScheduler.PAUSE
@@ -206,6 +211,16 @@ class PausingSearch(Adapter):
             return TrialScheduler.CONTINUE
         return TrialScheduler.STOP if whole else TrialScheduler.PAUSE
 
+    def _uncounted(self, result: Mapping[str, Any]) -> None:
+        """A report that does not say how far its trial is. Raises ValueError where none ever did; else warns once."""
+        key = self.full_length[0]
+        said = f"a result without the number {key!r}, which full_length names; it has {sorted(result)}"
+        if not self._counted:
+            raise ValueError(said)
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: it is passed over", said)
+
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict:
@@ -220,6 +235,7 @@ class PausingSearch(Adapter):
         super().set_state(state)
         self._best, self._reached = dict(state["best"]), dict(state["reached"])
         self._ended, self._step = set(state["ended"]), None
+        self._counted = bool(self._reached)
 
     # The adapter's --------------------------------------------------------------------------------------------
 

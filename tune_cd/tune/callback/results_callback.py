@@ -212,7 +212,7 @@ class ResultsCallback(Callback):
                 flatten_dict(result), self._metric, self._sign, failure, self._full_length, best, cut and not done
             )
             host = result.get("hostname")
-            machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {})
+            machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
             yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
 
     def _entry(
@@ -235,6 +235,14 @@ class ResultsCallback(Callback):
         if self._record == "failures" and kind != LOST:
             return LOST, f"lost: {error}"
         return kind, error
+
+
+def _gpus(trial: Any) -> dict[str, float]:
+    """What a trial holds, a part of it each where a pack shares it."""
+    asked = getattr(trial, "placement_group_factory", None)
+    if asked is None:
+        return {}
+    return {"gpus": float(asked.required_resources.get("GPU", 0.0)) / len(trial.config.get(PACK, [None]))}
 
 
 def write_spooled(path: str | Path, location: str | Path) -> int:

@@ -19,7 +19,8 @@ def stopped_early(result: Mapping[str, Any] | None, full_length: tuple[str, floa
     if full_length is None or not result:
         return False
     key, amount = full_length
-    return key in result and bool(result[key] < amount)
+    reached = finite(result.get(key))
+    return reached is not None and reached < amount
 
 
 def place_of(trial: Any, trials: Sequence[Any]) -> int:

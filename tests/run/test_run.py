@@ -53,9 +53,9 @@ def test_confirming_comes_after_all_searches_with_seeds_that_none_of_them_saw(tm
     made = study(tmp_path, "--confirm", "3", "--replicates", "2", "--seed", "5")
     last = made.searches[-1]
     assert (last.name, last.num_samples, last.seeds) == ("confirm", 3, (7, 8, 9))
-    assert last.repeats == ("cd", "separate", "global") and last.each
+    assert last.retrains_best_of == ("cd", "separate", "global") and last.per_search
     assert [search.name for search in groups_of(made.searches)[-1]] == ["confirm"]
-    assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].repeats == ("cd",)
+    assert study(tmp_path, "--confirm", "1", "--no-baseline").searches[-1].retrains_best_of == ("cd",)
     assert all(search.name != "confirm" for search in study(tmp_path).searches)
 
 
@@ -156,7 +156,7 @@ def test_the_xbm_experiment_has_a_search_for_each_number_of_the_table(tmp_path):
         "S2": ("S2",),
         "S3": ("S2", "S3"),
     }
-    assert {name: searches[f"{name}-decay"].repeats for name in MODES} == chosen
+    assert {name: searches[f"{name}-decay"].retrains_best_of for name in MODES} == chosen
     assert [[search.name for search in group] for group in groups_of(made.searches)][:4] == [
         ["without", "without-tuned"], ["S1", "S1-tuned"], ["S2", "S3"], ["without-decay", "without-tuned-decay"],
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def test_the_xbm_experiment_in_bare_sgd_tunes_the_learning_rate_first(tmp_path):
         assert searches[name].num_samples > 1 and searches[name].start["Lambda_e"] / searches[name].start[
             "Lambda_p"
         ] == pytest.approx(20)
-        assert (searches[tuned].knows, searches[tuned].start) == (name, None), "from the best of the line"
+        assert (searches[tuned].starts_from, searches[tuned].start) == (name, None), "from the best of the line"
     assert [[search.name for search in group] for group in groups_of(made.searches)][:2] == [
         ["without"],
         ["without-tuned"],

@@ -71,7 +71,7 @@ class Tuner:
                 if self.over:
                     break
                 if waited > 3:
-                    raise RuntimeError(f"nothing runs, and {self.search.decided()} is to be next")
+                    raise RuntimeError(f"nothing runs, and {self.search.next_step()} is to be next")
                 continue
             trial.status, waited = Trial.RUNNING, 0
             while trial.status == Trial.RUNNING:
@@ -154,7 +154,7 @@ def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
     first.status = Trial.ERROR
     tuner.scheduler.on_trial_error(tuner, first)
     search.on_trial_complete("t0", None, error=True)
-    assert search._looks(first.config) == {LENGTHS[0]: -inf} and search.believed(first.config) is None
+    assert search._search.looks(first.config) == {LENGTHS[0]: -inf} and search.believed(first.config) is None
     tuner.run()
     assert first.epoch == WHOLE * LENGTHS[0] and course(tuner).count((PLANE.key(first.config), first.epoch)) == 1
 
@@ -167,13 +167,13 @@ def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
     first.status = Trial.RUNNING
     while first.status == Trial.RUNNING:
         tuner.step(first)
-    told = dict(search._looks(first.config))
+    told = dict(search._search.looks(first.config))
     tuner.scheduler.on_trial_error(tuner, first)
     first.status, first.epoch = Trial.PENDING, 0
     tuner.scheduler.on_trial_add(tuner, first)
     assert first.status == Trial.PENDING
     tuner.run()
-    assert told and told.items() <= search._looks(first.config).items()
+    assert told and told.items() <= search._search.looks(first.config).items()
     assert search.finished and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
 
 
@@ -181,9 +181,9 @@ def test_a_report_without_its_length_ends_the_experiment_only_where_none_ever_ha
     tuner = Tuner(search)
     tuner.add(0)
     with pytest.raises(ValueError, match="without the number 'epoch', which full_length names"):
-        search.reported("t0", {"acc": 0.5})
-    assert search.reported("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
-    assert [search.reported("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
+        search.take_report("t0", {"acc": 0.5})
+    assert search.take_report("t0", {"epoch": 1, "acc": 0.5}) == TrialScheduler.CONTINUE
+    assert [search.take_report("t0", {"test": 0.5}) for _ in range(2)] == [TrialScheduler.CONTINUE] * 2
     assert caplog.text.count("without the number 'epoch'") == 1
 
 
@@ -258,9 +258,9 @@ def test_a_trial_that_never_has_a_score_has_failed_at_its_end(search):
     tuner = Tuner(search)
     tuner.add(0)
     [trial] = tuner.trials
-    said = [search.reported("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
+    said = [search.take_report("t0", {"epoch": epoch}) for epoch in range(1, WHOLE + 1)]
     assert said == [TrialScheduler.CONTINUE] * (WHOLE - 1) + [TrialScheduler.STOP]
-    assert search._looks(trial.config) == {1.0: -inf}
+    assert search._search.looks(trial.config) == {1.0: -inf}
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4])
@@ -323,7 +323,7 @@ def until_the_winner_pauses(tuner):
 def test_in_another_experiment_paused_and_running_trials_begin_again(search, tmp_path):
     """What is known of them stays; those that go on have new trials, and what was decided comes first."""
     before = Tuner(search)
-    winner, decided = until_the_winner_pauses(before), search.decided()
+    winner, decided = until_the_winner_pauses(before), search.next_step()
     search.save(str(tmp_path / "state"))
     again = PausingSearch(full_length=FULL, budget=4)
     again.restore(str(tmp_path / "state"))

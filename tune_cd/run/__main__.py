@@ -12,7 +12,7 @@ from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
 from tune_cd.run.options import idle_options, parse
 
-FAILED = 1
+EXIT_FAILED = 1
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 TERMINATED = 143  # and by SIGTERM
 TERMINATION = threading.Event()  # whether that came
@@ -83,7 +83,7 @@ def _leave(status: int | None, lock) -> None:
     def give_up() -> None:
         lock.release()
         sys.stdout.flush()
-        os._exit(status or FAILED)
+        os._exit(status or EXIT_FAILED)
 
     late = threading.Timer(LEAVING, give_up)
     late.daemon = True
@@ -178,13 +178,13 @@ def _run(study, resources, lock, watching, meter) -> int:
             end=": every finished trial is in the table\n",
         )
     except (OSError, TuneError) as error:
-        status = FAILED
+        status = EXIT_FAILED
         print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
     cut_short = status != 0
     found = _said(study)
     if cut_short and lock.taken_by is None:
         print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
-    return status or FAILED * (not found)
+    return status or EXIT_FAILED * (not found)
 
 
 def _said(study) -> bool:

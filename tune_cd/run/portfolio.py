@@ -17,7 +17,7 @@ from tune_cd.search.space import Configuration, Key, Space
 ORIGIN = "origin"
 """The config key under which a trial finds the `Asked.origin` of its setting."""
 
-Training = tuple[Key, int]
+TrainingKey = tuple[Key, int]
 """A setting's key and a seed: what is trained once."""
 
 
@@ -52,7 +52,7 @@ class Portfolio:
         space: Space,
         seeds: Sequence[int],
         workers: int,
-        known: Mapping[Training, Looks],
+        known: Mapping[TrainingKey, Looks],
         origins: Mapping[Key, dict[str, Any]] | None = None,
     ):
         self.members, self.seeds = dict(members), tuple(seeds)

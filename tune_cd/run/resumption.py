@@ -13,7 +13,7 @@ from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.run.looks import Looks, lengths_of, looks_of, over_seeds, whole_length
 from tune_cd.run.members import Member, Pausing, Whole
-from tune_cd.run.portfolio import Asked, Portfolio, Training
+from tune_cd.run.portfolio import Asked, Portfolio, TrainingKey
 from tune_cd.run.resources import Resources
 from tune_cd.run.searches import Search, alike
 from tune_cd.run.study import Study
@@ -99,7 +99,7 @@ def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFram
 def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Whole | str:
     """A search whose settings are all trained to their ends, or why nothing of it is left."""
     if search.make is given:
-        search = replace(search, start=_chosen(study, search, ended)) if search.repeats else search
+        search = replace(search, start=_chosen(study, search, ended)) if search.retrains_best_of else search
         if (reason := _needless(study, search, ended)) is not None:
             return reason
     done = 0 if search.make is given else _done(_seeded(study, search, ended), search)
@@ -115,7 +115,7 @@ def _pausing(
     study: Study,
     search: Search,
     table: pd.DataFrame,
-    known: Mapping[Training, Looks],
+    known: Mapping[TrainingKey, Looks],
     again: set[int],
     resources: Resources,
 ) -> Pausing | str:
@@ -150,7 +150,7 @@ def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFra
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
     final = _seeded(study, search, ended)
-    for told in results.history(final[final["search"] == search.knows]):
+    for told in results.history(final[final["search"] == search.starts_from]):
         optimiser.tell(*told)
     begun, whole = table[table["search"] == search.name], _seeded(study, search, table)
     others = _rows_alike(study, final, search)
@@ -167,7 +167,7 @@ def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFra
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configuration] | None:
     """The best settings of the searches that this one repeats, by validation, means over seeds; None without any."""
     final = _with_seeds(ended, study.config.replicates)
-    groups = [[name] for name in search.repeats] if search.each else [list(search.repeats)]
+    groups = [[name] for name in search.retrains_best_of] if search.per_search else [list(search.retrains_best_of)]
     bests = [best_trial(means_over_seeds(_asked_by(study, names, final))) for names in groups]
     chosen = [study.space.check(best["params"]) for best in bests if best is not None]
     return list({study.space.key(h): h for h in chosen}.values()) or None
@@ -183,7 +183,7 @@ def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFra
 def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
     """Why a search of given settings has nothing to train, if so."""
     if search.start is None:
-        return f"nothing to train: no trial of {' or '.join(search.repeats)} has completed"
+        return f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
     rows, key = _rows_alike(study, _seeded(study, search, ended), search), study.space.key
     trained = {key(params) for params in rows["params"]} >= {key(start) for start in search.starts}
     return "its setting is in the table already" if trained else None
@@ -191,7 +191,7 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
 
 def _known(
     study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
-) -> dict[Training, Looks]:
+) -> dict[TrainingKey, Looks]:
     """How far each training is: the others of its setting may be missing, it is not repeated. ended: of each row
     whether it stands; of a trial that is run again, what was reached before counts."""
     key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}

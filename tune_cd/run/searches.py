@@ -36,11 +36,11 @@ class Search:
     make: Callable[..., Optimiser | PausingDescent | PausingLine]  # (space, start=...)
     start: dict | list[dict] | None
     setup: Setup  # what its trials train
-    knows: str | None = None  # an earlier search of the study, from whose trials this one sets out
+    starts_from: str | None = None  # an earlier search of the study, from whose trials this one sets out
     workers: int | None = None  # settings it may have trained at a time; None: as many as the study
     line: bool = False  # it searches one line, and ends when the best of it is bracketed: `make` gives a PausingLine
-    repeats: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
-    each: bool = False  # the best setting of each of `repeats`, not of all together
+    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
+    per_search: bool = False  # the best setting of each of `retrains_best_of`, not of all together
     seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
     pauses: bool = False  # it decides how long to train: `make` gives a PausingDescent, or a PausingLine
 
@@ -67,7 +67,7 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     searches = _xbm(asked, config, space) if config.experiment == "xbm" else [asked, *_baselines(config, setup, space)]
     searches += _confirmation(config, setup, searches)
     for search in searches:
-        if not search.repeats:
+        if not search.retrains_best_of:
             search.make(space, start=search.start)  # refuses what does not fit, now
     return searches
 
@@ -97,7 +97,7 @@ def alike(one: Search, other: Search) -> bool:
 
 def _awaited(search: Search) -> set[str]:
     """The searches whose end it needs to know."""
-    return {*search.repeats} | ({search.knows} if search.knows is not None else set())
+    return {*search.retrains_best_of} | ({search.starts_from} if search.starts_from is not None else set())
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> 
     first = config.seed + config.replicates
     seeds = tuple(range(first, first + config.confirm))
     names = tuple(search.name for search in searches)
-    return [Search(CONFIRM, len(names), given, None, setup, repeats=names, each=True, seeds=seeds)]
+    return [Search(CONFIRM, len(names), given, None, setup, retrains_best_of=names, per_search=True, seeds=seeds)]
 
 
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
@@ -198,13 +198,17 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
     for memory, (untuned, tuned) in rows.items():
         setup = replace(asked.setup, memory=memory, schedule=constant)
         first = _untuned(untuned, config, setup, space) if config.baseline else None
-        knows, start = None, asked.start
+        starts_from, start = None, asked.start
         if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
-            knows, start = untuned, None  # the best of the line
-        searches += [first] * config.baseline + [replace(asked, name=tuned, setup=setup, start=start, knows=knows)]
+            starts_from, start = untuned, None  # the best of the line
+        searches += [first] * config.baseline + [
+            replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from)
+        ]
         later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
-        decayed += [Search(f"{name}{DECAY}", 1, given, None, later, repeats=chosen) for name, chosen in among.items()]
+        decayed += [
+            Search(f"{name}{DECAY}", 1, given, None, later, retrains_best_of=chosen) for name, chosen in among.items()
+        ]
     return searches + decayed
 
 

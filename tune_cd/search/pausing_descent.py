@@ -167,6 +167,11 @@ class PausingDescent:
         """Every configuration told or under way, in asking order, and its values by share; -inf: it failed there."""
         return [(dict(one.h), dict(one.looks)) for one in self._trainings.values()]
 
+    def looks(self, h: Mapping[str, Any]) -> dict[float, float]:
+        """The values of a configuration by share; -inf: it failed there. Empty where nothing was told of it."""
+        training = self._trainings.get(self.space.key(h))
+        return {} if training is None else dict(training.looks)
+
     @property
     def trained(self) -> list[float]:
         """Of every configuration told, in asking order, the share that it was trained."""

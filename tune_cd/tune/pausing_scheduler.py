@@ -33,14 +33,14 @@ class PausingScheduler(FIFOScheduler):
         self._search.scheduled = True
         _require_unrepeated(tune_controller.search_alg)
         _require_saved(trial)
-        if trial.status == Trial.PENDING and self._search.added(trial.trial_id, trial.evaluated_params):
+        if trial.status == Trial.PENDING and self._search.must_wait(trial.trial_id, trial.evaluated_params):
             trial.set_status(Trial.PAUSED)
 
     def on_trial_error(self, tune_controller, trial: Trial) -> None:
         self._search.on_trial_complete(trial.trial_id, error=True)
 
     def on_trial_result(self, tune_controller, trial: Trial, result: dict) -> str:
-        return self._search.reported(trial.trial_id, result)
+        return self._search.take_report(trial.trial_id, result)
 
     def choose_trial_to_run(self, tune_controller) -> Trial | None:
         """A new trial first; then, if that was decided, a paused one. When nothing is left, paused ones are ended. Once
@@ -54,12 +54,12 @@ class PausingScheduler(FIFOScheduler):
             return None
         exhausted = tune_controller.search_alg.is_finished()
         if exhausted:
-            self._search.no_more()
-        h = self._search.decided()
+            self._search.stop_new_trials()
+        h = self._search.next_step()
         trial = None if h is None else paused.get(self._search.trial_of(h))
         if trial is not None:
             self._warn(trial)
-            self._search.goes_on()
+            self._search.mark_resumed()
             return trial
         running = any(trial.status == Trial.RUNNING for trial in trials)
         if not running and (self._search.finished or exhausted):

@@ -119,8 +119,8 @@ class PausingSearch(Adapter):
         if h is None or self._search is None:
             return
         if not self._under_way(h):
-            if error and max(self._looks(h), default=1.0) < 1:  # as while it was saved; it cannot go on
-                self._search.tell(h, None, max(self._looks(h)))
+            if error and max(self._search.looks(h), default=1.0) < 1:  # as while it was saved; it cannot go on
+                self._search.tell(h, None, max(self._search.looks(h)))
             return
         if not error:
             self._take(trial_id, result or {})
@@ -129,13 +129,13 @@ class PausingSearch(Adapter):
 
     # The scheduler's side -------------------------------------------------------------------------------------
 
-    def decided(self) -> Configuration | None:
+    def next_step(self) -> Configuration | None:
         """What to train next, new or paused; the same until it is under way."""
         if self._step is None:
             self._step = self._course.next()
         return self._step
 
-    def no_more(self) -> None:
+    def stop_new_trials(self) -> None:
         """Tune has begun as many trials as it may: those that paused go on while that is worth anything. Configurations
         without a trial, as of an earlier study, cannot."""
         if self._step is not None and self.trial_of(self._step) is None:
@@ -144,7 +144,7 @@ class PausingSearch(Adapter):
         self._search.grows = False
         self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
 
-    def goes_on(self) -> None:
+    def mark_resumed(self) -> None:
         """The paused trial that was decided is under way."""
         self._step = None
 
@@ -159,7 +159,7 @@ class PausingSearch(Adapter):
         """True when nothing is left to suggest: the search has stopped by itself."""
         return self._step is None and super().finished
 
-    def added(self, trial_id: str, params: Mapping[str, Any]) -> bool:
+    def must_wait(self, trial_id: str, params: Mapping[str, Any]) -> bool:
         """Register a trial that Tune adds, new or restored; True: it stays paused.
 
         A trial that Tune runs although the search did not ask for more (it failed, its end is not in Tune's snapshot,
@@ -169,11 +169,11 @@ class PausingSearch(Adapter):
         if h is None:
             return False
         self._ended.discard(trial_id)
-        looks = self._looks(h)
+        looks = self._search.looks(h)
         if not self._under_way(h) and (not looks or FAILED in looks.values() or max(looks) == 1):
             until = next(length for length in self._search.lengths if length >= max(looks, default=0.0) - ROUNDING)
             self._search.begin(Proposal(h, "again", 0.0), until)
-            self._reached[trial_id] = max(self._looks(h), default=0.0)
+            self._reached[trial_id] = max(self._search.looks(h), default=0.0)
         if not self._under_way(h):
             return True
         key = self._search.space.key
@@ -181,7 +181,7 @@ class PausingSearch(Adapter):
         self._course.rerun([], but=[key(h)])
         return False
 
-    def reported(self, trial_id: str, result: Mapping[str, Any]) -> str:
+    def take_report(self, trial_id: str, result: Mapping[str, Any]) -> str:
         """Take a report; what becomes of the trial: TrialScheduler.CONTINUE, PAUSE or STOP."""
         h = self._trials.get(trial_id)
         if h is None:
@@ -251,7 +251,7 @@ class PausingSearch(Adapter):
     _loaded, _order = staticmethod(PausingDescent.from_state), staticmethod(Order)
 
     def _next(self) -> Configuration | None:
-        h = self.decided()
+        h = self.next_step()
         if h is None or self.trial_of(h) is not None:
             return None
         self._step = None
@@ -291,18 +291,13 @@ class PausingSearch(Adapter):
 
     def _hear(self, trial: Ran) -> None:
         if self._share(trial.result) is not None:
-            self.reported(trial.trial_id, trial.result)
+            self.take_report(trial.trial_id, trial.result)
 
     def _asked_since(self, trial: Ran) -> Configuration | None:
         h = super()._asked_since(trial)
-        if h is not None and not self._under_way(h) and not self._looks(h):
+        if h is not None and not self._under_way(h) and not self._search.looks(h):
             self._search.begin(Proposal(h, "again", 0.0), self._search.lengths[0])
         return h
-
-    def _looks(self, h: Configuration) -> dict[float, float]:
-        """What a configuration has reached, by shares of its full length; FAILED where it failed."""
-        key = self._search.space.key
-        return next((looks for other, looks in self._search.reached if key(other) == key(h)), {})
 
     def _share(self, result: Mapping[str, Any] | None) -> float | None:
         """How much of a whole training a result has; None where it does not say."""

@@ -201,9 +201,9 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
         starts_from, start = None, asked.start
         if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
             starts_from, start = untuned, None  # the best of the line
-        searches += [first] * config.baseline + [
-            replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from)
-        ]
+        if first is not None:
+            searches.append(first)
+        searches.append(replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from))
         later = replace(setup, schedule=decay)
         among = {untuned: (untuned,), tuned: (untuned, tuned)} if config.baseline else {tuned: (tuned,)}
         decayed += [

@@ -143,14 +143,20 @@ def test_a_trial_that_fails_is_the_worst_and_never_goes_on(search):
     assert first.epoch == 0 and search._search.trained[0] <= 1 and len(tuner.trials) > 5
 
 
-def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
-    """Its score was told and it was to pause: then it failed."""
-    tuner = Tuner(search)
+def until_it_pauses(tuner):
+    """The first trial."""
     tuner.add(0)
     first = tuner.scheduler.choose_trial_to_run(tuner)
     first.status = Trial.RUNNING
     while first.status == Trial.RUNNING:
         tuner.step(first)
+    return first
+
+
+def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
+    """Its score was told and it was to pause: then it failed."""
+    tuner = Tuner(search)
+    first = until_it_pauses(tuner)
     first.status = Trial.ERROR
     tuner.scheduler.on_trial_error(tuner, first)
     search.on_trial_complete("t0", None, error=True)
@@ -162,11 +168,7 @@ def test_a_trial_that_fails_as_it_is_saved_is_not_begun_again(search):
 def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
     """As with max_failures: else the search waits for its score for ever."""
     tuner = Tuner(search)
-    tuner.add(0)
-    first = tuner.scheduler.choose_trial_to_run(tuner)
-    first.status = Trial.RUNNING
-    while first.status == Trial.RUNNING:
-        tuner.step(first)
+    first = until_it_pauses(tuner)
     told = dict(search._search.looks(first.config))
     tuner.scheduler.on_trial_error(tuner, first)
     first.status, first.epoch = Trial.PENDING, 0

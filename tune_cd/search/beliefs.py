@@ -171,7 +171,7 @@ class Belief:
     margin: float
 
 
-BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.0)
+BALANCE = Belief(_fixed, alike_in_turn=False, fades_from=inf, pairs=False, margin=0.03)
 TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1)
 GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 

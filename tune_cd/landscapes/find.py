@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import Grid, grid
-from tune_cd.landscapes import measured
+from tune_cd.landscapes import corners, measured
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, study_at
@@ -40,8 +40,8 @@ def find(name: str) -> Landscape:
     """A landscape by its name, among formulas, measured ones and `GENERAL`, or by the path of a table.
 
     A measured one is its plane at b = BATCH_SIZE, `<name>-b256` that at another batch size; `<name>-3d` has the batch
-    size, of which there must be several, as a third axis. Raises ValueError for a name that is none of them, and
-    for a table that is not a full grid.
+    size, of which there must be several, as a third axis. `<name>-corner-high-low` is any of two axes in another box,
+    see `corners`. Raises ValueError for a name that is none of them, and for a table that is not a full grid.
     """
     formulas = LANDSCAPES | BOXES
     if name in formulas:
@@ -55,6 +55,8 @@ def find(name: str) -> Landscape:
         return plane(measured.load(at[1]), int(at[2]))
     if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
         return volume(measured.load(name.removesuffix(VOLUME)))
+    if in_corner := corners.NAME.fullmatch(name):
+        return corners.in_corner(find(in_corner["base"]), name, (in_corner["first"], in_corner["second"]))
     path = Path(name)
     if not (path.exists() or study_at(path).is_dir()):
         known = [*formulas, *measured.MEASURED, *GENERAL]

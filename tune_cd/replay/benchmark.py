@@ -9,6 +9,7 @@ import pandas as pd
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import compared, markdown
 from tune_cd.landscapes.boxes import BOXES
+from tune_cd.landscapes.corners import CORNERS
 from tune_cd.landscapes.find import GENERAL, MEASURED, find, varied
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
@@ -114,6 +115,10 @@ PARTS: dict[str, Part] = {
     "general": Part(
         "other models than a contrastive network, measured", COMPARED, GENERAL,
         ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20", "n-95", "stuck"), trajectories=40, trials=30,
+    ),
+    "corners": Part(
+        "the best an octave from a corner of a box of 16 octaves", COMPARED, CORNERS,
+        ("AUC@20", "ΔAUC@20", "n-95", "stuck"), trajectories=20, trials=20,
     ),
     "warm": Part(
         "begun 2, 4 and 8 octaves from the optimum",

@@ -1,0 +1,53 @@
+"""Landscapes in other boxes: the best an octave from a corner of the box, whose sides are 16 octaves.
+
+Whoever draws a box need not know where the best is. A search that believes it in the middle must find it all the same.
+"""
+
+import re
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from tune_cd.landscapes.landscape import Landscape
+from tune_cd.search.space import Space
+
+INSET = 1.0
+"""Octaves from the best to the ends of the box that are near."""
+
+SIDE = 16.0
+"""Octaves of every side of the box."""
+
+TICKS = 41
+"""Per axis, of the lattice on which the range of the scores is taken."""
+
+ENDS = {"high": 1, "low": 0}
+"""Which end of an axis is near, by the word in the name."""
+
+NAME = re.compile(r"(?P<base>.+)-corner-(?P<first>high|low)-(?P<second>high|low)")
+
+OF_FORMULAS = ("omniglot", "rotated", "narrow", "cliff", "box-8-bowl", "box-8-ridge")
+OF_GRIDS = ("omniglot-242-margin", "omniglot-242-infonce")
+"""Of measured grids the box must lie within what was measured: with these the best is near both upper ends."""
+
+CORNERS = (
+    *(f"{base}-corner-{first}-{second}" for base in OF_FORMULAS for first, second in product(ENDS, ENDS)),
+    *(f"{base}-corner-high-high" for base in OF_GRIDS),
+)
+
+
+def in_corner(landscape: Landscape, name: str, near: tuple[str, ...]) -> Landscape:
+    """The landscape in a box whose ends `near`, a word of ENDS an axis, are INSET from its optimum.
+
+    Raises ValueError for axes that are not log-scaled and real, and where the landscape does not reach so far.
+    """
+    axes = landscape.space.axes
+    if len(axes) != len(near) or any(axis.scale != "log" or axis.size < np.inf for axis in axes):
+        raise ValueError(f"landscape {name!r}: {landscape.name} needs {len(near)} real, log-scaled axes")
+    best = landscape.space.to_coordinates(landscape.optimum)
+    low = np.array([at + INSET - SIDE if ENDS[end] else at - INSET for at, end in zip(best, near)])
+    lattice = np.meshgrid(*(np.linspace(at, at + SIDE, TICKS) for at in low), indexing="ij")
+    values = landscape.validation(np.stack([*lattice], axis=-1))
+    space = Space(**{axis.name: (2.0**at, 2.0 ** (at + SIDE)) for axis, at in zip(axes, low)})
+    highest = max(float(np.nanmax(values)), float(landscape.validation(best)))
+    return replace(landscape, name=name, space=space, low=float(np.nanmin(values)), high=highest)

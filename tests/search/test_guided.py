@@ -196,3 +196,21 @@ def test_a_start_on_whose_lines_everything_fails_is_left_behind(workers):
             search.tell(h, None if h["lr"] > 0.05 or h["wd"] > 0.05 else -abs(math.log2(h["lr"] / 1e-3)))
     assert search.best is not None and search.best[1] > -2
     assert sum(value is not None for _, value in search.history) >= 8
+
+
+@pytest.mark.parametrize(
+    "values", [[0.99, 0.999], [0.9, 0.99, 0.999, 0.9999], [0, 1e-5, 1e-4, 1e-3, 1e-2], [-1, 0, 1e-3, 1]], ids=str
+)
+def test_every_listed_value_is_tried_however_close_it_is_to_another(values):
+    search = CoordinateDescent(Space(x=values), seed=0)
+    tried = [h["x"] for h, _ in run(search, len(values), value=lambda h: -abs(h["x"] - values[1]))]
+    assert sorted(tried) == sorted(values) and search.ask() is None
+    beside = CoordinateDescent(Space(lr=(1e-5, 1.0), x=values), seed=0)
+    history = run(beside, 16, value=lambda h: -(math.log10(h["lr"] / 1e-2) ** 2) - (h["x"] != values[1]))
+    assert max(history, key=lambda told: told[1])[0]["x"] == values[1]
+
+
+def test_a_range_much_narrower_than_an_octave_is_searched_inside():
+    """Such as Adam's beta2."""
+    history = run(CoordinateDescent(Space(beta=(0.99, 0.999)), seed=0), 12, value=lambda h: -abs(h["beta"] - 0.9961))
+    assert len(history) == 12 and max(value for _, value in history) > -3e-4

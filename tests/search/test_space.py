@@ -194,3 +194,28 @@ def test_a_space_needs_an_axis():
 def test_there_are_two_scales():
     with pytest.raises(ValueError, match="weight: scale 'cubic': 'log' or 'linear'"):
         Axis("weight", 0.1, 1, scale="cubic")
+
+
+def test_a_zero_among_allowed_values_is_one_step_below_the_next():
+    decay = Axis.choice("decay", [1e-2, 0, 1e-4, 1e-3])
+    assert decay.scale == "log" and decay.values == (0, 1e-4, 1e-3, 1e-2)
+    octaves = [decay.coordinate(value) for value in decay.values]
+    assert np.diff(octaves) == pytest.approx([math.log2(10)] * 3)
+    assert [decay.snap(at) for at in octaves] == [0, 1e-4, 1e-3, 1e-2] and decay.check(0.0) == 0
+    assert np.diff([Axis.choice("x", [0, 3]).coordinate(value) for value in (0, 3)]) == pytest.approx([1])
+    assert Axis.choice("x", [0]).scale == Axis.choice("x", [-1, 0, 1]).scale == "linear"
+    space = Space(decay=decay)
+    assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
+    with pytest.raises(ValueError, match="log-scaled axes need numbers > 0"):
+        Axis("x", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "domain, apart",
+    [((1e-5, 1.0), 0.02), ((1.0, 2.0), 0.01), ([16, 32, 64], 0.02), ([0.99, 0.999], math.log2(0.999 / 0.99) / 100)],
+)
+def test_how_far_apart_values_are_that_differ(domain, apart):
+    assert Space(x=domain).apart == pytest.approx([apart])
+    listed = Space(x=[0.9, 0.99, 0.999, 0.9999])
+    gaps = np.diff(np.log2(listed.axes[0].values))
+    assert 0 < listed.apart[0] <= gaps.min() / 2

@@ -615,3 +615,14 @@ WRONG = [
 def test_arguments_are_checked_before_a_trial_runs_for_a_row_that_is_not_allowed(tmp_path, wrong):
     with pytest.raises(ValueError):
         ResultsCallback(tmp_path, "mine", metric="loss", **wrong)
+
+
+def test_rows_have_the_gpus_that_their_trials_hold(tmp_path):
+    """A failed trial's as well; of a pack's each member a part."""
+    pack = FakeTrial(3, {}, {"pack": {"0": {"acc": 0.1, "done": True}, "1": {"acc": 0.2, "done": True}}})
+    pack.config["pack"] = [{"lr": 0.3}, {"lr": 0.4}]
+    trials = [*lrs(0.1, 0.2), pack]
+    trials[1].fail(tmp_path, "Error: no")
+    run(ResultsCallback(tmp_path / "r", "mine", metric="acc"), trials, failed=trials[1:2])
+    gpus = results.read(tmp_path / "r", "mine").groupby("status")["gpus"].agg(list)
+    assert sorted(gpus["completed"]) == [0.25, 0.25, 0.5] and gpus["failed"] == [0.5]

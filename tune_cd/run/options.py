@@ -66,13 +66,16 @@ def _check_together(written: Mapping[str, Any]) -> None:
 
 
 def idle_options(request: Request) -> list[str]:
-    """Options that were written out and change nothing beside the others, a warning each."""
+    """Options that were written out and change nothing beside the others, a warning each; none of a study that goes on,
+    whose other options are stored."""
     config, call, written = request.config, request.call, request.written
+    if call.resume:
+        return []
     pausing = config.search == "cd" and config.experiment == "balance"
     idle = {
         "--batch-sizes": "batch_sizes" in written and not config.tune_batch_size and "--tune-batch-size",
         "--grid-step": "grid_step" in written and config.search != "grid" and "--search grid",
-        "--retry-failed": call.retry_failed and not call.resume and "--resume",
+        "--retry-failed": call.retry_failed and "--resume",
         "--baseline-trials": "baseline_trials" in written and not config.baseline and "the baselines",
         "--full-length": "full_length" in written and not pausing and "--search cd, which alone pauses trainings",
     }

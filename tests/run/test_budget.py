@@ -116,6 +116,21 @@ def test_what_leads_is_trained_whole_beyond_it_and_no_second_one(disappoints):
     assert member.finished and trained == {PLANE.key(leader)} and (most == 1 or disappoints)
 
 
+def test_while_what_leads_is_trained_on_nothing_else_begins():
+    """However often a free worker asks."""
+    member = pausing(budget=9)
+    asking = portfolio(4, one=member)
+    for _ in range(3):
+        (asked,) = asking.ask()
+        asking.tell(asked, until(asked))
+    asking.allow(0.0)
+    (last,) = asking.ask()
+    assert last.h == member.search.leader[0]
+    for _ in range(5):
+        asking.allow(0.0)
+        assert asking.ask() == []
+
+
 def test_a_search_of_whole_trainings_ends_where_less_than_one_is_left():
     asking = portfolio(1, one=line([1, 1], budget=5))
     asking.allow(1.5)

@@ -254,3 +254,15 @@ def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_noth
     assert search.believed(paused)[1] > 0
     search.tell(paused, None)
     assert search.believed(paused) is None
+
+
+def test_what_was_left_short_of_its_end_leads_nothing_and_sets_no_bar():
+    """Such as an earlier study's: however good, its end cannot be reached."""
+    search = PausingDescent(SPACE, budget=8, seed=1)
+    steps(search, 5)
+    best, _ = search.leader
+    search.tell(best, 9.0, 0.125)
+    search.leave([best])
+    search.grows = False
+    went_on = {key for key, _ in steps(search)}
+    assert went_on and SPACE.key(best) not in went_on and search.leader[1] == 1

@@ -206,8 +206,11 @@ def test_a_zero_among_allowed_values_is_one_step_below_the_next():
     assert Axis.choice("x", [0]).scale == Axis.choice("x", [-1, 0, 1]).scale == "linear"
     space = Space(decay=decay)
     assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
-    with pytest.raises(ValueError, match="log-scaled axes need numbers > 0"):
-        Axis("x", 0, 1)
+    for axis in ({"low": 0, "high": 1}, {"low": 0, "high": 8, "values": (2, 4, 8)}):
+        with pytest.raises(ValueError, match="log-scaled axes need numbers > 0"):
+            Axis("x", **axis)
+    with pytest.raises(ValueError, match="math domain error|positive"):
+        Space(b=[16, 32]).key({"b": 0})
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,29 @@ def test_when_one_has_failed_alone_the_others_are_as_many_as_before(monkeypatch,
     assert at_once == [4, 3, 2, 1] * 2 and pack.at_once == 4
 
 
+def test_a_culprit_of_another_kind_does_not_undo_what_the_memory_holds(monkeypatch):
+    step = Training.step
+    pack = Pack(SETUP, DATA, CPU, at_once=4)
+
+    def limited(self):
+        if len(pack.running) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if self.batch_size == 16:
+            raise ValueError("a fault of its own")
+        step(self)
+
+    monkeypatch.setattr(Training, "step", limited)
+    pack.begin([configuration(0.3, 2.0, b, seed) for seed, b in enumerate((32, 32, 32, 16, 32, 32, 32))])
+    while not pack.done:
+        try:
+            pack.advance()
+        except ValueError:
+            pack.drop(pack.culprit)
+        for index in [index for index, training in pack.running.items() if training.done]:
+            pack.finish(index)
+    assert pack.at_once == 2
+
+
 def test_a_training_that_is_dropped_is_gone_at_once():
     """No circle of references holds its memory until the collector comes by."""
     training = finished()

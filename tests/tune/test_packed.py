@@ -143,6 +143,21 @@ def test_a_searcher_whose_trials_pause_is_refused():
             packed(inside, 2)
 
 
+def test_a_limiter_around_ours_is_looked_through_and_around_rays_refused(tmp_path):
+    one, other = (packed(ConcurrencyLimiter(descent(workers=2), 2), 2) for _ in range(2))
+    first = one.suggest("a")[PACK]
+    one.save(str(tmp_path / "state"))
+    other.restore(str(tmp_path / "state"))
+    other.set_search_properties("acc", "max", {})
+    assert other.suggest("b")[PACK] == first, "lost with a driver, and suggested again"
+    pytest.importorskip("optuna")
+    from ray.tune.search.optuna import OptunaSearch
+
+    rays = OptunaSearch({"lr": tune.loguniform(1e-6, 1.0)}, metric="acc", mode="max")
+    with pytest.raises(ValueError, match="ConcurrencyLimiter: Ray saves none of its trials"):
+        packed(ConcurrencyLimiter(rays, 2), 2)
+
+
 def test_a_searcher_of_rays_is_saved_as_it_saves_itself(tmp_path):
     """OptunaSearch has no `get_state`."""
     pytest.importorskip("optuna")
@@ -155,6 +170,9 @@ def test_a_searcher_of_rays_is_saved_as_it_saves_itself(tmp_path):
         return drive(searcher, trials, value=lambda h: -abs(math.log2(h["lr"]) + 9))
 
     one, other = packed(optuna(0), 2), packed(optuna(1), 2)
+    one.suggest("live")
+    one.on_trial_result("live", {PACK: {"0": {"acc": 0.3}}, "training_iteration": 1})
+    one.on_trial_complete("live", {PACK: {"0": {"acc": 0.3}, "1": {"acc": 0.2}}})
     drive_one(one, 3)
     one.save(str(tmp_path / "state"))
     other.restore(str(tmp_path / "state"))

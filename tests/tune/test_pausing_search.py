@@ -17,6 +17,7 @@ from snapshots import tunes
 
 from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
 from tune_cd.search.model_guided import LENGTHS
+from tune_cd.search.protocol import Proposal
 
 SPACE = {"lr": tune.loguniform(1e-5, 1.0), "decay": tune.loguniform(1e-4, 10.0)}
 PLANE = Space(lr=(1e-5, 1.0), decay=(1e-4, 10.0))
@@ -179,6 +180,18 @@ def test_one_that_failed_as_it_was_saved_and_is_run_again_is_told_again(search):
     assert search.finished and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}
 
 
+def test_a_late_report_that_fails_as_it_is_saved_is_trained_no_further_than_it_was():
+    """Of ten epochs the third is the first beyond a quarter."""
+    search = PausingSearch(full_length=("epoch", 10), budget=4, lengths=(0.25, 0.5, 1.0))
+    tuner = Tuner(search)
+    first = until_it_pauses(tuner)
+    assert first.epoch == 3 and search._search.looks(first.config).keys() == {0.3}
+    tuner.scheduler.on_trial_error(tuner, first)
+    first.status = Trial.PENDING
+    tuner.scheduler.on_trial_add(tuner, first)
+    assert search._search.until(first.config) == 0.25
+
+
 def test_a_report_without_its_length_ends_the_experiment_only_where_none_ever_had_it(search, caplog):
     tuner = Tuner(search)
     tuner.add(0)
@@ -195,6 +208,9 @@ def test_what_an_earlier_study_left_paused_leads_no_trials_of_a_number_that_is_g
     tuner = Tuner(search)
     for h in GIVEN:
         search._search.tell(h, score(h, WHOLE / 2) + 9, 0.5, free=True)
+    search._course.rerun([{"lr": 1e-3, "decay": 1e-3}, *([GIVEN[0]] if samples == 3 else [])])
+    for h in search._course.waiting:
+        search._search.begin(Proposal(h, "again", 0.0), 0.125 if h not in GIVEN else 1.0)
     tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= samples)
     tuner.run()
     assert len(tuner.trials) == samples and {trial.status for trial in tuner.trials} == {Trial.TERMINATED}

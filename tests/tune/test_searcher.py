@@ -518,8 +518,11 @@ def test_a_range_or_a_mode_that_the_search_has_otherwise_is_refused():
     assert CoordinateDescentSearch(space).set_search_properties("acc", "max", space, num_samples=3)
     rewarded = {"points_to_evaluate": [{"lr": 1e-3}], "evaluated_rewards": [1.0]}
     told = CoordinateDescentSearch(space, "acc", "min", **rewarded)
-    with pytest.raises(ValueError, match="mode 'max': the search was told values under 'min'"):
-        told.set_search_properties("acc", "max", {}, num_samples=3)
+    later = CoordinateDescentSearch(space, "acc", "min")
+    later.add_evaluated_point({"lr": 1e-3}, 1.0)
+    for one in (told, later):
+        with pytest.raises(ValueError, match="mode 'max': the search was told values under 'min'"):
+            one.set_search_properties("acc", "max", {}, num_samples=3)
 
 
 def test_results_that_cannot_be_continued_are_refused_and_strangers_left_out(tmp_path):

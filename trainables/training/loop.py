@@ -242,8 +242,9 @@ class Training:
             )  # torch keeps the tensors that it is given
             for group in self.optimiser.param_groups:  # torch moves the state, but not a scheduled rate
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
-            if _tensors(self.optimiser) != before:  # recorded steps use the former ones; bare SGD has none
-                self._replayed = {}
+            after = _tensors(self.optimiser)
+            if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
+                self._replayed = {}  # recorded steps use the former ones; bare SGD has none
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self.iteration = self.target = state["iteration"]
@@ -313,10 +314,10 @@ class Training:
         return {name: sum(row[name] for row in rows).double() / len(rows) for name in rows[0]}
 
 
-def _tensors(optimiser: torch.optim.Optimizer) -> list[int]:
-    """Which tensors it works on beside the parameters."""
+def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+    """What it works on beside the parameters."""
     held = [*optimiser.state.values(), *optimiser.param_groups]
-    return [id(value) for values in held for value in values.values() if isinstance(value, Tensor)]
+    return [value for values in held for value in values.values() if isinstance(value, Tensor)]
 
 
 @contextmanager

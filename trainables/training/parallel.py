@@ -89,7 +89,7 @@ class Pack:
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):
-                self._relax()
+                self._relax(error)
                 raise
             self._retreat(error)
             return {}
@@ -212,7 +212,8 @@ class Pack:
             self._before = self._before or self._at_once
             self._at_once = number
 
-    def _relax(self) -> None:
-        """After a training has failed alone: it was the reason."""
+    def _relax(self, error: BaseException) -> None:
+        """After a training has failed alone: it was the reason, where it was the memory for that too."""
         self._caution = MOST
-        self._at_once, self._before = self._before or self._at_once, None
+        if is_out_of_memory(error):
+            self._at_once, self._before = self._before or self._at_once, None

@@ -122,10 +122,20 @@ class Pausing:
         return self.search.spent
 
     def allow(self, worth: float) -> None:
-        h, share = self.search.leader or (None, 1.0)
-        if worth < 1 - share and self._last in (None, key := self.search.space.key(h)):
-            self._last, worth = key, 1 - share  # one leader may exceed it: should it disappoint, the next one may not
+        leader, lacks = self._lacks()
+        if worth >= 1:
+            self._last = None
+        elif worth < lacks and self._last in (None, leader):
+            self._last, worth = leader, lacks  # one leader may exceed it: should it disappoint, the next one may not
         self.search.budget = min(self._most, self.spent + max(0.0, worth))
+
+    def _lacks(self) -> tuple[Key | None, float]:
+        """The leader, and how much of it has not been asked for yet."""
+        if self.search.leader is None:
+            return None, 0.0
+        h, share = self.search.leader
+        key = self.search.space.key
+        return key(h), 1 - (self.search.until(h) if key(h) in map(key, self.search.live) else share)
 
     def next(self) -> tuple[Configuration, float] | None:
         h = self.waiting.pop(0) if self.waiting else self.search.ask()

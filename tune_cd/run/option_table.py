@@ -187,7 +187,7 @@ CALL: Options = {
     "--budget": {
         "metavar": "T",
         "help": "ask for nothing more once this is spent, such as 90min, 2h or 20gpu-hours, counted from the start of "
-        "this call; what leads is trained whole within it; default: --num-samples alone ends it",
+        "this call; what leads is trained whole, beyond it if need be; default: --num-samples alone ends it",
     },
     "--trial-timeout": {
         "type": values.limit,

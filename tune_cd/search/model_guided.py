@@ -209,7 +209,7 @@ class Guided:
         process = self._exploiting if exploits else self._usual
         ends = self._expected if process is self._process else process.ends(self._points)
         least = PROMISE[exploits] * (np.ptp(self._values) or 1.0) / process.spread
-        best = ends.max(1, keepdims=True)
+        best = self._best_of(ends)
         lines = self._lines_through([self.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
         steps = chain([self._points[self._waiting]], (x[self._is_new(x)] for x in parts))
@@ -234,8 +234,18 @@ class Guided:
     def leader(self) -> int:
         """The training that ended best, or is believed to; one that failed or was left before its end only where all
         were."""
-        out = [one.failed or (one.left and one.share < 1) for one in self.trainings]
-        return int(np.argmax(np.where(out, -inf, self._ends)))
+        failed = np.array([one.failed for one in self.trainings])
+        return int(np.argmax(np.where(failed | self._gone, -inf, self._ends)))
+
+    @cached_property
+    def _gone(self) -> NDArray[np.bool_]:
+        """Which trainings were left before their end [n_trainings]: no score that they promise can be reached."""
+        return np.array([one.left and one.share < 1 for one in self.trainings])
+
+    def _best_of(self, ends: Array) -> Array:
+        """The best of the ends [n_draws, n_trainings] that can be reached, [n_draws, 1]."""
+        best: Array = (ends if self._gone.all() else ends[:, ~self._gone]).max(1, keepdims=True)
+        return best
 
     @cached_property
     def _ends(self) -> Array:
@@ -247,7 +257,7 @@ class Guided:
     @cached_property
     def _above(self) -> Array:
         """Threshold of the expected improvement [n_draws, 1]: the best predicted final value plus the margin."""
-        above: Array = self._expected.max(1, keepdims=True) + self._margin
+        above: Array = self._best_of(self._expected) + self._margin
         return above
 
     @cached_property

@@ -177,6 +177,11 @@ class PausingLine:
         return None if best is None else (self._at(best[0]), best[1])
 
     @property
+    def live(self) -> list[Configuration]:
+        """As `PausingDescent.live`."""
+        return [self._at(at) for at in self._search.live]
+
+    @property
     def leader(self) -> tuple[Configuration, float] | None:
         """As `PausingDescent.leader`."""
         leader = self._search.leader

@@ -79,7 +79,7 @@ class Axis:
         for bound in (self.low, self.high):
             if not is_number(bound) or not isfinite(bound):
                 raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
-            if self.scale == "log" and bound <= 0 and not (bound == 0 and self.values):
+            if self.scale == "log" and bound <= 0 and not (bound == 0 and self._has_zero):
                 raise ValueError(
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
                     "Linear(low, high) takes any"
@@ -136,7 +136,7 @@ class Axis:
         """Of a value: log2 of it, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
         if self.scale == "linear":
             return (value - self.low) / self._unit
-        return log2(value) if value > 0 else self._zero
+        return self._zero if value == 0 and self._has_zero else log2(value)
 
     def snap(self, coordinate: float) -> float | int:
         """The allowed value nearest to a coordinate (ties: the lower), a Python float or int."""
@@ -174,6 +174,11 @@ class Axis:
         width = self.ends[1] - self.ends[0]
         gaps = np.diff([self.coordinate(value) for value in self.values]) if self.values else np.array([])
         return float(min([APART, *([width / PLACES] if width else []), *(gaps / 2)]))
+
+    @property
+    def _has_zero(self) -> bool:
+        """Whether 0 is the lowest of several allowed values."""
+        return self.values is not None and len(self.values) > 1 and self.values[0] == 0
 
     @cached_property
     def _zero(self) -> float:

@@ -100,7 +100,8 @@ class Adapter(JsonState, Searcher):
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
 
         False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
-        metric, a mode or a domain that the search cannot answer for, and where they are other than it has begun with.
+        metric, a mode or a domain that the search cannot answer for, and for ranges, or once it was told values a mode,
+        that it has otherwise.
         """
         if self._properties_set and not self._restored:
             return False
@@ -281,7 +282,8 @@ class Adapter(JsonState, Searcher):
     @property
     def _told(self) -> bool:
         """Whether the search has values."""
-        return any(reward is not None for _, reward in self._points) or bool(self._known) or self._restored
+        known = any(reward is not None for _, reward in self._points) or bool(self._known) or self._restored
+        return known or (self._search is not None and self._search.best is not None)
 
     def _begin_if_known(self) -> None:
         """The search begins once it is known what is searched, and whether for the largest or the smallest."""

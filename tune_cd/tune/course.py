@@ -72,6 +72,12 @@ class Order:
         distinct = {key(h): h for h in [*configurations, *self.waiting] if key(h) not in but}
         self.waiting = [distinct[k] for k in sorted(distinct, key=lambda k: self.places.get(k, len(self.places)))]
 
+    def drop(self, h: Configuration) -> None:
+        """It is not run once more."""
+        key = self.search.space.key
+        self.waiting = [other for other in self.waiting if key(other) != key(h)]
+        self.again.discard(key(h))
+
     def remember(self, begun: pd.DataFrame, again: pd.DataFrame) -> None:
         """Places of an earlier run's rows, and what of them is to be run again, with its origin.
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ray.tune.search import Searcher
+from ray.tune.result import TRAINING_ITERATION
+from ray.tune.search import ConcurrencyLimiter, Searcher
 from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
@@ -124,6 +125,8 @@ class PackedSearch(JsonState, Packing):
             raise ValueError(f"metric, mode {(metric, mode)}: the searcher inside has {inside}")
         if isinstance(innermost(searcher), PausingSearch):
             raise ValueError("PausingSearch: a member of a pack cannot pause; allowed: searchers of whole trials")
+        if isinstance(searcher, ConcurrencyLimiter) and not isinstance(innermost(searcher), Adapter):
+            raise ValueError("ConcurrencyLimiter: Ray saves none of its trials; allowed: the searcher itself, packs=")
         super().__init__(metric, mode, packs)
         self._searcher, self._size, self._restored = searcher, size, False
 
@@ -150,17 +153,23 @@ class PackedSearch(JsonState, Packing):
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
         self._restored = True
 
+    @property
+    def _plain(self) -> Searcher | None:
+        """The searcher whose `get_state` is plain JSON, if there is one."""
+        inner = innermost(self._searcher)
+        return inner if isinstance(inner, Adapter) or type(inner).save is Searcher.save else None
+
     def _saved(self) -> Any:
-        """The state of the searcher inside: ours is plain JSON, of others it is the file that they save."""
-        if isinstance(self._searcher, Adapter):
-            return self._searcher.get_state()
+        """The state of the searcher inside: plain JSON where it has that, as ours, else the file that it saves."""
+        if self._plain is not None:
+            return self._plain.get_state()
         with TemporaryDirectory() as folder:
             self._searcher.save(str(Path(folder, "searcher")))
             return b64encode(Path(folder, "searcher").read_bytes()).decode()
 
     def _load(self, saved: Any) -> None:
-        if isinstance(self._searcher, Adapter):
-            self._searcher.set_state(saved)
+        if self._plain is not None:
+            self._plain.set_state(saved)
             return
         with TemporaryDirectory() as folder:
             Path(folder, "searcher").write_bytes(b64decode(saved))
@@ -181,8 +190,8 @@ class PackedSearch(JsonState, Packing):
         lost = [member for name in trial_ids for member in self._members.pop(name) if member is not None]
         if not lost:
             return
-        if isinstance(self._searcher, Adapter):
-            self._searcher.run_anew(but=[member for members in self._members.values() for member in members if member])
+        if isinstance(inner := innermost(self._searcher), Adapter):
+            inner.run_anew(but=[member for members in self._members.values() for member in members if member])
             return
         for member in lost:
             self._searcher.on_trial_complete(member, error=True)
@@ -202,7 +211,8 @@ class PackedSearch(JsonState, Packing):
         for place, told in results_of(result).items():
             member = self._members[trial_id][int(place)] if trial_id in self._members else None
             if member is not None and finite(told.get(self._metric)) is not None:
-                self._searcher.on_trial_result(member, _report(told))
+                counted = {TRAINING_ITERATION: result.get(TRAINING_ITERATION)}  # Ray's searchers count by Tune's
+                self._searcher.on_trial_result(member, counted | _report(told))
         super().on_trial_result(trial_id, result)
 
     def _tell(self, member: str, told: Mapping[str, Any]) -> None:

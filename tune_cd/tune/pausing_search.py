@@ -138,8 +138,11 @@ class PausingSearch(Adapter):
     def stop_new_trials(self) -> None:
         """Tune has begun as many trials as it may: those that paused go on while that is worth anything. Configurations
         without a trial, as of an earlier study, cannot."""
+        asked = [*([] if self._step is None else [self._step]), *self._course.waiting]
+        for h in [h for h in asked if self.trial_of(h) is None]:
+            self._search.withdraw(h)
+            self._course.drop(h)
         if self._step is not None and self.trial_of(self._step) is None:
-            self._search.withdraw(self._step)
             self._step = None
         self._search.grows = False
         self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
@@ -171,8 +174,7 @@ class PausingSearch(Adapter):
         self._ended.discard(trial_id)
         looks = self._search.looks(h)
         if not self._under_way(h) and (not looks or FAILED in looks.values() or max(looks) == 1):
-            until = next(length for length in self._search.lengths if length >= max(looks, default=0.0) - ROUNDING)
-            self._search.begin(Proposal(h, "again", 0.0), until)
+            self._search.begin(Proposal(h, "again", 0.0), self._length_of(trial_id, max(looks, default=0.0)))
             self._reached[trial_id] = max(self._search.looks(h), default=0.0)
         if not self._under_way(h):
             return True
@@ -180,6 +182,14 @@ class PausingSearch(Adapter):
         self._step = None if self._step is not None and key(self._step) == key(h) else self._step
         self._course.rerun([], but=[key(h)])
         return False
+
+    def _length_of(self, trial_id: str, share: float) -> float:
+        """The length to which a trial was trained that failed at this share: as it was saved, what had been told; while
+        under way, what it was asked for."""
+        told, lengths = self._reached.get(trial_id, 0.0), self._search.lengths
+        if told and told == max(length for length in lengths if length <= share + ROUNDING):
+            return told
+        return next(length for length in lengths if length >= share - ROUNDING)
 
     def take_report(self, trial_id: str, result: Mapping[str, Any]) -> str:
         """Take a report; what becomes of the trial: TrialScheduler.CONTINUE, PAUSE or STOP."""

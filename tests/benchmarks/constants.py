@@ -51,7 +51,6 @@ CANDIDATES: dict[str, dict[str, Change]] = {
         "CENTRE 0": {"CENTRE": 0.0},
         "CENTRE 4": {"CENTRE": 4.0},
         "fades_from 2": {"fades_from": 2},
-        "pairs yes": {"pairs": True},
         "EXPLOIT_TURNS 1": {"EXPLOIT_TURNS": 1},
     },
     "GENERAL": {

@@ -83,10 +83,7 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
         try:
             looks = pack.advance()
         except (Exception, SystemExit) as error:
-            if is_of_the_machine(error) or not several:
-                raise
-            _say_failed(pack, pack.culprit, error)
-            status = 1
+            status = _leave_out(pack, pack.culprit, error)
             continue
         for index, evaluation in looks.items():
             which = f"[{index + 1}/{len(pack.configurations)}] " if several else ""
@@ -100,10 +97,7 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
             try:
                 outcome = {name: value for name, value in vars(pack.finish(index)).items() if name != "curve"}
             except (Exception, SystemExit) as error:
-                if is_of_the_machine(error) or not several:
-                    raise
-                _say_failed(pack, index, error)
-                status = 1
+                status = _leave_out(pack, index, error)
                 continue
             print(
                 json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
@@ -121,12 +115,16 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
     return status
 
 
-def _say_failed(pack: Pack, index: int, error: BaseException) -> None:
-    """One of several: the others go on."""
+def _leave_out(pack: Pack, index: int, error: BaseException) -> int:
+    """Have the others go on without one that failed; returns the exit status. Raises the error again where it is of the
+    machine, or of the only one."""
+    if is_of_the_machine(error) or len(pack.configurations) == 1:
+        raise error
     configuration = pack.configurations[index]
     print(f"error: {described(error, configuration, str(pack.device))}", file=sys.stderr)
     print(json.dumps(configuration | {"status": "failed"}), flush=True)
     pack.drop(index)
+    return 1
 
 
 class _Parser(argparse.ArgumentParser):

@@ -48,7 +48,6 @@ class Pack:
     ):  # fmt: skip
         self.setup, self.data, self.device, self._begun = setup, data, device, begun
         self._at_once = 1 if at_once is None and device.type != "cuda" else at_once
-        self._before: int | None = None  # `_at_once` before the retreats of this list
         self._spare: list[Training] = []
         self.running: dict[int, Training] = {}
         self.begin([])
@@ -64,7 +63,7 @@ class Pack:
         self._tested_apart = False
         self._starting = 0
         self._caution = MOST  # as many at a time, until this list is done
-        self._before = None
+        self._before: int | None = None  # `_at_once` before the retreats of this list
 
     @property
     def done(self) -> bool:

@@ -68,6 +68,12 @@ def test_a_workers_images_take_time_and_all_of_them_cost():
     assert spent.clock[-1] == pytest.approx(1.0) and spent.cost[-1] == pytest.approx(2.0)
 
 
+def test_what_was_trained_and_is_asked_again_is_trained_and_told_anew():
+    search = Scripted((A, 1.0), (A, 0.25), (A, 0.5), (A, 0.5))
+    assert spend(search, RIDGE).cost[-1] == pytest.approx(2.0)
+    assert [share for share, _ in search.told] == [0.25, 0.5, 1.0, 0.25, 0.5, 0.25, 0.5]
+
+
 def test_the_budget_is_kept():
     assert spend(FullLength(OPTIMISERS["random"](RIDGE.space)), RIDGE, budget=5).cost[-1] == pytest.approx(5)
 

@@ -59,7 +59,8 @@ def spend(
 ) -> Spent:
     """Train what the search asks for until the budget is spent, or nothing is asked any more.
 
-    A worker takes as long as the images do. Segments that end at one time are all told before anyone asks again.
+    A worker takes as long as the images do. Segments that end at one time are all told before anyone asks again. A
+    configuration that is asked again until no longer than it was trained already is trained anew, at its full cost.
     """
     key, looks = landscape.space.key, landscape.looks
     clock, asked, spent = 0.0, 0, 0.0
@@ -69,6 +70,8 @@ def spend(
     while True:
         while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
             begun, until = share.get(key(h), 0.0), search.until(h)
+            if until <= begun:
+                begun = 0.0
             heapq.heappush(running, (clock + until - begun, asked, clock, begun, until, h))
             asked, spent = asked + 1, spent + until - begun
         if not running:

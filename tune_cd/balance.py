@@ -17,7 +17,7 @@ from tune_cd.terms import Terms, terms
 
 __all__ = [
     "AVERAGES", "A_O", "A_TH", "PUBLISHED", "RATE_RESOLUTION", "RECIPE", "Terms", "assignments", "average_weights",
-    "from_recipe", "off_diagonal", "parse_recipe", "ratio", "terms",
+    "averages_of", "from_recipe", "off_diagonal", "parse_recipe", "ratio", "terms",
 ]  # fmt: skip
 
 AVERAGES = ("separate", "global")
@@ -28,6 +28,14 @@ A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.
 constant."""
 
 RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
+
+
+def averages_of(loss: str, pairwise: bool) -> tuple[str, ...]:
+    """The recipes in use: of InfoNCE its own balance alone (`subsec:infonce_loss`), of a loss of other terms or weights
+    its authors' coefficients."""
+    if not pairwise:
+        return (PUBLISHED,)
+    return AVERAGES if loss == "margin" else ("separate",)
 
 
 def average_weights(average: str, batch_size: int, k: int = 2) -> tuple[float, float]:

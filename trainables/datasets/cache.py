@@ -11,14 +11,12 @@ keep the processes of two machines apart, and some file systems have none.
 import json
 import logging
 import os
-import shutil
 import warnings
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.lib.format import open_memmap
 
 from trainables.datasets.structure import (
@@ -29,6 +27,7 @@ from trainables.datasets.structure import (
     UndecodableImage,
     in_order,
     local_path,
+    made_once,
     preview,
 )
 
@@ -51,15 +50,7 @@ def load(recipe: Recipe, image_size: int) -> Dataset:
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
     folder = entry(recipe, image_size)
-    dataset = _read(folder, image_size)
-    if dataset is None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(folder.name + ".lock")):
-            dataset = _read(folder, image_size)  # another process may have made it while we waited
-            if dataset is None:
-                _make(recipe, image_size, folder)
-                dataset = _read(folder, image_size)
-    assert dataset is not None
+    dataset = made_once(folder, lambda: _read(folder, image_size), lambda place: _decode(recipe, image_size, place))
     left_out = json.loads((folder / "meta.json").read_text())["undecodable"]
     if left_out:
         warnings.warn(
@@ -102,20 +93,6 @@ def _read_split(folder: Path, split: str, meta: dict, image_size: int) -> Split:
     if labels.dtype != np.int64 or labels.ndim != 1 or not np.array_equal(np.unique(labels), np.arange(len(names))):
         raise ValueError(f"{split}_labels.npy does not hold the labels of {len(names)} classes")
     return Split(images, labels, names)
-
-
-def _make(recipe: Recipe, image_size: int, folder: Path) -> None:
-    """Decode into a directory beside `folder` and rename it: an entry is either whole or absent. Needs the lock."""
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: we hold the lock
-    partial.mkdir()
-    try:
-        _decode(recipe, image_size, partial)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:

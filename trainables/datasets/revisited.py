@@ -7,7 +7,6 @@ aspect. They are decoded once, into one flat file of <cache>/benchmarks/ (about 
 import json
 import logging
 import os
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from trainables.datasets.download import fetch
 from trainables.datasets.ground_truth import GroundTruth, load_ground_truth
 from trainables.datasets.remote import content
 from trainables.datasets.source import MAX_PIXELS, missing_data
-from trainables.datasets.structure import preview, published_name
+from trainables.datasets.structure import made_once, preview, published_name
 from trainables.datasets.untar import check_complete, extract
 
 FORMAT = 1  # raise it when the same files would give other arrays
@@ -104,16 +103,9 @@ def load_benchmark(
     folder, truth = _find(name, data_root, download)
     files = _files(folder, truth)
     entry = cache_root() / "benchmarks" / f"{name}-{image_size}px-{_identity(folder, name, files, image_size)}"
-    images = _read(entry)
-    if images is None:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(entry.with_name(entry.name + ".lock")):
-            images = _read(entry)  # another process may have made it while we waited
-            if images is None:
-                _make(entry, files, truth, image_size)
-                images = _read(entry)
-    assert images is not None
-    pixels, offsets, shapes = images
+    pixels, offsets, shapes = made_once(
+        entry, lambda: _read(entry), lambda place: _decode_all(place, files, truth, image_size)
+    )
     n = len(truth.database)
     return Benchmark(
         _published(name, truth),
@@ -223,27 +215,18 @@ def _read(entry: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     return pixels, np.concatenate([[0], ends[:-1]]), shapes
 
 
-def _make(entry: Path, files: list[Path], truth: GroundTruth, image_size: int) -> None:
-    """Decode into a directory beside the entry and rename it: an entry is either whole or absent. Needs the lock."""
+def _decode_all(folder: Path, files: list[Path], truth: GroundTruth, image_size: int) -> None:
+    """Fill the folder of a cache entry."""
     boxes = [None] * len(truth.database) + list(truth.boxes)
-    partial = entry.with_name(entry.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    log.info("decoding %d images into %s, once", len(files), entry)
-    try:
-        shapes = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool, (partial / "pixels.bin").open("wb") as pixels:
-            for start in range(0, len(files), DECODED_AT_ONCE):
-                some = slice(start, start + DECODED_AT_ONCE)
-                for image in pool.map(_decode, files[some], boxes[some], repeat(image_size)):
-                    pixels.write(image.tobytes())
-                    shapes.append(image.shape[1:])
-        np.save(partial / "shapes.npy", np.array(shapes, dtype=np.int64))
-        if entry.exists():
-            shutil.rmtree(entry)
-        os.rename(partial, entry)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    log.info("decoding %d images into %s, once", len(files), folder.parent)
+    shapes = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool, (folder / "pixels.bin").open("wb") as pixels:
+        for start in range(0, len(files), DECODED_AT_ONCE):
+            some = slice(start, start + DECODED_AT_ONCE)
+            for image in pool.map(_decode, files[some], boxes[some], repeat(image_size)):
+                pixels.write(image.tobytes())
+                shapes.append(image.shape[1:])
+    np.save(folder / "shapes.npy", np.array(shapes, dtype=np.int64))
 
 
 def _decode(file: Path, box: np.ndarray | None, image_size: int) -> np.ndarray:

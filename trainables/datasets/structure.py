@@ -2,16 +2,20 @@
 
 import os
 import re
+import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from filelock import FileLock
+
+T = TypeVar("T")
 
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter would be a drive of Windows
 
@@ -166,6 +170,36 @@ def preview(names: Iterable[str], most: int = 5) -> str:
     """The first few names for a message."""
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@contextmanager
+def made_whole(folder: Path) -> Iterator[Path]:
+    """A directory beside `folder` to be filled, which then takes its name: the folder is either whole or absent."""
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path], None]) -> T:
+    """What `read` finds in the folder, filled first where it finds nothing. Of several processes one fills it."""
+    found = read()
+    if found is None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(folder.name + ".lock")):
+            found = read()  # another process may have made it while we waited
+            if found is None:
+                with made_whole(folder) as partial:
+                    fill(partial)
+                found = read()
+    assert found is not None
+    return found
 
 
 def in_order(function: Callable[[Any], Any], items: Iterable[Any], threads: int, ahead: int) -> Iterator[Any]:

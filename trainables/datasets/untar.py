@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from trainables.datasets.source import MAX_MEMBER_BYTES
-from trainables.datasets.structure import preview
+from trainables.datasets.structure import made_whole, preview
 
 MAX_ARCHIVE_BYTES = 16 * 2**30  # inflated; the largest of those that are fetched has 2 GB
 MAX_MEMBERS = 1_000_000  # of which tarfile keeps a record in memory
@@ -52,10 +52,7 @@ def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
     Raises ValueError for a member that points outside of the folder, for a file above MAX_MEMBER_BYTES, for two of one
     name, for an archive that is damaged or beyond the bounds of this module, and where a wanted file is in none.
     """
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    partial.mkdir(parents=True)
-    try:
+    with made_whole(folder) as partial:
         for archive in archives:
             try:
                 _extract_one(archive, partial, wanted)
@@ -66,9 +63,6 @@ def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
             raise ValueError(
                 f"{len(missing)} images are in no archive ({', '.join(map(str, archives))}): {preview(missing)}"
             )
-        os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _extract_one(archive: Path, folder: Path, wanted: set[str]) -> None:

@@ -56,12 +56,7 @@ def linear_probe(
     Raises:
         ValueError: other shapes, features that are not finite, labels out of range, settings that are not positive.
     """
-    for name, features in {"train": train_features, "test": test_features}.items():
-        check_features(name, features)
-        if not features.isfinite().all():
-            raise ValueError(
-                f"{name}_features are not finite: {int((~features.isfinite()).sum())} of {features.numel()}"
-            )
+    check_features(train_features, test_features)
     accuracies = linear_probes(
         train_features[None], train_labels, test_features[None], test_labels,
         epochs=epochs, steps=steps, batch_size=batch_size, learning_rate=learning_rate, standardised=standardised,
@@ -160,13 +155,16 @@ def _check_settings(epochs: int, steps: int, batch_size: int, learning_rate: flo
         raise ValueError(f"learning_rate is {learning_rate}; a finite number above 0 is expected")
 
 
-def check_features(name: str, features: Tensor) -> None:
-    """Refuse features that are not floating point [n, d], n and d from 1 on: ValueError naming them by `name`."""
-    if features.ndim != 2 or not features.is_floating_point() or 0 in features.shape:
-        raise ValueError(
-            f"{name}_features are {features.dtype} of shape {tuple(features.shape)}; "
-            "floating point of shape [n, d], n and d from 1 on, is expected"
-        )
+def check_features(train_features: Tensor, test_features: Tensor) -> None:
+    """Raises ValueError for features that are not finite floating point [n, d], n and d from 1 on."""
+    for name, features in {"train": train_features, "test": test_features}.items():
+        if features.ndim != 2 or not features.is_floating_point() or 0 in features.shape:
+            raise ValueError(
+                f"{name}_features are {features.dtype} of shape {tuple(features.shape)}; "
+                "floating point of shape [n, d], n and d from 1 on, is expected"
+            )
+        if lost := int((~features.isfinite()).sum()):
+            raise ValueError(f"{name}_features are not finite: {lost} of {features.numel()}")
 
 
 def checked_splits(

@@ -8,9 +8,7 @@ import pandas as pd
 
 from tune_cd.analysis.scores import parameter, weights_of
 from tune_cd.search.directions import WEIGHT, rows_over
-
-SINGLE = ("start", "sampled")
-"""Directions of trials that no line search asked for."""
+from tune_cd.search.protocol import OFF_LINES
 
 ON_LINE = 1e-6  # octaves
 
@@ -40,7 +38,7 @@ def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lam
     moves = _moves(trials, axes)
     places = np.column_stack([parameter(trials, name) for name in axes])  # [n_trials, 2]
     for index, direction, position, h in zip(trials.index, trials["direction"], trials["line_position"], places):
-        if not isinstance(direction, str) or direction in SINGLE:
+        if not isinstance(direction, str) or direction in OFF_LINES:
             found.append(Line("", np.empty((0, 2)), ()))  # ends the line before it
             continue
         points = h[None]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from tune_cd.analysis.parts import require_one
 from tune_cd.analysis.scores import BALANCE, completed, maps_of, parameter, score_column, settings, weights_of
-from tune_cd.search.directions import WEIGHT
+from tune_cd.search.directions import TERM, WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
 """The terms of the paper's losses, which have columns of the table; those of others are scores `term_<name>`."""
@@ -93,7 +93,7 @@ def places(values: pd.Series) -> pd.Series:
 
 def terms_of(weights: Sequence[str]) -> list[str]:
     """Under which names results have the terms of these weights, in their order."""
-    return list(TERMS) if tuple(weights) == BALANCE[:2] else [f"term_{name.removeprefix(WEIGHT)}" for name in weights]
+    return list(TERMS) if tuple(weights) == BALANCE[:2] else [f"{TERM}{name.removeprefix(WEIGHT)}" for name in weights]
 
 
 def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:

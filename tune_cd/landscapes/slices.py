@@ -50,11 +50,7 @@ class Slice:
 
     @property
     def averages(self) -> tuple[str, ...]:
-        """The averages that recipes use: InfoNCE has the separate one alone (`subsec:infonce_loss`), a loss of other
-        terms its published coefficients."""
-        if not self.landscape.pairwise:
-            return (balance.PUBLISHED,)
-        return balance.AVERAGES if self.landscape.about["loss"] == "margin" else ("separate",)
+        return balance.averages_of(self.landscape.about["loss"], self.landscape.pairwise)
 
     def on(self, average: str) -> np.ndarray:
         """The cells [n_p, n_e] that an average reaches by its learning rate alone, to half the finest step."""

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from tune_cd import balance
 from tune_cd.analysis.gain import reachable
 from tune_cd.analysis.grids import Grid
-from tune_cd.analysis.scores import SPLITS
+from tune_cd.analysis.scores import BALANCE, SPLITS
 from tune_cd.plots.style import (
     AVERAGES,
     BALANCED,
@@ -38,10 +38,9 @@ from tune_cd.plots.style import (
     new_figure,
     outside_legend,
     symbol,
-)  # fmt: skip
+)
 from tune_cd.search.directions import WEIGHT
 
-BALANCE = ("Lambda_p", "Lambda_e")
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
 NOTHING: Mapping[str, float] = {}
 TALL = 3.5  # inches that the name of the upright axis needs
@@ -190,7 +189,7 @@ def _shown(grid: Grid, averages: Sequence[str], published: Mapping[str, float] =
     """The recipes that have a place in this grid; they are about the balance, not about other parameters."""
     if set(grid.names[:2]) <= published.keys():
         return [balance.PUBLISHED]
-    return list(averages) if grid.names == (*BALANCE, "batch_size") else []
+    return list(averages) if grid.names == BALANCE else []
 
 
 def _diagonals(

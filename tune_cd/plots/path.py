@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tune_cd.analysis import best_trial, search_lines
-from tune_cd.analysis.path import ON_LINE, SINGLE, Line
+from tune_cd.analysis.path import ON_LINE, Line
 from tune_cd.analysis.scores import parameter
 from tune_cd.plots.style import (
     BLACK,
@@ -27,7 +27,8 @@ from tune_cd.plots.style import (
     outside_legend,
     styles_of,
     symbol,
-)  # fmt: skip
+)
+from tune_cd.search.protocol import OFF_LINES
 
 MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of what they span
 CROWDED = 30.0  # square points that a number may share with others
@@ -97,7 +98,7 @@ def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The trials of the search to draw, and in words which of how many it is; all of no trials."""
     by = [name for name in ("search", "search_seed") if name in trials]
     searches = [rows for _, rows in trials.groupby(by, dropna=False)]
-    on_lines = [rows for rows in searches if not rows["direction"].dropna().isin(SINGLE).all()] or searches
+    on_lines = [rows for rows in searches if not rows["direction"].dropna().isin(OFF_LINES).all()] or searches
     if not on_lines:
         return trials, ""
     best = [best_trial(rows) for rows in on_lines]

@@ -1,5 +1,7 @@
 """From a batch to an update of the network (`fig:pipeline`), drawn for a batch of 8 with two per class."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon, Rectangle
@@ -33,48 +35,40 @@ def pipeline_figure() -> Figure:
     _arrow(axes, (92.5, 4.2), (16.75, 4.2), arrow="-")
     _arrow(axes, (16.75, 4.2), (16.75, BOTTOM + 1.6))
     update = r"$\theta \leftarrow \theta - \nabla_\theta(\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e)$"
-    axes.text(
-        53.5,
-        4.2,
-        step + update,
-        ha="center",
-        va="center",
-        fontsize=NORMAL,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 3},
-    )
+    _text(axes, 53.5, 4.2, step + update, bbox={"facecolor": "white", "edgecolor": "none", "pad": 3})
     return figure
 
 
 def _caption(axes: Axes, x: float, title: str, below: str) -> None:
-    axes.text(x, TOP + 5.6, title, ha="center", va="center", fontsize=NORMAL, fontweight="bold")
-    axes.text(x, TOP + 2.4, below, ha="center", va="center", fontsize=SMALL, color="#444444")
+    _text(axes, x, TOP + 5.6, title, fontweight="bold")
+    _text(axes, x, TOP + 2.4, below, fontsize=SMALL, color="#444444")
+
+
+def _text(axes: Axes, x: float, y: float, words: str, **look: Any) -> None:
+    """Words around a point."""
+    axes.text(x, y, words, **{"ha": "center", "va": "center", "fontsize": NORMAL} | look)
+
+
+def _box(axes: Axes, left: float, bottom: float, width: float, height: float, **look: Any) -> None:
+    axes.add_patch(Rectangle((left, bottom), width, height, edgecolor=GREY, **look))
 
 
 def _draw_batch(axes: Axes, left: float) -> None:
     """The sampler's images, a square each, with their labels."""
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
-        axes.add_patch(
-            Rectangle(
-                (left, bottom + 0.2),
-                3.4,
-                STEP - 0.4,
-                facecolor=CLASSES[i // 2],
-                edgecolor=GREY,
-                linewidth=0.6,
-                gid=f"image-{i}",
-            )
-        )
-        axes.text(left + 1.7, bottom + STEP / 2, f"{i // 2 + 1}", ha="center", va="center", fontsize=NORMAL)
+        look = {"facecolor": CLASSES[i // 2], "linewidth": 0.6, "gid": f"image-{i}"}
+        _box(axes, left, bottom + 0.2, 3.4, STEP - 0.4, **look)
+        _text(axes, left + 1.7, bottom + STEP / 2, f"{i // 2 + 1}")
     _caption(axes, left + 2.2, "sampler", "labels in pairs")
-    axes.text(left + 1.7, BOTTOM - 2.0, r"$(\mathbf{x}, \mathbf{y})$", ha="center", va="center", fontsize=NORMAL)
+    _text(axes, left + 1.7, BOTTOM - 2.0, r"$(\mathbf{x}, \mathbf{y})$")
 
 
 def _draw_network(axes: Axes, left: float, right: float) -> None:
     middle, high, low = (BOTTOM + TOP) / 2, 11.0, 6.0
     corners = [(left, middle - high), (left, middle + high), (right, middle + low), (right, middle - low)]
     axes.add_patch(Polygon(corners, closed=True, facecolor=LIGHT, edgecolor=BLACK, linewidth=1))
-    axes.text((left + right) / 2, middle, r"$f_\theta$", ha="center", va="center", fontsize=15)
+    _text(axes, (left + right) / 2, middle, r"$f_\theta$", fontsize=15)
     _caption(axes, (left + right) / 2, "network", "one for all images")
 
 
@@ -84,20 +78,10 @@ def _draw_embeddings(axes: Axes, left: float) -> None:
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
         for j in range(cells):
-            axes.add_patch(
-                Rectangle(
-                    (left + j * width, bottom + 0.45),
-                    width,
-                    STEP - 0.9,
-                    facecolor=CLASSES[i // 2],
-                    edgecolor=GREY,
-                    linewidth=0.5,
-                )
-            )
+            look = {"facecolor": CLASSES[i // 2], "linewidth": 0.5}
+            _box(axes, left + j * width, bottom + 0.45, width, STEP - 0.9, **look)
     _caption(axes, left + cells * width / 2, "embeddings", "b vectors")
-    axes.text(
-        left + cells * width / 2, BOTTOM - 2.0, r"$z_i = f_\theta(x_i)$", ha="center", va="center", fontsize=NORMAL
-    )
+    _text(axes, left + cells * width / 2, BOTTOM - 2.0, r"$z_i = f_\theta(x_i)$")
 
 
 def _draw_matrix(axes: Axes, left: float) -> None:
@@ -107,22 +91,13 @@ def _draw_matrix(axes: Axes, left: float) -> None:
             kind = "self" if i == j else "positive" if i // 2 == j // 2 else "negative"
             colour = {"self": "#FFFFFF", "positive": BLUE, "negative": "#F8E3BC"}[kind]
             corner = (left + j * STEP, TOP - (i + 1) * STEP)
-            axes.add_patch(
-                Rectangle(corner, STEP, STEP, facecolor=colour, edgecolor=GREY, linewidth=0.6, gid=f"{kind}-{i}-{j}")
-            )
+            _box(axes, *corner, STEP, STEP, facecolor=colour, linewidth=0.6, gid=f"{kind}-{i}-{j}")
             if kind != "self":
                 sign, shade = ("+", "white") if kind == "positive" else ("−", "#7A5200")
-                axes.text(
-                    corner[0] + STEP / 2,
-                    corner[1] + STEP / 2,
-                    sign,
-                    ha="center",
-                    va="center_baseline",
-                    fontsize=NORMAL,
-                    color=shade,
-                )
+                at = corner[0] + STEP / 2, corner[1] + STEP / 2
+                _text(axes, *at, sign, va="center_baseline", color=shade)
     _caption(axes, left + B * STEP / 2, r"distances of all pairs", r"+ same class    − different classes")
-    axes.text(left + B * STEP / 2, BOTTOM - 2.0, r"$M_{ij} = d(z_i, z_j)$", ha="center", va="center", fontsize=NORMAL)
+    _text(axes, left + B * STEP / 2, BOTTOM - 2.0, r"$M_{ij} = d(z_i, z_j)$")
 
 
 def _draw_terms(axes: Axes, left: float) -> None:
@@ -132,20 +107,11 @@ def _draw_terms(axes: Axes, left: float) -> None:
         (middle + 6.3, BLUE, "#E3EFF8", r"$\bar\ell_p$", "positive term", "b pairs"),
         (middle - 6.3, ORANGE, "#FDF3DF", r"$\bar\ell_e$", "entropy term", r"$b^2 - 2b$ pairs"),
     ):
-        axes.add_patch(
-            FancyBboxPatch(
-                (left, centre - height / 2),
-                width,
-                height,
-                boxstyle=ROUND,
-                facecolor=face,
-                edgecolor=colour,
-                linewidth=1.6,
-            )
-        )
-        axes.text(left + 2.4, centre, name, ha="center", va="center", fontsize=14)
-        axes.text(left + 4.6, centre + 1.6, what, ha="left", va="center", fontsize=SMALL)
-        axes.text(left + 4.6, centre - 1.7, count, ha="left", va="center", fontsize=SMALL, color="#444444")
+        look = {"boxstyle": ROUND, "facecolor": face, "edgecolor": colour, "linewidth": 1.6}
+        axes.add_patch(FancyBboxPatch((left, centre - height / 2), width, height, **look))
+        _text(axes, left + 2.4, centre, name, fontsize=14)
+        _text(axes, left + 4.6, centre + 1.6, what, ha="left", fontsize=SMALL)
+        _text(axes, left + 4.6, centre - 1.7, count, ha="left", fontsize=SMALL, color="#444444")
         _arrow(axes, (right + 0.5, middle + (centre - middle) * 0.55), (left - 0.5, centre))
         _arrow(axes, (left + width + 0.5, centre), (86.0, middle + (centre - middle) * 0.35))
     _caption(axes, left + width / 2, "two averages", "over each kind of pair")
@@ -153,25 +119,12 @@ def _draw_terms(axes: Axes, left: float) -> None:
 
 def _draw_sum(axes: Axes, left: float, right: float) -> None:
     middle = (BOTTOM + TOP) / 2
-    axes.add_patch(
-        FancyBboxPatch(
-            (left, middle - 4.5), right - left, 9, boxstyle=ROUND, facecolor="white", edgecolor=BLACK, linewidth=1.4
-        )
-    )
-    axes.text(
-        (left + right) / 2,
-        middle,
-        r"$\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e$",
-        ha="center",
-        va="center",
-        fontsize=LARGE,
-    )
+    look = {"boxstyle": ROUND, "facecolor": "white", "edgecolor": BLACK, "linewidth": 1.4}
+    axes.add_patch(FancyBboxPatch((left, middle - 4.5), right - left, 9, **look))
+    _text(axes, (left + right) / 2, middle, r"$\Lambda_p\,\bar\ell_p + \Lambda_e\,\bar\ell_e$", fontsize=LARGE)
     _caption(axes, (left + right) / 2, "the balance", r"$\Lambda$: weight $\lambda$ × rate $\alpha$")
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], arrow: str = "-|>") -> None:
-    axes.add_patch(
-        FancyArrowPatch(
-            start, end, arrowstyle=arrow, mutation_scale=11, linewidth=1.2, color="#333333", shrinkA=0, shrinkB=0
-        )
-    )
+    look = {"arrowstyle": arrow, "mutation_scale": 11, "linewidth": 1.2, "color": "#333333"}
+    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **look))

@@ -11,10 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from tune_cd import balance
 from tune_cd.analysis import best_so_far, best_trial, parts_of
-from tune_cd.analysis.scores import parameter, parameter_of, published_of
+from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of
 from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, styles_of
-
-BALANCE = ("Lambda_p", "Lambda_e")
 
 
 def search_figure(
@@ -24,7 +22,7 @@ def search_figure(
     k: int,
     box: tuple[float, float],
     runs: pd.DataFrame | None = None,
-    weights: Sequence[str] = BALANCE,
+    weights: Sequence[str] = BALANCE[:2],
 ) -> Figure:
     """The visited points in the plane of each pair of weights with the recipes' diagonals, and best-so-far curves.
 
@@ -64,7 +62,7 @@ def draw_plane(
     batch_size: int,
     k: int,
     box: tuple[float, float],
-    pair: tuple[str, str] = BALANCE,
+    pair: tuple[str, str] = BALANCE[:2],
 ) -> None:
     """Every trial in the plane of two weights, coloured by validation score, with the recipes' diagonals."""
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""

@@ -26,7 +26,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from tune_cd.search.directions import WEIGHT
+from tune_cd.search.directions import TERM, WEIGHT
 
 COLOUR_MAP = colormaps["viridis"]
 
@@ -112,7 +112,6 @@ LABELS = {
     "positive_term": "positive term after training (unweighted, no unit)",
     "entropy_term": "entropy term after training (unweighted, no unit)",
 }
-TERM = "term_"  # before the names of other losses' terms, among the scores
 SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size": "b"}
 
 

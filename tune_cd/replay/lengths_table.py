@@ -1,11 +1,8 @@
 """`python -m tune_cd.replay --benchmark pausing`: what pausing saves, against rivals that stop early as well."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
-from multiprocessing import get_context
 from time import perf_counter
 
 import numpy as np
@@ -22,11 +19,13 @@ from tune_cd.replay.lengths import (
     FullLength,
     MedianStop,
     Pausing,
+    Rule,
     ShortThenBest,
     Spent,
     spend,
 )
 from tune_cd.replay.library_lengths import Bohb, Pruned
+from tune_cd.replay.simulation import over_processes
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Configuration, Space
@@ -47,24 +46,12 @@ def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
     return PausingDescent(space, seed=seed, workers=workers, budget=budget)
 
 
-def _full(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
-    return FullLength(OPTIMISERS[method](space, seed=seed, workers=workers), workers)
-
-
-def _best_few(space: Space, seed: int, budget: float, workers: int, *, method: str, short: float) -> Pausing:
-    return ShortThenBest(OPTIMISERS[method](space, seed=seed, workers=workers), short, budget, workers)
-
-
-def _alternating(space: Space, seed: int, budget: float, workers: int, *, method: str, short: float) -> Pausing:
-    return Alternating(OPTIMISERS[method](space, seed=seed, workers=workers), short, workers)
-
-
-def _asha(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
-    return Asha(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers)
-
-
-def _median(space: Space, seed: int, budget: float, workers: int, *, method: str) -> Pausing:
-    return MedianStop(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers)
+def _ruled(
+    space: Space, seed: int, budget: float, workers: int, *, rule: type[Rule], method: str, **how: float
+) -> Pausing:
+    """A method of `OPTIMISERS`, whose proposals a rule trains short or long."""
+    how |= {"budget": budget} if rule is ShortThenBest else {}
+    return rule(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers, **how)
 
 
 def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> Pausing:
@@ -81,16 +68,16 @@ def _blind(space: Space, seed: int) -> Configuration:
 
 METHODS: dict[str, Method] = {
     OURS: _pausing,
-    FULL: partial(_full, method="cd"),
-    "cd, a quarter, then the best": partial(_best_few, method="cd", short=1 / 4),
-    "cd, an eighth, best to its end": partial(_alternating, method="cd", short=1 / 8),
-    "cd, a quarter, best to its end": partial(_alternating, method="cd", short=1 / 4),
-    "cd, ASHA": partial(_asha, method="cd"),
-    "cd, median rule": partial(_median, method="cd"),
-    "random, a quarter, then the best": partial(_best_few, method="random", short=1 / 4),
-    "random, ASHA": partial(_asha, method="random"),
-    "tpe, full length": partial(_full, method="tpe"),
-    "tpe, ASHA": partial(_asha, method="tpe"),
+    FULL: partial(_ruled, rule=FullLength, method="cd"),
+    "cd, a quarter, then the best": partial(_ruled, rule=ShortThenBest, method="cd", short=1 / 4),
+    "cd, an eighth, best to its end": partial(_ruled, rule=Alternating, method="cd", short=1 / 8),
+    "cd, a quarter, best to its end": partial(_ruled, rule=Alternating, method="cd", short=1 / 4),
+    "cd, ASHA": partial(_ruled, rule=Asha, method="cd"),
+    "cd, median rule": partial(_ruled, rule=MedianStop, method="cd"),
+    "random, a quarter, then the best": partial(_ruled, rule=ShortThenBest, method="random", short=1 / 4),
+    "random, ASHA": partial(_ruled, rule=Asha, method="random"),
+    "tpe, full length": partial(_ruled, rule=FullLength, method="tpe"),
+    "tpe, ASHA": partial(_ruled, rule=Asha, method="tpe"),
     "tpe, Hyperband (Optuna)": partial(_pruned, sampler="tpe", pruner="hyperband"),
     "tpe, median (Optuna)": partial(_pruned, sampler="tpe", pruner="median"),
 }
@@ -99,7 +86,7 @@ BAYESIAN: dict[str, Method] = {
     OURS: METHODS[OURS],
     FULL: METHODS[FULL],
     "gp, Hyperband (Optuna)": partial(_pruned, sampler="gp", pruner="hyperband"),
-    "botorch, ASHA": partial(_asha, method="botorch"),
+    "botorch, ASHA": partial(_ruled, rule=Asha, method="botorch"),
 }
 """Rivals that take up to a second a suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
@@ -113,11 +100,7 @@ def run(
     """Every method on every landscape from every seed."""
     jobs = list(product(landscapes, methods.items(), seeds))
     one = partial(_one, workers=workers, budget=budget)
-    processes = processes or os.cpu_count() or 1
-    if processes == 1:
-        return [one(job) for job in jobs]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(one, jobs, chunksize=4))
+    return over_processes(one, jobs, processes)
 
 
 def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, budget: float) -> Spent:

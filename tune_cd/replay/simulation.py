@@ -16,12 +16,15 @@ from functools import partial
 from itertools import product
 from math import isfinite
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 
 from tune_cd.analysis import Curve
 from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.protocol import Optimiser
+
+Job, Result = TypeVar("Job"), TypeVar("Result")
 
 Method = Callable[..., Optimiser]
 """A constructor, (space, *, seed, start, workers) -> Optimiser, that can be pickled; as in `registry.OPTIMISERS`."""
@@ -129,13 +132,19 @@ def replay_all(
     processes: int | None = None,
 ) -> list[Trajectory]:
     """Every method on every landscape from every seed, by landscape, method and seed. processes: None: one per core."""
-    processes = processes or os.cpu_count() or 1
     jobs = list(product(landscapes, methods.items(), seeds))
-    run = partial(_run, trials=trials, workers=workers, start=start)
+    return over_processes(partial(_run, trials=trials, workers=workers, start=start), jobs, processes)
+
+
+def over_processes(
+    function: Callable[[Job], Result], jobs: Sequence[Job], processes: int | None = None
+) -> list[Result]:
+    """function(job) of each, in order. processes: None: one per core."""
+    processes = processes or os.cpu_count() or 1
     if processes == 1 or len(jobs) == 1:
-        return [run(job) for job in jobs]
+        return [function(job) for job in jobs]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run, jobs, chunksize=max(1, min(20, len(jobs) // (4 * processes)))))
+        return list(pool.map(function, jobs, chunksize=max(1, min(20, len(jobs) // (4 * processes)))))
 
 
 def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:

@@ -22,10 +22,10 @@ from tune_cd.report.planes import planes_of
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import summarise
 from tune_cd.results.redaction import redact
+from tune_cd.search.directions import TERM
 
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SCORES = 40  # choices of a score, at most
-TERM = "term_"  # how the names of terms begin, other than the positive and the entropy one
 LEARNING = 300  # learning curves in one chart, at most
 COLUMNS = (
     "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",

@@ -1,7 +1,7 @@
 """The searches that a portfolio holds: of settings that are all trained to their ends, and of those that may pause."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Configuration, Key
-from tune_cd.tune.course import Course
+from tune_cd.tune.course import Course, Order
 
 
 class Member(Protocol):
@@ -93,23 +93,20 @@ class Whole:
 class Pausing:
     """A search that decides how long to train; or of one line, which may train whole all the same.
 
-    weight: see `Member`. places: settings by key, in the order of asking. origins: of those that were asked for in an
-    earlier run. waiting: what is to be run again; it comes before anything new.
+    weight: see `Member`.
     """
 
     search: PausingDescent | PausingLine
     weight: float = 1.0
-    places: dict[Key, int] = field(default_factory=dict)
-    origins: dict[Key, Proposal] = field(default_factory=dict)
-    waiting: list[Configuration] = field(default_factory=list)
 
     def __post_init__(self):
+        self._order = Order(self.search)
         self._most = self.search.budget
         self._last: Key | None = None  # the leader that is trained whole beyond what is allowed
 
     @property
     def finished(self) -> bool:
-        return not self.waiting and self.search.finished
+        return self._order.finished
 
     @property
     def open(self) -> bool:
@@ -138,27 +135,23 @@ class Pausing:
         return key(h), 1 - (self.search.until(h) if key(h) in map(key, self.search.live) else share)
 
     def next(self) -> tuple[Configuration, float] | None:
-        h = self.waiting.pop(0) if self.waiting else self.search.ask()
-        if h is None:
-            return None
-        self.places.setdefault(self.search.space.key(h), max(self.places.values(), default=-1) + 1)
-        return h, self.search.until(h)
+        h = self._order.next()
+        return None if h is None else (h, self.search.until(h))
 
     def begun(self, h: Configuration) -> None:
         """What is asked for counts in the search itself."""
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
+        self._order.again.discard(self.search.space.key(h))
         for share, value in looks.items():
             self.search.tell(h, value, share, free=not own)
 
     def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
-        if self.search.space.key(h) in self.places:
+        if self.search.space.key(h) in self._order.places:
             self.tell(h, looks, own)
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
-        key = self.search.space.key(h)
-        origin = self.origins.get(key) or self.search.origin(h)
-        return origin.annotation(self.places[key])
+        return self._order.annotation(h)
 
     def recall(
         self,
@@ -174,8 +167,8 @@ class Pausing:
         """
         key = self.search.space.key
         ordered = sorted(begun.values(), key=lambda one: one[1])
-        self.places = {key(origin.h): place for origin, place in ordered}
-        self.origins = {key(origin.h): origin for origin, _ in ordered}
+        self._order.places = {key(origin.h): place for origin, place in ordered}
+        self._order.origins = {key(origin.h): origin for origin, _ in ordered}
         history = [(origin.h, looks.get(key(origin.h), {})) for origin, _ in ordered]
         unfinished = [
             (h, self._next_length(reached)) for h, reached in history
@@ -185,7 +178,7 @@ class Pausing:
         for h, reached in history:
             if key(h) in free and reached:
                 self.tell(h, reached, own=False)
-        self.waiting = [h for h, _ in unfinished]
+        self._order.waiting = [h for h, _ in unfinished]
 
     def _next_length(self, looks: Looks) -> float:
         return next(share for share in self.search.lengths if share > max(looks, default=0.0))

@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from trainables.trial import LOOKS
-from tune_cd import balance, results
+from tune_cd import results
 from tune_cd.analysis import best_trial, means_over_seeds, on_diagonal
+from tune_cd.analysis.confirmation import RECIPES
 from tune_cd.analysis.scores import searching
 from tune_cd.results.attempts import UNFINISHED, next_attempt
 from tune_cd.run.looks import Looks, lengths_of, looks_of, over_seeds, whole_length
@@ -175,7 +176,7 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
 
 def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFrame:
     """The rows of some searches. A recipe's are all on its diagonal: it is told what others trained there."""
-    if len(names) == 1 and names[0] in (*balance.AVERAGES, balance.PUBLISHED):
+    if len(names) == 1 and names[0] in RECIPES:
         return on_diagonal(searching(final), names[0], study.setup.k)
     return final[final["search"].isin(names)]
 

@@ -101,12 +101,9 @@ def _awaited(search: Search) -> set[str]:
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
-    """The recipes people use: InfoNCE has one balance only, its own (`subsec:infonce_loss`), and a loss of other terms
-    or weights its authors' coefficients. A single term has no balance."""
+    """See `balance.averages_of`; a single term has no balance."""
     loss = find_loss(setup.loss)
-    if not loss.pairwise:
-        return (balance.PUBLISHED,) if len(loss.terms) > 1 else ()
-    return balance.AVERAGES if setup.loss == "margin" else ("separate",)
+    return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
 def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:

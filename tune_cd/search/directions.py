@@ -19,6 +19,9 @@ BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size
 WEIGHT = "Lambda_"
 """How the names of weights begin that are already multiplied by the learning rate."""
 
+TERM = "term_"
+"""How the names of their terms begin among a trial's scores."""
+
 
 def rows_over(names: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Direction -> octaves of each axis per unit of it, in the order in which they are searched.

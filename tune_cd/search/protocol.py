@@ -7,6 +7,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tune_cd.search.space import Configuration, Space
 
+OFF_LINES = ("start", "sampled")
+"""`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
+
 
 @dataclass(frozen=True)
 class Proposal:

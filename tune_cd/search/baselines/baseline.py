@@ -10,9 +10,6 @@ from tune_cd.search.space import Configuration, Key, Space
 
 STATE_VERSION = 1
 
-OFF_LINES = ("start", "sampled")
-"""`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
-
 
 @dataclass
 class Trial:
@@ -86,7 +83,7 @@ class Baseline:
         h = start or self._rule.propose(self._trials)
         if h is None:
             return None
-        self._trials[self.space.key(h)] = Trial(dict(h), OFF_LINES[start is None])
+        self._trials[self.space.key(h)] = Trial(dict(h), "sampled" if start is None else "start")
         self._events.append({"event": "ask", "h": dict(h)})
         return dict(h)
 

@@ -1,16 +1,15 @@
 """BOHB's densities as a rule of a `Baseline`: hpbandster's sampler, that of Ray's `TuneBOHB`, without its scheduler."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
-from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.space import Configuration, Space
+
+MODULES = ("hpbandster.optimizers.config_generators.bohb", "ConfigSpace", "hpbandster.core.dispatcher")
 
 FULL = 1.0
 """The share of a full training that a value is of, where nothing else is said."""
@@ -27,12 +26,13 @@ class BohbRule(Sampled):
 
     def __init__(self, space: Space, seed: int):
         super().__init__(space, seed)
-        generator, configurations, self._job = _hpbandster()
+        generators, configurations, dispatcher = imported("bohb", *MODULES, extra="bohb")
+        self._job = dispatcher.Job
         self._random = np.random.RandomState(seed)
         cube = configurations.ConfigurationSpace(seed=seed)
         cube.add([configurations.Float(name, (0.0, 1.0)) for name in space.names])
         with self._seeded():
-            self._sampler = generator(cube)
+            self._sampler = generators.BOHB(cube)
         self._count = 0
 
     def take(self, h: Configuration) -> None:
@@ -56,20 +56,8 @@ class BohbRule(Sampled):
         before = np.random.get_state()
         np.random.set_state(self._random.get_state())
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quiet():
                 yield
         finally:
             self._random.set_state(np.random.get_state())
             np.random.set_state(before)
-
-
-def _hpbandster() -> tuple[Any, Any, Any]:
-    """BOHB's generator, ConfigSpace, and hpbandster's job. Raises ImportError saying how to install them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            generators = import_module("hpbandster.optimizers.config_generators.bohb")
-            return generators.BOHB, import_module("ConfigSpace"), import_module("hpbandster.core.dispatcher").Job
-    except ImportError as error:
-        raise ImportError("bohb needs hpbandster: pip install tune_cd[bohb]", name="hpbandster") from error

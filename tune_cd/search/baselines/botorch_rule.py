@@ -1,12 +1,11 @@
 """BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`. It is imported when one is made."""
 
-import warnings
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.space import Array, Configuration, Key, Space
 
 INITIAL = 5
@@ -28,7 +27,9 @@ class BotorchRule(Sampled):
 
     def __init__(self, space: Space, seed: int, *, initial: int = INITIAL, method: str = "botorch"):
         super().__init__(space, seed)
-        self._botorch, self._torch = _botorch(method), import_module("torch")
+        self._botorch, _, _, self._torch = imported(
+            method, "botorch", "botorch.acquisition", "botorch.generation", "torch"
+        )
         self._seed, self._initial = seed, initial
         self._sobol = self._torch.quasirandom.SobolEngine(len(space.axes), scramble=True, seed=seed)
         self._told: dict[Key, tuple[Array, float | None]] = {}  # by key, in telling order: unit coordinates, value
@@ -49,8 +50,7 @@ class BotorchRule(Sampled):
             at = self._sobol.draw(1, dtype=self._torch.float64)
         else:
             seed = int(np.random.SeedSequence((self._seed, self._count)).generate_state(1)[0])
-            with self._botorch.utils.sampling.manual_seed(seed), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of flat improvements and of second attempts to fit
+            with self._botorch.utils.sampling.manual_seed(seed), quiet():
                 at = self._proposed(self._fitted(x, y), x, y)
         h = self._from_cube(at[0].numpy())
         self.take(h)
@@ -86,14 +86,3 @@ class BotorchRule(Sampled):
 
     def _tensor(self, rows: list[Any]) -> Any:
         return self._torch.tensor(np.array(rows, dtype=float))
-
-
-def _botorch(method: str) -> Any:
-    """BoTorch. Raises ImportError saying how to install it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of functions of torch that it still uses
-            import_module("botorch.acquisition"), import_module("botorch.generation")
-            return import_module("botorch")
-    except ImportError as error:
-        raise ImportError(f"{method} needs botorch: pip install tune_cd[baselines]", name="botorch") from error

@@ -1,10 +1,8 @@
 """FLAML's CFO behind the protocol: a local direct search with random restarts, "frugal" as ours is."""
 
-import warnings
-from importlib import import_module
 from typing import Any
 
-from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -18,7 +16,7 @@ class CfoRule(Sampled):
 
     def __init__(self, space: Space, seed: int):
         super().__init__(space, seed)
-        _flaml()  # refuses now where it is missing
+        [self._flaml] = imported("cfo", "flaml")
         self._seed = seed
         self._cfo: Any = None
         self._ids: dict[Key, str] = {}  # by key: CFO's open trials
@@ -47,22 +45,11 @@ class CfoRule(Sampled):
         return h
 
     def _begin(self, start: Configuration | None) -> None:
-        flaml = _flaml()
-        domains = {axis.name: flaml.tune.uniform(*axis.ends) for axis in self._space.axes}
+        domains = {axis.name: self._flaml.tune.uniform(*axis.ends) for axis in self._space.axes}
         points = [] if start is None else [self._coordinates(start)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._cfo = flaml.CFO("value", "max", domains, points_to_evaluate=points, seed=self._seed, cost_attr=None)
+        with quiet():
+            how = {"points_to_evaluate": points, "seed": self._seed, "cost_attr": None}
+            self._cfo = self._flaml.CFO("value", "max", domains, **how)
 
     def _coordinates(self, h: Configuration) -> dict[str, float]:
         return dict(zip(self._space.names, self._space.to_coordinates(h).tolist()))
-
-
-def _flaml() -> Any:
-    """FLAML. Raises ImportError saying how to install it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its note that its AutoML half is not installed
-            return import_module("flaml")
-    except ImportError as error:
-        raise ImportError("cfo needs flaml: pip install tune_cd[baselines]", name="flaml") from error

@@ -1,13 +1,11 @@
 """Optuna's samplers as rules of a `Baseline`. Optuna is imported inside functions: it is an optional extra."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
 SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
@@ -33,9 +31,8 @@ class OptunaRule(Sampled):
 
     def __init__(self, space: Space, seed: int, *, method: str):
         super().__init__(space, seed)
-        self._optuna = _optuna(method)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna's notes that an argument is experimental
+        _, self._optuna = imported(method, SAMPLERS[method][0], "optuna")
+        with quiet():  # of notes that an argument is experimental
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
         self._study = self._new_study()
@@ -91,15 +88,6 @@ class OptunaRule(Sampled):
             return self._optuna.create_study(sampler=self._sampler, direction="maximize")
         finally:
             self._optuna.logging.set_verbosity(level)
-
-
-def _optuna(method: str) -> ModuleType:
-    """Optuna, and the module that this sampler needs. Raises ImportError saying how to install them."""
-    try:
-        import_module(SAMPLERS[method][0])
-        return import_module("optuna")
-    except ImportError as error:
-        raise ImportError(f"{method} needs {error.name}: pip install tune_cd[baselines]", name=error.name) from error
 
 
 def _distribution(distributions: ModuleType, axis: Axis) -> Any:

@@ -1,7 +1,11 @@
 """The common part of the rules that follow another library's sampler."""
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -65,3 +69,20 @@ class Sampled(ABC):
         return self._space.from_coordinates(
             self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
         )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the libraries' warnings: of experimental arguments, flat improvements, missing halves of a package."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def imported(method: str, *modules: str, extra: str = "baselines") -> list[Any]:
+    """Modules that a method needs. Raises ImportError saying how to install them."""
+    try:
+        with quiet():
+            return [import_module(module) for module in modules]
+    except ImportError as error:
+        raise ImportError(f"{method} needs {error.name}: pip install tune_cd[{extra}]", name=error.name) from error

@@ -1,12 +1,10 @@
 """SMAC3's random forest as a rule of a `Baseline`: its facade for hyper-parameters. It is imported when one is made."""
 
-import warnings
 from collections import defaultdict
-from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tune_cd.search.baselines.sampled import Sampled
+from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.space import Configuration, Key, Space
 
 INITIAL = 5
@@ -29,13 +27,12 @@ class SmacRule(Sampled):
 
     def __init__(self, space: Space, seed: int):
         super().__init__(space, seed)
-        smac, configurations = _smac()
+        smac, configurations = imported("smac", "smac", "ConfigSpace", extra="smac")
         self._history, self._make = smac.runhistory.dataclasses, configurations.Configuration
         self._cube = configurations.ConfigurationSpace(seed=seed)
         self._cube.add([configurations.Float(name, (0.0, 1.0)) for name in space.names])
         facade = smac.HyperparameterOptimizationFacade
-        with TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with TemporaryDirectory() as folder, quiet():
             scenario = smac.Scenario(
                 self._cube, deterministic=True, n_trials=UNLIMITED, seed=seed, output_directory=folder
             )
@@ -74,19 +71,8 @@ class SmacRule(Sampled):
             self._smac.tell(trial, self._history.TrialValue(cost=-value), save=False)
 
     def _drawn(self) -> Configuration:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             trial = self._smac.ask()
         h = self._from_cube([trial.config[name] for name in self._space.names])
         self._trials[self._space.key(h)].append(trial)
         return h
-
-
-def _smac() -> tuple[Any, Any]:
-    """SMAC and ConfigSpace. Raises ImportError saying how to install them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return import_module("smac"), import_module("ConfigSpace")
-    except ImportError as error:
-        raise ImportError("smac needs smac: pip install tune_cd[smac]", name="smac") from error

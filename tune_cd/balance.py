@@ -1,10 +1,10 @@
 """Conventional recipes and the balance they amount to (`ssec:ctrm_norm`).
 
-    python -m tune_cd.balance lr=0.1,average=global,b=128        where a recipe lies on the map
+    python -m tune_cd.balance lr=0.1,average=global,b=128        the weights of a recipe, and its place on the map
     balance.terms("sim", "std", "cov", learning_rate=0.1)        any other sum of terms (`tune_cd.terms`)
 
-A recipe is a learning rate α and a way to average pairs in the loss, λ_p and λ_e. The small λ occur here only;
-everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate
+A recipe is a learning rate α and an average over pairs in the loss, which gives the weights λ_p and λ_e. Lower-case λ
+occur only here; everywhere else the weights are Lambda = α·λ, already multiplied by the learning rate
 (`eq:contrastive_decomposition_update`).
 """
 
@@ -22,17 +22,17 @@ __all__ = [
 
 AVERAGES = ("separate", "global")
 PUBLISHED = "published"
-"""The recipe of any other loss: its authors' coefficients."""
+"""Name of the recipe for any other loss: its authors' coefficients."""
 A_TH = {"C_p": (1.0, 0.0, -1.0), "C_e": (0.0, 1.0, -2.0), "C_eq": (1.0, -1.0, 0.0)}
-"""`eq:linear_system`: what the constraints on the positive term, the entropy term and the balance of both hold
-constant."""
+"""`eq:linear_system`: rows over log (Lambda_p, Lambda_e, b). Each is the combination that one constraint holds
+constant: the constraint on the positive term, on the entropy term, and on the balance of both."""
 
 RECIPE = "lr=...,average=separate|global (or lambda_p=...,lambda_e=...)[,b=...][,k=...]"
 
 
 def averages_of(loss: str, pairwise: bool) -> tuple[str, ...]:
-    """The recipes in use: of InfoNCE its own balance alone (`subsec:infonce_loss`), of a loss of other terms or weights
-    its authors' coefficients."""
+    """Names of the recipes in use for a loss. InfoNCE has only its own balance (`subsec:infonce_loss`), a loss of other
+    terms or weights its authors' coefficients. pairwise: whether its weights are Lambda_p and Lambda_e."""
     if not pairwise:
         return (PUBLISHED,)
     return AVERAGES if loss == "margin" else ("separate",)
@@ -55,8 +55,8 @@ def average_weights(average: str, batch_size: int, k: int = 2) -> tuple[float, f
 
 
 def ratio(average: str, batch_size: float, k: int = 2) -> float:
-    """λ_e / λ_p of an average; the separate one's is 1, whatever the batch. Raises ValueError as `average_weights`, and
-    for a batch size that is not known (NaN) where it matters."""
+    """λ_e / λ_p of an average; 1 for the separate average at any batch size. Raises ValueError as `average_weights`,
+    and for an unknown batch size (NaN) with the global average."""
     if average == "separate":
         return 1.0
     if batch_size != batch_size:
@@ -66,7 +66,8 @@ def ratio(average: str, batch_size: float, k: int = 2) -> float:
 
 
 def from_recipe(learning_rate: float, average: str, batch_size: int, k: int = 2) -> dict[str, float]:
-    """{"Lambda_p", "Lambda_e"} of a recipe. Raises ValueError as `average_weights`, or for a learning rate <= 0."""
+    """{"Lambda_p", "Lambda_e"} of a recipe. Raises ValueError as `average_weights`, and for a learning rate that is not
+    finite and > 0."""
     if not (isfinite(learning_rate) and learning_rate > 0):
         raise ValueError(f"learning rate {learning_rate}: a finite number > 0 is required")
     positive, entropy = average_weights(average, batch_size, k)
@@ -74,19 +75,19 @@ def from_recipe(learning_rate: float, average: str, batch_size: int, k: int = 2)
 
 
 def off_diagonal(h: dict, average: str, batch_size: int, k: int = 2) -> float:
-    """How far h lies from what a recipe with this average can reach by its learning rate alone, in octaves.
+    """Signed distance in octaves from h to the settings that an average reaches by its learning rate alone.
 
-    0: on the diagonal; positive: more weight on the entropy term than the recipe gives.
+    0: on this diagonal; positive: more weight on the entropy term than the recipe gives.
     """
-    average_weights(average, batch_size, k)  # refuses what is no batch
+    average_weights(average, batch_size, k)  # raises ValueError for an invalid batch
     return log2(h["Lambda_e"] / h["Lambda_p"]) - log2(ratio(average, batch_size, k))
 
 
 def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:
-    """{"Lambda_p", "Lambda_e", "batch_size"} of a recipe in words, such as "lr=0.1,average=global,b=128".
+    """Parse a recipe such as "lr=0.1,average=global,b=128" into {"Lambda_p", "Lambda_e", "batch_size"}.
 
-    The average may be replaced by the two terms' own weights, lambda_p=...,lambda_e=...; b and k (items per class) are
-    batch_size and k where they are left out. Raises ValueError naming what is wrong and the form that is allowed.
+    The average may be replaced by the weights of both terms, lambda_p=...,lambda_e=...; b and k (items per class)
+    default to batch_size and k. Raises ValueError naming the fault and the allowed form.
     """
     recipe = {"b": batch_size, "k": k} | assignments(text)
     if "average" in recipe:
@@ -102,7 +103,7 @@ READ = {"lr": float, "average": str, "lambda_p": float, "lambda_e": float, "b": 
 
 
 def assignments(text: str) -> dict:
-    """What a recipe in words says, as values; it has a learning rate and either an average or both weights. Raises
+    """Name -> value in the text of a recipe: the learning rate, an average or both weights, b and k if given. Raises
     ValueError as `parse_recipe`."""
     given = {}
     for assignment in text.split(","):
@@ -119,7 +120,7 @@ def assignments(text: str) -> dict:
 
 
 def main(argv: list[str]) -> int:
-    """Print where a recipe lies, and how far from what each average reaches by its learning rate alone."""
+    """Print a recipe's weights, and its octaves from the diagonal of each average. Returns 0, or 2 with a message."""
     text = ",".join(argv)
     try:
         h, k = parse_recipe(text), assignments(text).get("k", 2)

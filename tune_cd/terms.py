@@ -1,14 +1,14 @@
-"""The space of a loss that is a weighted sum of terms, for the search of anybody's own training loop.
+"""Search space of a loss that is a weighted sum of terms, for a training loop of your own.
 
     vicreg = terms("sim", "std", "cov", weights=(25, 25, 1), learning_rate=0.05)
     search = CoordinateDescent(vicreg.space, start=vicreg.start)
     h = search.ask()
     vicreg.rate(h), vicreg.weights(h)      # 0.05, {"sim": ..., "std": ..., "cov": ...}: what the loop needs
 
-Under SGD a step is the learning rate times the weighted sum of gradients, so their products, Lambda_sim = rate·weight,
-are all there is: the searched axes, whose joint direction is the learning rate (`search.directions`). Adam and LARS
-divide a gradient by its own size. A common factor of the weights then changes nothing, and the axes are the learning
-rate and each weight's ratio to the first one's.
+Under SGD a step is the learning rate times the weighted sum of gradients, so only the products, Lambda_sim =
+rate·weight, matter. They are the searched axes, and their joint direction is the learning rate (`search.directions`).
+Adam and LARS divide a gradient by its own size, so a common factor of the weights changes nothing. The axes are then
+the learning rate and the ratio of each weight to the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,25 +21,25 @@ from tune_cd.search.directions import WEIGHT, directions_of
 from tune_cd.search.space import Array, Space, is_number
 
 RATIO = "ratio_"
-"""How the names of ratios begin: ratio_std is the weight of std over that of the first term."""
+"""Prefix of the names of ratios: ratio_std is the weight of std divided by the weight of the first term."""
 
 MULTIPLIED = ("sgd",)
 SCALE_FREE = ("adam", "adamw", "lars", "lamb")
-"""Optimisers whose steps are proportional to the gradient, and those that divide by its size."""
+"""Optimisers whose steps are proportional to the gradient, and optimisers that divide it by its size."""
 
 WEIGHT_FACTOR, RATE_FACTOR = 1000.0, 64.0
-"""Default ranges: weights and ratios up to so many times more or less than at the start, and learning rates. Published
-weights need not carry over to another network: Barlow Twins' 0.0051 is for 8192 outputs, and a rule of thumb for d of
-them, 196/d, is 3 at d = 64, 600 times as much."""
+"""Default ranges of weights and ratios, and of learning rates: the start divided by the factor, to the start times the
+factor. Published weights need not carry over to another network: Barlow Twins' 0.0051 is for 8192 outputs. A rule of
+thumb for d outputs, 196/d, is 3 at d = 64, 600 times as much."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The space, the start and the directions of n weighted terms; `terms` builds it.
+    """Space, start and directions of n weighted terms; `terms` builds it.
 
-    names: of the terms [n]. published: their weights in use today [n]. learning_rate: the one in use today.
-    scale_free: whether the optimiser divides gradients by their size. rate_name: the learning rate's axis, where it has
-    one. ranges: axis -> (lowest, highest), where it is not the usual one.
+    names [n]: of the terms. published [n]: the weights in use today. learning_rate: the one in use today. scale_free:
+    whether the optimiser divides gradients by their size. rate_name: name of the learning rate's axis, if scale_free.
+    ranges: axis -> (lowest, highest), where it is not the default.
     """
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ class Terms:
 
     @cached_property
     def space(self) -> Space:
-        """The searched box. Raises ValueError for a range that is empty, or reaches 0 or below."""
+        """The searched box. Raises ValueError for an empty range, and for one that reaches 0 or below."""
         axes = {}
         for name, value in self.start.items():
             factor = RATE_FACTOR if self.scale_free and name == self.rate_name else WEIGHT_FACTOR
@@ -69,13 +69,14 @@ class Terms:
 
     @property
     def directions(self) -> Array:
-        """[n, n], rows over the axes of `space`: the ones that a search of it has by default."""
+        """Default directions of a search [n, n]: rows over the axes of `space`."""
         return directions_of(self.space, None)[1]
 
     def weights(self, h: Mapping[str, Any]) -> dict[str, float]:
-        """Term -> its weight in the sum, of a configuration or a trial's config; those of today at the start.
+        """Term -> its weight in the sum, for a configuration or a trial's config. At `start`: the weights in use today.
 
-        Raises ValueError for a configuration that lacks an axis."""
+        Raises ValueError for a configuration that lacks an axis.
+        """
         h = self._of(h)
         if not self.scale_free:
             return {name: h[f"{WEIGHT}{name}"] / self.learning_rate for name in self.names}
@@ -83,8 +84,8 @@ class Terms:
         return {name: first * h.get(f"{RATIO}{name}", 1.0) for name in self.names}
 
     def rate(self, h: Mapping[str, Any]) -> float:
-        """The optimiser's learning rate. Under SGD today's, so that warm-up, schedule and weight decay stay as they
-        are: the weights carry the factor. Raises ValueError as `weights`."""
+        """The optimiser's learning rate for a configuration. Under SGD it is today's, so that warm-up, schedule and
+        weight decay stay as they are; the weights carry the factor. Raises ValueError as `weights`."""
         h = self._of(h)
         return float(h[self.rate_name]) if self.scale_free else self.learning_rate
 
@@ -107,13 +108,13 @@ def terms(
     rate: str = "lr",
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Terms:
-    """The search space of a loss that is the weighted sum of the named terms.
+    """Build the search space of a loss that is the weighted sum of the named terms.
 
-    learning_rate, weights [n]: those in use today, or published; None: all 1. optimizer: one of MULTIPLIED (with
-    momentum or without) or SCALE_FREE. rate: name of the learning rate's axis under the latter. ranges: axis ->
-    (lowest, highest) where the usual ones, WEIGHT_FACTOR and RATE_FACTOR around the start, do not fit.
-    Raises ValueError for fewer than two terms, names that are no identifiers or not all different, numbers that are not
-    finite and > 0, another optimiser, a range of another axis, and a start outside its range.
+    learning_rate, weights [n]: those in use today, or published; weights None: all 1. optimizer: one of MULTIPLIED
+    (with momentum or without) or SCALE_FREE. rate: name of the learning rate's axis if SCALE_FREE. ranges: axis ->
+    (lowest, highest), where the default (WEIGHT_FACTOR and RATE_FACTOR around the start) does not fit. Raises
+    ValueError for fewer than two terms, names that are not identifiers or not all different, numbers that are not
+    finite and > 0, another optimiser, a range of an unknown axis, and a start outside its range.
     """
     if len(names) < 2 or len({*names}) < len(names) or not all(map(str.isidentifier, names)):
         raise ValueError(

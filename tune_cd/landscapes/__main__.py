@@ -20,13 +20,13 @@ from tune_cd.landscapes.slices import Slice
 from tune_cd.results import ConflictingRow
 
 SIGNED = ("gain", "less")
-"""Columns that have half an interval beside them."""
+"""Columns printed with a sign, ± the column "half"."""
 
 DEGREES = ("angle", "from", "to", "drift")
 
 
 def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
-    """One row a landscape; the best setting is that of b = BATCH_SIZE, by validation."""
+    """One row per landscape; best weights, scores and noise are those at b = BATCH_SIZE, chosen by validation."""
     rows = []
     for one in landscapes:
         part = Slice(one, BATCH_SIZE)
@@ -42,7 +42,7 @@ def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """Markdown of a table of CLAIMS: intervals beside their numbers, shares in percent; of pairs a square."""
+    """Markdown of a table of CLAIMS. Intervals stand beside numbers, shares are in percent, pairs form a square."""
     if "of" in table:
         return markdown(_square(table))
     columns = {}
@@ -71,7 +71,7 @@ def _number(value: object, digits: str) -> str:
 
 
 def _square(table: pd.DataFrame) -> pd.DataFrame:
-    """Regrets in percent of the best score: settings of one landscape down, landscapes across."""
+    """Regrets in percent of the best score. Rows: origin of the setting; columns: landscape on which it is used."""
     half = ["" if pd.isna(half) else f" ±{100 * half:.0f}" for half in table["half"] / table["best"]]
     cells = [f"{100 * share:.0f}{more} %" for share, more in zip(table["share"], half)]
     square = table.assign(cell=cells).pivot(index="of", columns="landscape", values="cell").fillna("")
@@ -84,7 +84,7 @@ def cards(landscapes: Sequence[Measured]) -> Iterable[str]:
 
 
 def claims(landscapes: Sequence[Measured]) -> Iterable[str]:
-    """One section a claim: its table, and where it holds."""
+    """One section per claim: its sentence, its table and the summary of the verdicts."""
     for name, (sentence, numbers) in CLAIMS.items():
         table = numbers(landscapes)
         shown = [as_text(table)] if len(table) else []
@@ -92,7 +92,8 @@ def claims(landscapes: Sequence[Measured]) -> Iterable[str]:
 
 
 def store(landscapes: Sequence[Measured], folder: str) -> int:
-    """0, or 2 with a message where the folder holds other rows or cannot be used."""
+    """Store the landscapes as studies of a results folder. Returns 0, or 2 with a message where the folder holds
+    conflicting rows or cannot be used."""
     for one in landscapes:
         try:
             one.store(folder)
@@ -104,7 +105,7 @@ def store(landscapes: Sequence[Measured], folder: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command's options."""
+    """Parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m tune_cd.landscapes", description="Measured landscapes.")
     names = {"nargs": "*", "metavar": "NAME"}
     asked = top.add_mutually_exclusive_group(required=True)
@@ -121,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0, or 2 with a message for a name that is none and a folder that cannot be used."""
+    """Run the command line. Returns 0, or 2 with a message for an unknown name or an unusable folder."""
     options = parser().parse_args(argv)
     place, *stored = options.store or [None]
     names = options.list or options.cards or options.claims or stored or MEASURED

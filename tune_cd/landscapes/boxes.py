@@ -1,8 +1,8 @@
-"""Landscapes of parameters that are no balance, by formula: hills in boxes of 4 to 24 octaves, of 2 to 4 axes.
+"""Formula landscapes of parameters other than a balance: hills in boxes of 4 to 24 octaves, of 2 to 4 axes.
 
-Learning rates, weight decays and the like are searched in boxes of any size, with the best anywhere in them. Each of
-these is drawn by its name: where the best is, which way the hill is turned and how long and wide it is. No constant of
-any search was chosen on them.
+Learning rates, weight decays and the like are searched in boxes of any size, with the best anywhere in them. The name
+of a landscape is the seed from which the place of the best and the hill's orientation, length and width are drawn. No
+constant of any search was chosen on these landscapes.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,10 @@ SIDES = (4, 6, 8, 12, 16, 24)
 
 @dataclass(frozen=True)
 class Hill:
-    """A hill of height 1 over coordinates, in the box's octaves. d: distance from its top in widths, along its own
-    directions; a ridge is exp(-d²), flat far away, a bowl 1 - d² / (the box's largest d²), steep everywhere.
+    """A hill of height 1 over coordinates in octaves.
+
+    With d the distance from its top in widths, along its own directions, a ridge is exp(-d²), flat far away. A bowl is
+    1 - d² / (the largest d² in the box), steep everywhere.
 
     centre [n_axes]; directions [n_axes, n_axes], orthonormal rows; widths [n_axes]; steepest: the largest d², None for
     a ridge.
@@ -57,7 +59,7 @@ def _drawn(name: str, side: float, n_axes: int, ridge: bool) -> Landscape:
 
 
 def _named() -> dict[str, tuple[float, int, bool]]:
-    """name -> side in octaves, axes, whether a ridge."""
+    """Name -> (side in octaves, number of axes, whether it is a ridge)."""
     kinds = {"bowl": False, "ridge": True}
     plane = {f"box-{side}-{kind}": (side, 2, ridge) for side in SIDES for kind, ridge in kinds.items()}
     deep = {f"box-8-{kind}-{n}d": (8, n, ridge) for n in (3, 4) for kind, ridge in kinds.items()}

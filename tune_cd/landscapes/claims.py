@@ -1,11 +1,11 @@
-"""The paper's claims about the landscape of contrastive losses, held against measured ones, with numbers.
+"""The paper's claims about the landscape of contrastive losses, tested on measured landscapes.
 
     off_diagonal([landscapes.load(name) for name in landscapes.MEASURED])
     python -m tune_cd.landscapes --claims
 
 Settings are chosen by validation scores and compared by test scores, means over seeds. Intervals are of 95 %, from the
-noise between seeds near the best (Student's t); they leave out how the seeds that a grid repeats were chosen. Each
-function has one row a landscape and batch size, or a pair of them, with one of VERDICTS.
+noise between seeds near the best (Student's t). They ignore that the cells with several seeds were selected. Each
+function returns a table with one of VERDICTS per row: a landscape and batch size, or a pair of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ from tune_cd.landscapes.measured import NEAR, Measured
 from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
 
 HALF_WAY = 22.5
-"""Degrees from a row of A_O to the middle between it and the nearest axis."""
+"""Degrees from a row of A_O to half-way between it and the nearest axis."""
 
 UPPER = 0.5
-"""Share of the range of scores by which settings that a ridge is fitted through may be below the fit's best: its upper
-half. A grid in steps of two octaves has too few cells in less."""
+"""A ridge is fitted through settings at most this share of the range of scores below the fit's best: the upper half.
+With less, a grid in steps of two octaves has too few cells."""
 
 USUAL = {"dml": "margin", "ssl": "infonce"}
 """task -> the loss that is "most classically" used with it (`ssec:switching`)."""
@@ -38,11 +38,11 @@ USUAL = {"dml": "margin", "ssl": "infonce"}
 def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "The best configuration is out of the diagonal" (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`).
 
-    One row an average; of other losses than the paper's it is their published ratios. A cell is on its diagonal within
-    half a step of the grid, so a best setting that is less than a step away counts as on it. best: the best cell's
-    weights; octaves: how far it is from the diagonal, positive with more weight on the entropy (the second) term. off,
-    on: test scores of the best cells off and on the diagonal; gain: off less on, ± half, and as a share of off. holds:
-    the gain is above 0 beyond its interval; does not hold: it is below ALIKE of the score.
+    One row per average; for losses other than the paper's, their published ratios. A cell is on its diagonal within
+    half a step of the grid, so a best setting less than a step away counts as on it. best: the best cell's weights.
+    octaves: its distance from the diagonal, positive with more weight on the entropy (the second) term. off, on: test
+    scores of the best cells off and on the diagonal. gain: off less on, ± half; share: of off. holds: the gain is above
+    0 beyond its interval; does not hold: it is below ALIKE of off beyond its interval.
     """
     rows = []
     for part in slices(landscapes):
@@ -61,10 +61,10 @@ def off_diagonal(landscapes: Sequence[Measured]) -> pd.DataFrame:
 def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "Near-maximal performance over a larger range of batch sizes" (`fig:balance_gain`).
 
-    One row a landscape, of the tuned balance and of every average: the best test score at each batch size, and `near`:
-    at how many of them it is at most DROP below the best of all. holds: tuned is near at more batch sizes than each
-    average, within the intervals of these scores and of the best of all; does not hold where an average is near at as
-    many, or has the same settings; cannot be told of a single batch size, or where the noise decides.
+    One row per landscape for the tuned balance and for every average: the best test score at each batch size. near:
+    number of batch sizes where it is at most DROP below the tuned best at any size. holds: tuned is near at more batch
+    sizes than each average, within the intervals of these scores and of the best of all. does not hold: an average is
+    near at as many, or has the same settings. cannot be told: a single batch size, or the noise decides.
     """
     rows = []
     for one in landscapes:
@@ -96,11 +96,11 @@ def batch_sizes(landscapes: Sequence[Measured]) -> pd.DataFrame:
 def directions(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "One main direction, varying Lambda_p and Lambda_e jointly" (`ssec:intuition`), steepest across it.
 
-    Of a quadratic through settings near the best (`analysis.ridge`, share UPPER). settings: how many it goes through.
-    angle: degrees of the flattest direction from the joint one, positive towards Lambda_e, NaN where the quadratic has
-    no maximum, which a plateau's may not; from, to: the distance of the direction, 95 %. across, along: octaves in
-    which the score falls by DROP, steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. holds: the
-    flattest direction is nearer to the joint one than HALF_WAY. drift: the angle less that at the smallest batch size.
+    From a quadratic through settings near the best (`analysis.ridge`, share UPPER). settings: their number. angle:
+    degrees from the joint direction to the flattest, positive towards Lambda_e, NaN where the quadratic has no maximum
+    (a plateau's may have none). from, to: 95 % interval of the unsigned angle. across, along: octaves in which the
+    score falls by DROP, steepest first. A_O, A_I: coupling of the two rows of each, 0 ideal. drift: the angle less that
+    at the smallest batch size. holds: the flattest direction is within HALF_WAY of the joint one.
     """
     rows = []
     for part in slices(_of_pairs(landscapes)):
@@ -126,9 +126,9 @@ A_I = {"Lambda_p": (1.0, 0.0, 0.0), "Lambda_e": (0.0, 1.0, 0.0)}
 def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
     """ "Minimise both the positive and the entropy subparts, which is required for good retrieval" (`fig:sublosses`).
 
-    positive, entropy: place of the term in the settings whose score is at least NEAR of the best, 0 its lowest value
-    of all settings, 1 the highest, ± half of its 95 % interval over these settings; rank: the same of its rank. below:
-    the share of all settings that have both terms lower than the best one. holds: both places are below a half.
+    Of the settings whose score is at least NEAR of the best: positive, entropy: mean place of the term between its
+    lowest (0) and highest (1) value over all settings, ± half of its 95 % interval; rank: mean rank of the term, scaled
+    alike. below: share of all settings with both terms lower than at the best. holds: both places are below a half.
     """
     rows = []
     for part in slices(_of_pairs(landscapes)):
@@ -148,12 +148,11 @@ def both_low(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.DataFrame:
-    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), of every pair over the same
-    weights.
+    """ "For a same task and same loss the balance can be re-used" (`ssec:best_hp_values`), for every pair.
 
-    regret: the test score that is lost with the best setting of the landscape `of`, ± half, and as a share; all of it
-    where training diverges. same: what both landscapes share of dataset, task and loss. holds: it is below DROP of the
-    score.
+    Ordered pairs of landscapes over the same weights. regret: test score lost with the best setting of the landscape
+    `of`, ± half; all of it where training diverges. share: of the best score. same: which of dataset, task and loss the
+    two have in common. holds: the regret is below DROP of the score.
     """
     parts = [Slice(one, batch_size) for one in landscapes if batch_size in one.axes["batch_size"]]
     rows = []
@@ -173,10 +172,10 @@ def carried_over(landscapes: Sequence[Measured], batch_size: int = 64) -> pd.Dat
 
 
 def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
-    """ "Both losses can be used interchangeably on both tasks" (`ssec:switching`), where a dataset has both.
+    """ "Both losses can be used interchangeably on both tasks" (`ssec:switching`), for datasets that have both.
 
-    margin, infonce: the best test scores; less: the task's usual loss less the other, ± half, and as a share. holds:
-    the other loses less than DROP of the score.
+    margin, infonce: the best test scores. less: the task's usual loss less the other, ± half; share: of the usual one's
+    score. holds: the other loses less than DROP of the score.
     """
     parts = {(part.landscape.about["dataset"], part.landscape.about["loss"], part.batch_size): part
              for part in slices(landscapes)}  # fmt: skip
@@ -198,7 +197,7 @@ def losses(landscapes: Sequence[Measured]) -> pd.DataFrame:
 
 
 def _of_pairs(landscapes: Sequence[Measured]) -> list[Measured]:
-    """Those of a positive and an entropy term, which the paper's directions and sub-losses are of."""
+    """Landscapes with a positive and an entropy term, which the paper's directions and sub-losses require."""
     return [one for one in landscapes if one.pairwise]
 
 
@@ -207,14 +206,14 @@ def _of(part: Slice) -> dict[str, object]:
 
 
 def _near(scores: Sequence[float], halves: Sequence[float], least: float) -> tuple[int, int]:
-    """Numbers of batch sizes whose score is at least `least`: by the intervals' lower ends, by their upper ends."""
+    """Numbers of batch sizes with a score of at least `least`, by lower and by upper ends of the intervals."""
     low = sum(score - half >= least for score, half in zip(scores, halves) if not isnan(half))
     high = sum(isnan(half) or score + half >= least for score, half in zip(scores, halves))
     return low, high
 
 
 def angle_of(directions: np.ndarray) -> np.ndarray:
-    """Degrees, in (-90, 90], of directions [..., 2] in (log Lambda_p, log Lambda_e) from the joint one, positive
+    """Degrees in (-90, 90] from the joint direction to directions [..., 2] in (log Lambda_p, log Lambda_e), positive
     towards Lambda_e."""
     positive, entropy = np.moveaxis(directions, -1, 0)
     return 90 - (90 - np.degrees(np.arctan2(entropy - positive, entropy + positive))) % 180
@@ -228,11 +227,11 @@ CLAIMS: dict[str, tuple[str, Callable[[Sequence[Measured]], pd.DataFrame]]] = {
     "carried over": ("The best setting of one landscape can be used on another.", carried_over),
     "either loss": ("Either loss trains either task.", losses),
 }
-"""Name -> the claim, and the function that has its numbers."""
+"""Name -> (the claim, the function that computes its table)."""
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Where a claim holds, does not hold and cannot be told, in words; of a table of CLAIMS."""
+    """Summarise a table of CLAIMS in words: where the claim holds, does not hold and cannot be told."""
     if table.empty:
         return f"{OPEN}: nothing to compare"
     if "of" in table:

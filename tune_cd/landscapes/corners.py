@@ -1,6 +1,6 @@
-"""Landscapes in other boxes: the best an octave from a corner of the box, whose sides are 16 octaves.
+"""Landscapes in other boxes, of 16 octaves a side: the best is one octave from a corner.
 
-Whoever draws a box need not know where the best is. A search that believes it in the middle must find it all the same.
+A user who draws a box need not know where the best is. A search that assumes it in the middle must still find it.
 """
 
 import re
@@ -13,22 +13,22 @@ from tune_cd.landscapes.landscape import Landscape
 from tune_cd.search.space import Space
 
 INSET = 1.0
-"""Octaves from the best to the ends of the box that are near."""
+"""Octaves from the best to the near end of each axis."""
 
 SIDE = 16.0
 """Octaves of every side of the box."""
 
 TICKS = 41
-"""Per axis, of the lattice on which the range of the scores is taken."""
+"""Points per axis of the lattice on which the range of scores is computed."""
 
 ENDS = {"high": 1, "low": 0}
-"""Which end of an axis is near, by the word in the name."""
+"""Word in the name -> near end of an axis: 1 the upper, 0 the lower."""
 
 NAME = re.compile(r"(?P<base>.+)-corner-(?P<first>high|low)-(?P<second>high|low)")
 
 OF_FORMULAS = ("omniglot", "rotated", "narrow", "cliff", "box-8-bowl", "box-8-ridge")
 OF_GRIDS = ("omniglot-242-margin", "omniglot-242-infonce")
-"""Of measured grids the box must lie within what was measured: with these the best is near both upper ends."""
+"""The box must lie within a measured grid. On these two that leaves the corner of both upper ends."""
 
 CORNERS = (
     *(f"{base}-corner-{first}-{second}" for base in OF_FORMULAS for first, second in product(ENDS, ENDS)),
@@ -37,9 +37,10 @@ CORNERS = (
 
 
 def in_corner(landscape: Landscape, name: str, near: tuple[str, ...]) -> Landscape:
-    """The landscape in a box whose ends `near`, a word of ENDS an axis, are INSET from its optimum.
+    """The landscape in another box, with the ends `near` INSET from its optimum.
 
-    Raises ValueError for axes that are not log-scaled and real, and where the landscape does not reach so far.
+    near: a word of ENDS for each axis. Raises ValueError for axes that are not log-scaled and real, for another number
+    of them, and where a measured grid does not cover the box.
     """
     axes = landscape.space.axes
     if len(axes) != len(near) or any(axis.scale != "log" or axis.size < np.inf for axis in axes):

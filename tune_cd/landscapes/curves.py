@@ -1,4 +1,4 @@
-"""Measured landscapes with the learning curve of every setting, to replay searches on that decide how long to train."""
+"""Measured landscapes with a learning curve for every setting, to replay searches that decide how long to train."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,11 +13,11 @@ from tune_cd.search.space import Configuration, Space
 
 @dataclass(frozen=True, eq=False)
 class CurveLandscape:
-    """Validation scores over a space and the length of training, multilinear between the cells of a grid.
+    """Validation scores over a space, at each look of a training; multilinear between the cells of a grid.
 
-    ticks: coordinates along each axis, ascending. values: [len(ticks[0]), ..., n_looks], NaN from the look on at which
-    training had diverged; between diverged and other cells the nearer ones decide. noise: curves [n, n_looks] by which
-    trainings of one setting differed, for the noise of others to be drawn from; none: there is no noise.
+    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ..., n_looks]: NaN from the look at which
+    training had diverged. Near diverged cells: see `Table`. noise [n, n_looks]: deviations of single trainings from the
+    mean of their setting, from which noise is drawn for any setting; n = 0: no noise.
     """
 
     name: str
@@ -32,17 +32,17 @@ class CurveLandscape:
 
     @property
     def looks(self) -> int:
-        """Evenly spaced, the last at full length."""
+        """Number of evenly spaced evaluations of a training; the last is at full length."""
         return self.values.shape[-1]
 
     @property
     def best(self) -> float:
-        """The largest score that any cell reaches at any look."""
+        """The largest score of any cell at any look."""
         return float(np.nanmax(self.values))
 
     def curve(self, h: Configuration, seed: int | None = None) -> np.ndarray:
-        """The best score so far at each look [n_looks], NaN once training has diverged. seed: of the noise, the same
-        for the same setting; None: without."""
+        """Best score so far at each look [n_looks], NaN once training has diverged. seed: of the noise, which is the
+        same each time for a setting; None: no noise."""
         scores = self._surface(self.space.to_coordinates(h))
         if seed is not None and len(self.noise):
             rng = np.random.default_rng((seed, digest(self.space.key(h))))
@@ -51,9 +51,10 @@ class CurveLandscape:
 
 
 def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> CurveLandscape:
-    """A measured landscape: means over seeds, and noise from their differences.
+    """Curves of a measured landscape: means over seeds, and noise from the differences between seeds.
 
-    batch_size: None: a third axis, of those that were measured. Raises ValueError for holes in the coarse lattice.
+    batch_size: None: a third axis over the measured ones. Raises ValueError for a batch size that was not measured, and
+    for holes in the coarse lattice.
     """
     chosen = landscape if batch_size is None else landscape.at(batch_size)
     looks, trained = chosen.validation, chosen.trained  # [n_p, n_e, n_b, n_seeds, n_looks], [n_p, n_e, n_b, n_seeds]
@@ -71,8 +72,10 @@ def curves_of(landscape: Measured, batch_size: int | None = BATCH_SIZE) -> Curve
 
 
 def _noise(looks: np.ndarray) -> np.ndarray:
-    """Curves [n, n_looks] of what single seeds differ from their settings' means by, as large as one training differs
-    from the mean of many. looks: [n_p, n_e, n_b, n_seeds, n_looks]."""
+    """Deviations [n, n_looks] of single seeds from the mean of their setting.
+
+    They are scaled to the deviation of one training from the mean of many. looks [n_p, n_e, n_b, n_seeds, n_looks].
+    """
     whole = np.isfinite(looks).all(-1)
     cells = [curves[kept] for curves, kept in zip(looks[whole.sum(-1) > 1], whole[whole.sum(-1) > 1])]
     unbiased = [(cell - cell.mean(0)) * np.sqrt(len(cell) / (len(cell) - 1)) for cell in cells]

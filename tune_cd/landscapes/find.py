@@ -1,4 +1,4 @@
-"""Landscapes by name."""
+"""Find landscapes by name."""
 
 import json
 import re
@@ -20,28 +20,29 @@ from tune_cd.results import read_file
 from tune_cd.search.space import Space
 
 BATCH_SIZE = 64
-"""The batch size of a measured landscape's plane, the paper's."""
+"""Default batch size of a measured landscape's plane; the paper's."""
 
 COARSE = 2.0
-"""Octaves between the lines of the lattice on which a measured landscape is whole; finer cells lie near the best."""
+"""Octaves between lines of the coarse lattice, on which a measured landscape is whole; finer cells lie near the
+best."""
 
 VOLUME = "-3d"
-"""How the names end of landscapes over a batch size too."""
+"""Name suffix of landscapes with the batch size as a third axis."""
 
 MEASURED = tuple(name for name in IN_VIEW if name in measured.MEASURED)
-"""Grids of real trainings with a contrastive loss on which searches may be looked at; `JUDGES` are found by name too,
-and are for the verdict alone."""
+"""Grids of real contrastive trainings on which searches are developed. `find` also knows `JUDGES`, which judge them."""
 
 GENERAL = tuple(sorted(path.stem for path in (SHIPPED / "general").glob("*.parquet")))
-"""Those of other models, see README.md. Their rows' `config` has the space that they were measured over."""
+"""Grids measured with other models, see README.md. The `config` of their rows holds the space that was measured."""
 
 
 def find(name: str) -> Landscape:
-    """A landscape by its name, among formulas, measured ones and `GENERAL`, or by the path of a table.
+    """Find a landscape by its name (a formula, a measured one, one of `GENERAL`), or by the path of a table.
 
-    A measured one is its plane at b = BATCH_SIZE, `<name>-b256` that at another batch size; `<name>-3d` has the batch
-    size, of which there must be several, as a third axis. `<name>-corner-high-low` is any of two axes in another box,
-    see `corners`. Raises ValueError for a name that is none of them, and for a table that is not a full grid.
+    The name of a measured landscape is that of its plane at b = BATCH_SIZE; `<name>-b256` is its plane at another batch
+    size. `<name>-3d` has the batch size as a third axis, of which several must have been measured.
+    `<name>-corner-high-low` is a landscape of two axes in another box, see `corners`. Raises ValueError for an unknown
+    name, and for a table that is not a full grid.
     """
     formulas = LANDSCAPES | BOXES
     if name in formulas:
@@ -68,20 +69,20 @@ def find(name: str) -> Landscape:
 
 
 def trainings(name: str) -> pd.DataFrame:
-    """The rows of the results table of a measured landscape's plane. Raises ValueError for a name that is none."""
+    """Results-table rows of a measured landscape's plane at b = BATCH_SIZE. Raises ValueError for an unknown name."""
     return measured.load(name).at(BATCH_SIZE).rows()
 
 
 def named(name: str, batch_size: int | None = None) -> str:
-    """What a measured landscape's plane at a batch size is called, and the whole of it (None)."""
+    """Name of a measured landscape's plane at a batch size, or of its volume (None)."""
     return name + (VOLUME if batch_size is None else "" if batch_size == BATCH_SIZE else f"-b{batch_size}")
 
 
 def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
-    """The slice of one batch size, to replay searches on: means over seeds, NaN where all trainings diverged.
+    """Plane of a measured landscape at one batch size: means over seeds, NaN where all trainings diverged.
 
-    Cells of the finer lattice that were not trained are those of the coarse one, interpolated. Raises ValueError for
-    a batch size that was not measured, and for holes in the coarse lattice.
+    Untrained cells of the finer lattice are interpolated from the coarse one. Raises ValueError for a batch size that
+    was not measured, and for holes in the coarse lattice.
     """
     rows = landscape.at(batch_size).rows()
     space = space_of(landscape)
@@ -91,7 +92,8 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
 
 
 def volume(landscape: Measured) -> Landscape:
-    """All batch sizes, the third axis' allowed values. Raises ValueError as `plane`, and for a single batch size."""
+    """A measured landscape over all batch sizes, the third axis' allowed values. Raises ValueError as `plane`, and for
+    a single batch size."""
     sizes = landscape.axes["batch_size"].tolist()
     if len(sizes) < 2:
         raise ValueError(f"landscape {named(landscape.name)!r}: {landscape.name} has one batch size, {sizes}")
@@ -135,9 +137,9 @@ def _filled(found: Grid, name: str) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def filled(ticks: Mapping[str, np.ndarray], trained: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
-    """values [n_p, n_e, n_b], NaN where training diverged; cells of the finer lattice that were not trained are those
-    of the coarse one, interpolated. ticks: coordinates of each axis in octaves, the batch size's last; trained
-    [n_p, n_e, n_b].
+    """Values [n_p, n_e, n_b] with untrained cells of the finer lattice interpolated from the coarse one.
+
+    NaN: training diverged. ticks: coordinates of each axis in octaves, the batch size's last. trained [n_p, n_e, n_b].
 
     Raises ValueError for holes in the coarse lattice.
     """

@@ -1,15 +1,15 @@
 """Landscapes by formula: models, not measurements, for comparing searches where nothing was measured.
 
-The first four are Gaussian ridges over the paper's range, 1e-6 to 17. What was fitted, and to what:
+The first four are Gaussian ridges over the paper's range, 1e-6 to 17. Origin of their parameters:
 
     peak, s_balance     fitted (`fit`) to the three numbers of the dataset's Random row in `tab:hp_res`, only
     centre              not fitted: the best Lambda_p and Lambda_e that the paper prints (`ssec:best_hp_values`)
-    ASPECT, angle       not fitted: random search hardly feels them. A choice; `replay.fits` varies both
+    ASPECT, angle       not fitted, as they hardly affect random search. A choice; `replay.fits` varies both
     floor               0, a choice
 
-The ridges lie along A_O's directions because that was chosen. Other aspects and angles have the same Random rows and
-predict other rows of CD, TPE and CMA-ES; `replay.fits` says in which range. The best scores that the paper prints for
-three of the datasets were not used: they are 0.85, 0.66 and 0.30 where the fit has 0.865, 0.660 and 0.276.
+The ridges lie along A_O's directions by choice. Ridges of other aspects and angles have the same Random rows, but
+predict other rows of CD, TPE and CMA-ES; `replay.fits` gives the range. The best scores that the paper prints for three
+of the datasets were not used: they are 0.85, 0.66 and 0.30, where the fit has 0.865, 0.660 and 0.276.
 
 The other landscapes are variations of the first that are harder to search.
 """
@@ -27,23 +27,24 @@ RANGE = (1e-6, 17.0)  # sec:exps, "HPO ranges"
 BATCH_SIZES = [16, 32, 64, 128, 256, 512]
 
 ASPECT = 2.0
-"""s_joint / s_balance of the four, a choice: the middle of 1 to 4 on a log scale. The Random rows do not tell (their
-AUCs are met to 0.005 with any of them), and the paper only says that the ridge is long along the joint direction
-(`ssec:intuition`). On round ridges, which have no direction, A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and
-0.006 ±0.003 behind on tinyimagenet: the box cuts off the lines of both elsewhere."""
+"""s_joint / s_balance of the four, a choice: the middle of 1 to 4 on a log scale. The Random rows do not determine it
+(their AUCs are met to 0.005 with any aspect), and the paper only says that the ridge is long along the joint direction
+(`ssec:intuition`). Round ridges have no direction. On them A_O is 0.018 ±0.011 of AUC@20 ahead of A_I on omniglot and
+0.006 ±0.003 behind on tinyimagenet, because the box cuts off the lines of A_O and A_I at different places."""
 
 SHELF_WIDTH = 5.0
-"""Octaves of Lambda_p over which a shelf falls to 1/e: about what the floors of the measured margin grids do."""
+"""Octaves of Lambda_p over which a shelf falls to 1/e: about as the floors of the measured margin grids do."""
 
 
 @dataclass(frozen=True)
 class Ridge:
     """floor + (peak - floor)·exp(-(balance/s_balance)² - (joint/s_joint)²), in octaves from the centre.
 
-    balance = log2(Lambda_e/Lambda_p)/√2 and joint = log2(Lambda_e·Lambda_p)/√2, both 0 at `centre` (octaves).
-    angle: turns the ridge, in degrees. bend: balance of the crest per squared octave of joint. cliff: octaves of
-    joint beyond which training diverges. s_batch: octaves over which the batch size matters, for a third axis.
-    shelf: how much the floor rises where Lambda_p is the optimum's, whatever Lambda_e is, as a share of peak - floor.
+    balance = log2(Lambda_e/Lambda_p)/√2 and joint = log2(Lambda_e·Lambda_p)/√2, both 0 at `centre` (octaves). angle:
+    rotation of the ridge in degrees, positive towards Lambda_e. bend: balance of the crest per squared octave of joint.
+    cliff: octaves of joint beyond which training diverges. s_batch: width in octaves along the batch size, a third
+    axis; None: two axes. shelf: rise of the floor at the optimum's Lambda_p, for any Lambda_e, as a share of peak -
+    floor.
     """
 
     centre: tuple[float, ...]
@@ -76,10 +77,10 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints of a dataset: the best configuration, and the Random row of `tab:hp_res`.
+    """The paper's numbers for a dataset: the best configuration, and the Random row of `tab:hp_res`.
 
-    n95: None where the table says > 50. best: the best score, None where it is not printed in the table's metric; for
-    comparison, no fit uses it.
+    n95: None where the table says > 50. best: the best score, for comparison only, as no fit uses it; None where it is
+    not printed in the table's metric.
     """
 
     Lambda_p: float
@@ -107,15 +108,15 @@ FITTED = {  # (peak, s_balance in octaves), from `fit`
     "landmarks": (0.66, 10.11),
     "tinyimagenet": (0.276, 4.67),
 }
-"""Means of 80 searches, printed to two digits, leave some of it open: rows simulated on these ridges, fitted again,
-have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
+"""The rows are means of 80 searches, printed to two digits, which leaves the fit uncertain. Rows simulated on these
+ridges and fitted again have peaks of 0.83 to 0.89, 0.73 to 0.77, 0.65 to 0.67 and 0.25 to 0.34 (95 % of 60 each)."""
 
 
 def fit(printed: Printed, aspect: float = ASPECT, angle: float = 0.0, cells: int = 100) -> tuple[float, float]:
-    """(peak, s_balance in octaves) of the ridge on which random search does what the Random row says, by least squares.
+    """Fit (peak, s_balance in octaves) of a ridge to random search's printed row, by least squares.
 
-    Residuals: AUC@10, AUC@20, and how far the expected best-so-far at trial n-95 is from 95 % of the peak, the last at
-    half weight as a printed n is the coarser number; without n-95 the two AUCs are met exactly. cells: as in
+    Residuals: AUC@10, AUC@20, and the expected best-so-far at trial n-95 less 95 %, the last as a share of the peak and
+    at half weight, as a printed n is the coarser number. Without n-95 the two AUCs are met exactly. cells: as in
     `random_curve`.
     """
 
@@ -149,7 +150,7 @@ def _sizes(name: str) -> tuple[float, float, float]:
 
 
 def landscape_of(name: str, ridge: Ridge) -> Landscape:
-    """The ridge as a landscape over the paper's range, with a batch size where it matters."""
+    """The ridge as a landscape over the paper's range, with a batch size axis if it has `s_batch`."""
     axes = {"Lambda_p": RANGE, "Lambda_e": RANGE} | ({} if ridge.s_batch is None else {"batch_size": BATCH_SIZES})
     space = Space(**axes)
     return Landscape(name, space, ridge, space.from_coordinates(ridge.centre), ridge.floor, ridge.peak)
@@ -168,9 +169,9 @@ LANDSCAPES: dict[str, Landscape] = {
         "batch": replace(_OMNIGLOT, centre=(*_OMNIGLOT.centre, 6.0), s_batch=10.0),
     }.items()
 }
-"""All of them, without noise; `dataclasses.replace(LANDSCAPES[name], noise=0.02)` adds some.
+"""All formula ridges, without noise; `dataclasses.replace(LANDSCAPES[name], noise=0.02)` adds some.
 
-narrow: on a flat floor that covers five sixths of the box. curved: the crest leaves the line it starts on by its own
-width within 10 octaves. cliff: two octaves of joint beyond the optimum training diverges. batch: 16 to 512, of which
-64 is best; 512 loses 9 %, a weak effect as in `fig:hp_omniglot`.
+narrow: on a flat floor that covers five sixths of the box. curved: within 10 octaves the crest departs from a straight
+line by its own width. cliff: training diverges from two octaves of joint beyond the optimum. batch: batch sizes 16 to
+512, of which 64 is best; 512 loses 9 %, a weak effect as in `fig:hp_omniglot`.
 """

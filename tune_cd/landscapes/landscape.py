@@ -1,11 +1,11 @@
-"""Landscapes: M(h), measured or a formula, standing in for trainings, so that searches can be compared in seconds.
+"""Landscapes: a score M(h), measured or a formula, in place of trainings, so that searches are compared in seconds.
 
     landscape = from_table(results.read("results", "grid"), "omniglot")
     landscape.measure({"Lambda_p": 0.01, "Lambda_e": 2.0}, seed=0).value
 
-A measured grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`. What it cannot know it
-refuses: holes and extrapolation are errors. Noise, durations and failures are drawn for every configuration and seed on
-their own, so what a trial yields depends neither on the order of asking nor on what else was asked.
+A measured grid is interpolated multilinearly in its axes' coordinates, as in `sec:exps`. Holes and extrapolation are
+errors, as nothing is known there. Noise, durations and failures are drawn separately for every configuration and seed,
+so the result of a trial depends neither on the order of asking nor on other trials.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ from tune_cd.analysis.scores import varied
 from tune_cd.search.space import KEY_DIGITS, Space
 
 SHIPPED = Path(__file__).parent
-"""The folder of the tables that come with the package; see `find`."""
+"""Folder of the tables that come with the package; see `find`."""
 
 NEEDED = ("dataset", "task", "loss", "metric_name", "status", "val_score", "test_score", "params")
-"""Columns of the results table without which a file holds no landscape."""
+"""Columns of the results table that a landscape's file must have."""
 
 Surface = Callable[[np.ndarray], np.ndarray]
 """Coordinates x [..., n_axes] -> scores [...], larger is better, NaN where training diverges."""
@@ -38,12 +38,13 @@ DURATIONS: dict[str, Callable[[np.random.Generator], float]] = {
     "lognormal": lambda rng: float(np.exp(0.5 * rng.standard_normal())),  # median 1; one in 20 takes over 2.3
     "fourfold": lambda rng: float(4.0 ** rng.uniform(-0.5, 0.5)),  # between 0.5 and 2
 }
-"""How long trials take, in units of a typical one."""
+"""Name -> sampler of a trial's duration, in units of a typical one."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one trial yields. value: what the search is told; test: what is reported (both None unless completed)."""
+    """Result of one trial. value: told to the search; test: reported (both None unless completed). duration: in units
+    of a typical trial."""
 
     status: str  # completed | diverged | failed, as in the results table
     value: float | None
@@ -53,12 +54,12 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Landscape:
-    """A score M(h) over a space. Raises ValueError for settings out of range.
+    """A score M(h) over a space. Raises ValueError for invalid noise, durations or failures.
 
-    validation: the surface that searches see; test: the one that is reported (None: the same).
-    optimum: where validation is largest; low, high: the range of its values.
-    noise: standard deviation of what is added to validation values, as a share of the range.
-    durations: a name in DURATIONS. failures: the probability that a trial fails for no reason.
+    validation: the surface that searches see; test: the one that is reported (None: the same). optimum: where
+    validation is largest; low, high: the range of its values. noise: standard deviation of the noise on validation
+    values, as a share of the range. durations: a name in DURATIONS. failures: the probability that a trial fails at
+    random.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Landscape:
         return float((self.test or self.validation)(self.space.to_coordinates(h)))
 
     def measure(self, h: dict, seed: int) -> Measurement:
-        """One trial of `h`; the same h and seed always yield the same. Raises ValueError for h outside the space."""
+        """Simulate one trial of `h`; equal h and seed give equal results. Raises ValueError for h outside the space."""
         x = self.space.to_coordinates(h)
         rng = np.random.default_rng((seed, digest(self.space.key(h))))
         deviation, luck, duration = rng.standard_normal(), rng.uniform(), DURATIONS[self.durations](rng)
@@ -99,12 +100,11 @@ class Landscape:
 
 
 class Table:
-    """A surface through measured values, multilinear between them; of curves, at each of their looks.
+    """A multilinear surface through measured values, or through curves at each of their looks.
 
-    ticks: the grid's coordinates along each axis, ascending; values [len(ticks[0]), ..., or with n_looks behind], NaN:
-    diverged.
-    Between diverged and other cells the nearer ones decide: a point diverges where diverged cells hold more than
-    half of its weight; elsewhere it is the weighted mean of the others.
+    ticks: coordinates along each axis, ascending. values [len(ticks[0]), ...], of curves [len(ticks[0]), ..., n_looks];
+    NaN: diverged. A point diverges where diverged cells hold more than half of its weight; elsewhere it is the weighted
+    mean of the other cells. A call raises ValueError outside the ticks.
     """
 
     def __init__(self, ticks: list[np.ndarray], values: np.ndarray):
@@ -122,11 +122,11 @@ class Table:
 
 
 def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | None = None) -> Landscape:
-    """The landscape measured by a full grid of trials: rows of the results table, of one problem and set-up.
+    """Build a landscape from a full grid of trials: rows of the results table, of one problem and set-up.
 
     axes: the columns (or names in `params`) that span it, or their space; None: the parameters that vary. Trials of a
-    cell are averaged; test scores are reported where every completed row has one. Where no space is given, batch sizes
-    are searched as allowed values, all else as real log-scaled axes. Raises ValueError for a table without a completed
+    cell are averaged. Test scores are reported if every completed row has one. Without a given space, batch sizes are
+    searched as allowed values, all else as real log-scaled axes. Raises ValueError for a table without a completed
     trial, for rows of several problems or set-ups (`analysis.comparable` tells them apart), and for holes: cells of the
     factorial where no trial completed or diverged.
     """
@@ -158,9 +158,11 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
 
 
 def from_path(path: str | Path) -> Landscape:
-    """A landscape from a results folder of one study, from RESULTS/STUDY, a study of a results folder, or from one
-    Parquet file with the results table's columns; named after it. Raises ValueError as `from_table`, for a folder of
-    several studies, and for what is none of these."""
+    """Load a landscape from a path, and name it after the path.
+
+    path: a results folder of one study; RESULTS/STUDY, a study of a results folder; or a Parquet file with the results
+    table's columns. Raises ValueError as `from_table`, for a folder of several studies, and for any other path.
+    """
     path = Path(path)
     if path.is_file():
         trials = pd.read_parquet(path)
@@ -179,7 +181,7 @@ def from_path(path: str | Path) -> Landscape:
 
 
 def study_at(path: Path) -> Path:
-    """Where the trials of RESULTS/STUDY lie."""
+    """The folder with the trials of RESULTS/STUDY."""
     return path.parent / "trials" / path.name
 
 
@@ -203,7 +205,7 @@ def _domain(name: str, values: np.ndarray) -> tuple[float, float] | list[int]:
 def _grid(
     scores: pd.Series, trials: pd.DataFrame, columns: dict[str, np.ndarray], space: Space, name: str
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and the coordinates of its ticks."""
+    """Mean scores [n_ticks, ...], NaN where all trials of a cell diverged, and coordinates of the ticks."""
     at = [np.round([axis.coordinate(value) for value in columns[axis.name]], KEY_DIGITS) for axis in space.axes]
     ticks = [np.unique(coordinates) for coordinates in at]
     means = scores.astype(float).where(trials["status"] == "completed").groupby(at).mean()

@@ -1,4 +1,4 @@
-"""Slices of measured landscapes: the cells at one batch size, and how far differences between them can be trusted."""
+"""Slices of measured landscapes at one batch size, and intervals of differences between their cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 VERDICTS = (HOLDS, FAILS, OPEN)
 
 Cell = tuple[int, ...]
-"""The place of a cell on a slice's grid, along each weight."""
+"""Indices of a cell on a slice's grid, one per weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Slice:
         return balance.averages_of(self.landscape.about["loss"], self.landscape.pairwise)
 
     def on(self, average: str) -> np.ndarray:
-        """The cells [n_p, n_e] that an average reaches by its learning rate alone, to half the finest step."""
+        """Mask [n_p, n_e] of cells that an average reaches by its learning rate alone, to half the finest step."""
         step = float(np.diff(np.log2(self.test.ticks[1])).min())
         if average != balance.PUBLISHED:
             return reachable(self.test, average, self.k, within=step / 2)[..., 0]
@@ -64,8 +64,10 @@ class Slice:
         return near
 
     def away(self, cell: Cell, average: str) -> float:
-        """How far a cell is from what an average reaches, in octaves: positive with more weight on the entropy term.
-        Of other losses that of the term furthest off its published ratio to the first."""
+        """Signed octaves from a cell to the diagonal of an average: positive with more weight on the entropy term.
+
+        For other losses: of the weight that is furthest from its published ratio to the first.
+        """
         weights = self.weights(cell)
         if average != balance.PUBLISHED:
             return balance.off_diagonal(weights, average, self.batch_size, self.k)
@@ -73,7 +75,7 @@ class Slice:
         return max((other - first for other in others), key=abs)
 
     def best(self, among: np.ndarray | None = None) -> Cell:
-        """The place of the cell with the best validation score, among some [n_p, n_e]."""
+        """The cell with the best validation score. among: mask [n_p, n_e] of cells to choose from; None: all."""
         scores = self.validation.values[..., 0]
         scores = scores if among is None else np.where(among, scores, np.nan)
         return tuple(map(int, np.unravel_index(np.nanargmax(scores), scores.shape)))
@@ -82,47 +84,49 @@ class Slice:
         return {name: float(tick[at]) for name, tick, at in zip(self.landscape.weights, self.test.ticks, cell)}
 
     def said(self, cell: Cell) -> str:
-        """A cell's weights as tables say them."""
+        """A cell's weights as text for tables."""
         return ", ".join(f"{value:.3g}" for value in self.weights(cell).values())
 
     def nearest(self, weights: Mapping[str, float]) -> Cell:
-        """The trained cell that is nearest to some weights; it may have diverged."""
+        """The trained cell nearest to some weights, in octaves; it may have diverged."""
         trained = np.argwhere(self.test.counts[..., 0] + self.test.lost[..., 0] > 0)
         at = np.column_stack([np.log2(tick[cells]) for tick, cells in zip(self.test.ticks, trained.T)])
         wanted = np.log2([weights[name] for name in self.landscape.weights])
         return tuple(map(int, trained[np.linalg.norm(at - wanted, axis=1).argmin()]))
 
     def score(self, cell: Cell) -> float:
-        """The test score; 0 where training diverged."""
+        """Test score of a cell; 0 where training diverged."""
         return float(np.nan_to_num(self.test.values[(*cell, 0)]))
 
     def variance(self, cell: Cell) -> float:
-        """Of the test score's mean over its seeds."""
+        """Variance of a cell's mean test score over its seeds."""
         return self.noise[0] ** 2 / max(1, int(self.test.counts[(*cell, 0)]))
 
 
 def slices(landscapes: Sequence[Measured]) -> list[Slice]:
-    """Of every landscape and batch size."""
+    """One slice for every landscape and batch size."""
     return [Slice(one, size) for one in landscapes for size in one.axes["batch_size"].tolist()]
 
 
 def above(value: float, half: float, least: float, alike: float) -> str:
-    """Whether a value ± half is above `least`; it is not where it is below `alike` beyond its interval."""
+    """HOLDS where a value ± half is above `least`, FAILS where it is below `alike`, else OPEN; OPEN for NaN."""
     if isnan(half):
         return OPEN
     return HOLDS if value - half > least else FAILS if value + half < alike else OPEN
 
 
 def below(value: float, half: float, most: float) -> str:
-    """Whether a value ± half is below `most`."""
+    """HOLDS where a value ± half is below `most`, FAILS where it is above, else OPEN; OPEN for NaN."""
     if isnan(half):
         return OPEN
     return HOLDS if value + half < most else FAILS if value - half > most else OPEN
 
 
 def half_of(parts: Sequence[Slice], cells: Sequence[Cell], share: float = 1.0) -> float:
-    """Half the 95 % interval of a cell's test score less a share of another's; 0 for one and the same, NaN without
-    noise."""
+    """Half the 95 % interval of the first cell's test score less `share` of the second's; parts: their slices.
+
+    0 for a cell and itself, NaN where the noise is unknown.
+    """
     if parts[0] is parts[1] and cells[0] == cells[1]:
         return 0.0
     freedom = min(part.noise[1] for part in parts)

@@ -33,8 +33,8 @@ examples:
 
 
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
-"""Trials a trajectory and trajectories a method and landscape, as in the paper; with --table 200 on measured grids,
-where differences are smaller."""
+"""Default trials per trajectory, and trajectories per method and landscape, as in the paper. OF_MEASURED: trajectories
+with --table or --figure on measured grids, where differences are smaller."""
 
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
@@ -105,7 +105,7 @@ def _add(group: Any, option: str, **how: Any) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; 0, or 2 with a message for options that cannot be answered for."""
+    """Run the command line. Returns 0, or 2 with a message for invalid options, a missing package or a file error."""
     options = parser().parse_args(argv)
     try:
         for text in _asked(options):
@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _asked(options: argparse.Namespace) -> Iterable[str]:
-    """What is to be printed. Raises ValueError for options that exclude each other, and as what is asked for does."""
+    """Texts to print. Raises ValueError for options that exclude each other, and for less than one trajectory."""
     instead = [f"--{name}" for name in ("ablation", "table", "figure") if getattr(options, name)]
     instead += ["--benchmark"] if options.benchmark is not None else []
     if len(instead) > 1:
@@ -137,7 +137,8 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
 
 
 def compare(options: argparse.Namespace) -> Iterable[str]:
-    """The tables that the options ask for. Raises ValueError for what does not fit, ImportError without Optuna."""
+    """Tables of methods or of the ablation. Raises ValueError for options that do not fit, ImportError without
+    Optuna."""
     for methods, group in _groups(_landscapes(options, PRINTED), options):
         trajectories = _replayed(methods, group, _seeds(options), options)
         reference = options.reference or list(methods)[0 if options.ablation else -1]
@@ -147,8 +148,8 @@ def compare(options: argparse.Namespace) -> Iterable[str]:
 
 
 def tabled(options: argparse.Namespace) -> Iterable[str]:
-    """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e, ImportError without
-    Optuna."""
+    """One of the paper's tables. Raises ValueError for landscapes without Lambda_p and Lambda_e and for options that do
+    not fit, ImportError without Optuna."""
     table, landscapes = paper_tables.TABLES[options.table], _landscapes(options, paper_tables.LANDSCAPES)
     others = [landscape.name for landscape in landscapes if landscape.space.names != BALANCE_SPACES[0]]
     if others or options.workers > 1:
@@ -168,8 +169,8 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
 
 
 def drawn(options: argparse.Namespace) -> Iterable[str]:
-    """The figure of A_O and A_I, and where the measured grids lie."""
-    from tune_cd.plots import orientation_figure, save  # matplotlib is needed here alone
+    """Save the figure of A_O and A_I. Texts: the places of the measured grids, and the files written."""
+    from tune_cd.plots import orientation_figure, save  # matplotlib is needed here only
 
     family = orientation.over_the_family(_seeds(options), options.processes)
     measured = orientation.of_the_measured(_seeds(options, OF_MEASURED), options.processes)
@@ -203,7 +204,7 @@ def _how(options: argparse.Namespace) -> dict:
 def _replayed(
     methods: dict[str, Method], landscapes: Sequence[Landscape], seeds: range, options: argparse.Namespace
 ) -> list[Trajectory]:
-    """All trajectories; nothing is replayed for a folder that has them otherwise."""
+    """All trajectories. Raises ValueError, before any replay, if the results folder has conflicting ones."""
     if options.results:
         check_stored(options.results, methods, landscapes, seeds, _how(options))
     return replay_all(methods, landscapes, seeds, **_how(options), processes=options.processes) if landscapes else []
@@ -217,12 +218,12 @@ def _store(trajectories: list[Trajectory], landscapes: Sequence[Landscape], opti
 def _groups(
     landscapes: list[Landscape], options: argparse.Namespace
 ) -> list[tuple[dict[str, Method], list[Landscape]]]:
-    """(methods, their landscapes); the ablation has other variants where a batch size is searched."""
+    """(methods, their landscapes); the ablation's variants depend on whether a batch size is searched."""
     if not options.ablation:
         return [({name: OPTIMISERS[name] for name in options.methods}, landscapes)]
     groups = []
     for names, variants in zip(BALANCE_SPACES, (ABLATION, ABLATION_3D)):
-        alone = [name for name, make in variants.items() if make.func is Charged]  # these have one worker
+        alone = [name for name, make in variants.items() if make.func is Charged]  # these allow one worker only
         methods = {name: make for name, make in variants.items() if options.workers == 1 or name not in alone}
         groups.append((methods, [landscape for landscape in landscapes if landscape.space.names == names]))
     others = [landscape.name for landscape in landscapes if landscape.space.names not in BALANCE_SPACES]

@@ -1,5 +1,4 @@
-"""The variants of the paper's search that `tab:ablation` compares, those of the appendix and of the discussion, as
-methods to replay."""
+"""Variants of the paper's search to replay: those of `tab:ablation`, of the appendix and of the discussion."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,9 +20,9 @@ from tune_cd.search.space import Space
 A_O = tuple(row[:2] for row in list(balance.A_O.values())[:2])  # without the batch size
 A_O_3D, A_TH = tuple(balance.A_O.values()), tuple(balance.A_TH.values())
 A_TH_COLUMNS = tuple(map(tuple, np.linalg.inv(A_TH).T.round().tolist()))
-"""The columns of A_th's inverse: moving along one of them changes one component of r = A_th log h and keeps the others.
-The paper says "the rows of A"; for A_O both readings are the same up to scale, for A_th they are not (its inverse is
-of integers, as its determinant is -1)."""
+"""Columns of A_th's inverse: a move along one changes one component of r = A_th log h and keeps the others. The paper
+says "the rows of A". For A_O both readings are the same up to scale, for A_th they differ. Its inverse is of integers,
+as its determinant is -1."""
 
 A_I, A_I_3D = (tuple(map(tuple, np.eye(n).tolist())) for n in (2, 3))
 
@@ -31,14 +30,14 @@ FIXED = replace(SETTINGS["paper"], budget_growth=1.0)
 """The preset "paper" without the growth of budgets."""
 
 LOCAL_LATER = replace(SETTINGS["local"], whole_sweeps=1)
-"""The preset "local", but every direction is searched from end to end once: a blind start may lie anywhere."""
+"""The preset "local", but the first sweep searches every direction from end to end: a blind start may lie anywhere."""
 
 
 class Charged:
-    """Algorithms 1 and 2 with every proposal spent a trial on, those that repeat a configuration as well.
+    """Algorithms 1 and 2 with a trial for every proposal, repeated configurations included.
 
-    For replays, one trial at a time: `CoordinateDescent` takes the value of a repeated point from its history instead.
-    how: its arguments. Raises ValueError for several workers, and as it does.
+    For replays with one trial at a time. `CoordinateDescent` instead takes the value of a repeated point from its
+    history. how: its arguments. Raises ValueError for several workers, and as `CoordinateDescent` does.
     """
 
     def __init__(self, space: Space, *, workers: int | None = 1, **how: Any):
@@ -91,9 +90,9 @@ ABLATION: dict[str, Method] = {
     "A_O (7,7) fixed": _variant(A_O, 7, FIXED),
     "A_O (15,15) fixed": _variant(A_O, 15, FIXED),
 }
-"""The five rows of `tab:ablation`; for landscapes of Lambda_p and Lambda_e. Then A_I with Lambda_e first; the search
-that pays for repeated points; brackets around the incumbent, at once or after a first sweep; budgets that do not
-grow."""
+"""Variants for landscapes of Lambda_p and Lambda_e. The first five are the rows of `tab:ablation`. Then A_I with
+Lambda_e first; a search that pays for repeated points; brackets around the incumbent, at once or after a first sweep;
+budgets that do not grow."""
 
 ABLATION_3D: dict[str, Method] = {
     "A_O (3,3,3)": _variant(A_O_3D, 3),
@@ -105,10 +104,10 @@ ABLATION_3D: dict[str, Method] = {
     "A_O (3,3,3) local": _variant(A_O_3D, 3, "local"),
     "A_O (3,3,3) fixed": _variant(A_O_3D, 3, FIXED),
 }
-"""The appendix's directions A_th in both readings, and A_O; for landscapes with a batch size."""
+"""Variants for landscapes with a batch size: A_O, A_I, and the appendix's directions A_th in both readings."""
 
 
 def notes_of(methods: Iterable[str]) -> list[str]:
-    """What a table that prints these methods or variants must say below it, a sentence or two each."""
+    """Notes to print below a table of these methods or variants, a sentence or two each."""
     names = {"cd-paper" if name in ABLATION or name in ABLATION_3D else name for name in methods}
     return [note for name, note in NOTES.items() if name in names]

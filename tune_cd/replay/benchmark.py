@@ -22,7 +22,7 @@ RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a table: a method, and how it is run. variant: a row of the ablation instead of a named method."""
+    """A row of a table: a method, and how it is run. variant: a row of the ablation; None: the named method."""
 
     method: str
     workers: int = 1
@@ -37,13 +37,13 @@ class Entry:
 
     @property
     def make(self) -> Method:
-        """The constructor of its search."""
+        """Constructor of the search."""
         return self.variant or OPTIMISERS[self.method]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One table. reference: the label of the entry that the others are subtracted from, in pairs of equal seeds."""
+    """One table. reference: label of the entry subtracted from the others, in pairs of equal seeds."""
 
     title: str
     entries: tuple[Entry, ...]
@@ -77,7 +77,7 @@ MODELLED = (
     *MEASURED, "omniglot", "narrow", "cliff", "box-4-bowl", "box-4-ridge", "box-6-ridge", "box-8-ridge-3d",
     "box-8-bowl-4d", "box-8-ridge-4d", "boosting-wine", "network-digits", "svm-digits",
 )  # fmt: skip
-"""A few of each kind, for rivals that take a second a suggestion."""
+"""A few landscapes of each kind, for rivals that take a second per suggestion."""
 
 MODEL_COLUMNS = ("AUC@5", "AUC@10", "AUC@20", "ΔAUC@5", "ΔAUC@10", "ΔAUC@20")
 
@@ -136,14 +136,14 @@ PARTS: dict[str, Part] = {
         "BOHB's densities", _entries(("cd", "bohb")), MODELLED, MODEL_COLUMNS, trajectories=40, trials=20,
     ),
 }  # fmt: skip
-"""Everything. SLOW ones are run only when asked for: they take long, or a package of their own."""
+"""All parts. SLOW ones run only on request: they take long, or need an extra package."""
 
 SLOW = ("bayesian", "smac", "bohb")
 USUAL = tuple(name for name in PARTS if name not in SLOW)
 
 
 def benchmark(names: Sequence[str], trajectories: int | None = None, processes: int | None = None) -> Iterable[str]:
-    """The tables of these parts, each as soon as it is there. trajectories: None: each part's own number.
+    """Tables of the named parts, each as soon as it is ready. trajectories: None: each part's own number.
 
     Raises ImportError where a rival is not installed.
     """
@@ -160,13 +160,13 @@ def benchmark(names: Sequence[str], trajectories: int | None = None, processes: 
 
 
 def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:
-    """A Markdown table a column: landscapes down, methods across."""
+    """A Markdown table per column: landscapes down, methods across."""
     cells = compared(table, columns, across="method")
     return "\n\n".join(markdown(cells[column].rename_axis(column)) for column in columns)
 
 
 def run(part: Part, processes: int | None = None) -> list[Trajectory]:
-    """All trajectories of a part, named after their entries."""
+    """All trajectories of a part; the labels of its entries are the methods' names."""
     landscapes = [varied(find(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
     trajectories = []
     for (workers, start), entries in _by_conditions(part.entries).items():

@@ -1,11 +1,11 @@
-"""What the paper's other rows test, once ridges are fitted to its Random rows alone: `python -m tune_cd.replay --table
-fits`.
+"""Tests of the paper's other rows on ridges fitted to its Random rows alone.
 
-The Random rows leave a ridge's aspect and its angle to A_O's axes open. So every aspect and angle of a family is fitted
-to them anew (`formulas.fit`), all methods are replayed on every member, and what the paper prints is compared with the
-range of what the members predict. A row inside the range is no evidence for A_O's directions or for aspect 2; a row
-outside it contradicts every Gaussian ridge of the family. The centres are the printed best configurations for all
-members.
+    python -m tune_cd.replay --table fits
+
+The Random rows determine neither a ridge's aspect nor its angle to A_O's axes. So every aspect and angle of a family is
+fitted to them anew (`formulas.fit`), and all methods are replayed on every member. Each printed number is compared with
+the range of the members' predictions. A row inside the range is no evidence for A_O's directions or for aspect 2; a row
+outside it contradicts every Gaussian ridge of the family. All members have the printed best configurations as centres.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,13 +27,14 @@ ANGLES = (-45.0, -22.5, 0.0, 22.5, 45.0)  # degrees; positive: towards Lambda_e
 
 METHODS: dict[str, Method] = {name: OPTIMISERS[name] for name in ("random", "tpe-paper", "cmaes", "cd-paper")}
 VARIANTS: dict[str, Method] = {name: ABLATION[name] for name in ROWS[1:]}
-"""The rows of both tables; "A_O (3,3)" is cd-paper. Of the variants AUC@20 alone is printed: 20 trials are enough."""
+"""Rows of `tab:hp_res` and `tab:ablation`; "A_O (3,3)" is cd-paper. Of the variants only AUC@20 is printed, so 20
+trials are enough."""
 
 
 def family(name: str) -> list[Landscape]:
-    """The ridges of every aspect and angle that random search finds like the Random row of a dataset; a round one once.
+    """Ridges of every aspect and angle, each fitted to the Random row of a dataset; the round one once.
 
-    Raises ValueError for a dataset without one.
+    Raises ValueError for a dataset without a Random row.
     """
     if name not in PRINTED:
         raise ValueError(f"dataset {name!r}: one of {list(PRINTED)} has a Random row")
@@ -47,10 +48,10 @@ def family(name: str) -> list[Landscape]:
 
 
 def predictions(trajectories: Sequence[Trajectory]) -> pd.DataFrame:
-    """One row a dataset, method and printed number: printed, low and high of the members' predictions, and `verdict`.
+    """One row per dataset, method and printed number: printed, low and high of the members' predictions, and `verdict`.
 
-    below, inside, above: where the printed number lies, "(noise)" behind it where it is inside once its rounding and
-    the 95 % interval of some member's mean over as many searches are counted.
+    verdict: whether the printed number is below, inside or above that range. "(noise)" follows if it is inside once its
+    rounding and the 95 % interval of some member's mean over as many searches are counted.
     """
     numbers = summary([trajectory.as_curve() for trajectory in trajectories])
     numbers["dataset"] = numbers["landscape"].str.split().str[0]
@@ -67,7 +68,7 @@ def predictions(trajectories: Sequence[Trajectory]) -> pd.DataFrame:
 
 
 def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes: int | None) -> Iterable[str]:
-    """The ridges fitted, then what their family predicts, as Markdown."""
+    """The fitted ridges, then the predictions of their family, as Markdown."""
     best = ", ".join(f"{name} {PRINTED[name].best}" for name in names if name in PRINTED and PRINTED[name].best)
     yield (
         "## Ridges fitted to the Random rows of tab:hp_res\n\nPeak and widths (octaves to 1/e) of every aspect and "
@@ -89,7 +90,7 @@ def sections(names: Sequence[str], seeds: Sequence[int], trials: int, processes:
 
 
 def as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """`predictions` with datasets across, a row a method and column."""
+    """`predictions` as text: a row per method and column, a column per dataset."""
     text = [
         f"{_short(row.printed)} {row.verdict} {_short(row.low)} to {_short(row.high)}" for row in table.itertuples()
     ]
@@ -112,7 +113,7 @@ def _fitted(member: Landscape) -> dict[str, str]:
 
 
 def _range(members: pd.DataFrame, column: str, number: float) -> dict[str, float | str]:
-    """Where a printed number lies to what the members of a family predict, one a row."""
+    """Range of the members' predictions, and the verdict on a printed number. members: one per row."""
     if column == "n-95":
         values, lows, highs = (members[name].to_numpy(dtype=float) for name in ("n95", "n95_low", "n95_high"))
     else:

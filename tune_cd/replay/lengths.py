@@ -1,10 +1,10 @@
-"""Searches that decide how long to train, and rivals that do, on learning curves of measured landscapes.
+"""Replays of searches that decide how long to train, on learning curves of measured landscapes; rivals included.
 
     trace = spend(PausingDescent(landscape.space, budget=20), landscape, workers=4)
     python -m tune_cd.replay --benchmark pausing
 
-Cost is counted in full trainings. What a search has reached is the score, without noise, of the best weights that it
-holds at that time: a shorter training is a real one, and its weights can be used.
+Cost is counted in full trainings. The score that a search has reached is the noiseless score of its best checkpoint so
+far, as measured. Checkpoints of shorter trainings count, because their weights can be used.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from tune_cd.search.space import Configuration, Key, Space
 
 
 class Pausing(Protocol):
-    """What decides which configuration is trained, and until which share of the full length. See `PausingDescent`."""
+    """A search that decides which configuration to train, until which share of the full length, as `PausingDescent`."""
 
     space: Space
     lengths: tuple[float, ...]
@@ -36,9 +36,11 @@ class Pausing(Protocol):
 
 @dataclass(frozen=True)
 class Spent:
-    """One search on one landscape. cost [n]: full trainings' worth of images seen by all workers by then, ascending;
-    clock [n]: the time, in full trainings; reached [n]: see the module; told [n]: the best that was measured by then,
-    noise included."""
+    """One search on one landscape; an entry per look, in order of time.
+
+    cost [n]: clock times the number of workers, in full trainings: the images seen, while no worker is idle. clock [n]:
+    elapsed time, in full trainings. reached [n]: see the module. told [n]: best score measured so far, noise included.
+    """
 
     method: str
     landscape: str
@@ -49,7 +51,7 @@ class Spent:
     told: np.ndarray
 
     def at(self, costs: np.ndarray, low: float, told: bool = False) -> np.ndarray:
-        """What was reached for each cost (told: what was measured), `low` before anything was."""
+        """Score reached by each cost, or (told) the best measured one; `low` before the first look."""
         place = np.searchsorted(self.cost, costs + 1e-9, side="right") - 1
         return np.where(place >= 0, (self.told if told else self.reached)[np.maximum(place, 0)], low)
 
@@ -57,16 +59,16 @@ class Spent:
 def spend(
     search: Pausing, landscape: CurveLandscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0, name: str = ""
 ) -> Spent:
-    """Train what the search asks for until the budget is spent, or nothing is asked any more.
+    """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
 
-    A worker takes as long as the images do. Segments that end at one time are all told before anyone asks again. A
-    configuration that is asked again until no longer than it was trained already is trained anew, at its full cost.
+    Time is proportional to images. Trainings that pause or end at the same time are all told before the next ask. A
+    configuration that is asked for again, but no longer than it was already trained, is trained anew at full cost.
     """
     key, looks = landscape.space.key, landscape.looks
     clock, asked, spent = 0.0, 0, 0.0
     share: dict[Key, float] = {}
     running: list[tuple] = []
-    held: list[tuple[float, float, float]] = []  # when, what was measured, its score without noise
+    held: list[tuple[float, float, float]] = []  # (time, measured score, score without noise)
     while True:
         while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
             begun, until = share.get(key(h), 0.0), search.until(h)
@@ -101,9 +103,9 @@ def _spent(held: list[tuple[float, float, float]], workers: int, what: tuple[str
 
 
 class Rule(ABC):
-    """A rival: proposals of an optimiser that knows nothing of lengths, and a rule of how long to train them.
+    """Base class of rivals: an optimiser that ignores lengths proposes, and a rule decides how long to train.
 
-    The optimiser is told of each configuration once, at the share `told_at`, or with its last value where it stops
+    The optimiser is told of each configuration once: at the share `told_at`, or with its last value where it stops
     before.
     """
 
@@ -140,14 +142,14 @@ class Rule(ABC):
 
     @abstractmethod
     def choose(self) -> tuple[Configuration, float] | None:
-        """What to train next, and until when."""
+        """The next configuration, and the share to train it until; None: nothing to train now."""
 
     def new(self, until: float) -> tuple[Configuration, float] | None:
         h = self._optimiser.ask()
         return None if h is None else (h, until)
 
     def waiting(self) -> Iterable[Key]:
-        """Trainings that could go on."""
+        """Keys of paused trainings that could go on."""
         return (
             key for key, looks in self.trained.items()
             if key not in self._until and max(looks) < 1 and looks[max(looks)] > -np.inf
@@ -155,7 +157,7 @@ class Rule(ABC):
 
 
 class FullLength(Rule):
-    """Everything to its end."""
+    """Trains every configuration to full length."""
 
     def __init__(self, optimiser: Optimiser, workers: int | None = None):
         super().__init__(optimiser, (1.0,), 1.0, workers)
@@ -165,9 +167,9 @@ class FullLength(Rule):
 
 
 class ShortThenBest(Rule):
-    """So many at a short length, then the best few of them to their ends: the plain rule that is hard to beat.
+    """Trains many configurations short, then the best few to full length: a plain rule that is hard to beat.
 
-    `budget` says how many: five in eight of it for the short ones.
+    The short trainings take five eighths of `budget`.
     """
 
     def __init__(self, optimiser: Optimiser, short: float, budget: float, workers: int | None = None):
@@ -184,7 +186,7 @@ class ShortThenBest(Rule):
 
 
 class Alternating(Rule):
-    """Short trainings, and after every fourth, from the twelfth on, the best unfinished one to its end."""
+    """Short trainings; after the twelfth and every fourth from then on, the best paused one goes to full length."""
 
     def __init__(self, optimiser: Optimiser, short: float, workers: int | None = None):
         super().__init__(optimiser, (short, 1.0), short, workers)
@@ -201,7 +203,7 @@ class Alternating(Rule):
 
 
 class Asha(Rule):
-    """ASHA: whoever is among the best half of its rung goes on to the next one; else something new begins."""
+    """ASHA: a training in the best half of its rung goes on to the next; if there is none, a new one begins."""
 
     def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, workers: int | None = None):
         super().__init__(optimiser, lengths, lengths[0], workers)
@@ -217,7 +219,7 @@ class Asha(Rule):
 
 
 class MedianStop(Rule):
-    """Vizier's median rule: who is below the median of the others at the same length never goes on."""
+    """Vizier's median rule: a training below the median of the others (at least 3) at the same length is stopped."""
 
     def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, workers: int | None = None):
         super().__init__(optimiser, lengths, 1.0, workers)

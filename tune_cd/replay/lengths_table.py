@@ -1,4 +1,4 @@
-"""`python -m tune_cd.replay --benchmark pausing`: what pausing saves, against rivals that stop early as well."""
+"""`python -m tune_cd.replay --benchmark pausing`: savings by pausing, compared with other early-stopping methods."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,12 +34,12 @@ SHARES = (0.90, 0.95, 0.98)  # of the best
 COSTS = (2.5, 5.0, 10.0, 20.0)  # full trainings' worth
 RESAMPLES = 1000
 BUDGET = 20.0
-LOOKS = 16  # costs are counted in these shares of a training
+LOOKS = 16  # per full training; costs are counted in steps of 1 / LOOKS
 FULL = "cd, full length"
 OURS = "cd, pausing"
 
 Method = Callable[[Space, int, float, int], Pausing]
-"""(space, seed, budget, workers) -> what decides. All begin at the same blind start of a seed."""
+"""(space, seed, budget, workers) -> a search. With equal seeds all begin at the same blind start."""
 
 
 def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
@@ -49,7 +49,7 @@ def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
 def _ruled(
     space: Space, seed: int, budget: float, workers: int, *, rule: type[Rule], method: str, **how: float
 ) -> Pausing:
-    """A method of `OPTIMISERS`, whose proposals a rule trains short or long."""
+    """A method of `OPTIMISERS` for the proposals, and a rule for the lengths of their trainings."""
     how |= {"budget": budget} if rule is ShortThenBest else {}
     return rule(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers, **how)
 
@@ -88,7 +88,7 @@ BAYESIAN: dict[str, Method] = {
     "gp, Hyperband (Optuna)": partial(_pruned, sampler="gp", pruner="hyperband"),
     "botorch, ASHA": partial(_ruled, rule=Asha, method="botorch"),
 }
-"""Rivals that take up to a second a suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
+"""Rivals that take up to a second per suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
 BOHB: dict[str, Method] = {OURS: METHODS[OURS], FULL: METHODS[FULL], "BOHB (hpbandster)": _bohb}
 
@@ -97,7 +97,7 @@ def run(
     methods: Mapping[str, Method], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
     workers: int = 1, budget: float = BUDGET, processes: int | None = None,
 ) -> list[Spent]:  # fmt: skip
-    """Every method on every landscape from every seed."""
+    """Run every method on every landscape from every seed."""
     jobs = list(product(landscapes, methods.items(), seeds))
     one = partial(_one, workers=workers, budget=budget)
     return over_processes(one, jobs, processes)
@@ -113,25 +113,25 @@ PARTS = {
     "pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW,
     "pausing-bohb": IN_VIEW,
 }  # fmt: skip
-"""Parts of the benchmark, by name: the landscapes of each, as far as they come with the package."""
+"""Part of the benchmark -> its landscapes; those that do not come with the package are skipped."""
 
 SIZES = {"pausing-256": 256}
-"""Part -> the batch size of its landscapes, where it is not that of the others."""
+"""Part -> batch size of its landscapes, where it is not BATCH_SIZE."""
 
 ALONE = {"pausing-bayesian": BAYESIAN, "pausing-bohb": BOHB}
-"""Part -> what it compares, one worker each, where it is not METHODS."""
+"""Part -> its methods, with one worker only, where they are not METHODS and PARALLEL."""
 
 PARALLEL = {name: METHODS[name] for name in (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")}
 SEARCHES = 40
 
 
 def methods_of(part: str) -> dict[int, dict[str, Method]]:
-    """What a part compares, by the number of workers."""
+    """Number of workers -> the methods that a part compares."""
     return {1: ALONE[part]} if part in ALONE else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
 
 
 def landscapes_of(part: str) -> Iterator[CurveLandscape]:
-    """Those of a part that come with the package."""
+    """Landscapes of a part that come with the package and have its batch size."""
     size = SIZES.get(part, BATCH_SIZE)
     for landscape in map(measured.load, filter(measured.MEASURED.__contains__, PARTS[part])):
         if size in landscape.axes["batch_size"]:
@@ -139,8 +139,8 @@ def landscapes_of(part: str) -> Iterator[CurveLandscape]:
 
 
 def sections(part: str, searches: int | None = None, processes: int | None = None) -> Iterable[str]:
-    """The tables of a part, one for each number of workers, see `methods_of`. Raises ImportError where a rival is not
-    installed."""
+    """Tables of a part, one text per number of workers, see `methods_of`. Raises ImportError where a rival is
+    missing."""
     searches = searches or SEARCHES
     landscapes = list(landscapes_of(part))
     for workers, methods in methods_of(part).items():
@@ -154,7 +154,7 @@ def sections(part: str, searches: int | None = None, processes: int | None = Non
 
 
 def _printed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Ratios with their intervals in one column each; costs and scores rounded."""
+    """Table to print: each ratio and its interval in one column; costs and scores rounded."""
     shown = rows.drop(columns=["landscape", "searches"]).copy()
     for share in SHARES:
         name, cost = f"{share:.0%}", f"to {share:.0%}"
@@ -168,16 +168,16 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratio_cell(there: bool, ratio: float, low: float, high: float) -> str:
-    """A ratio as tables have it, "-" of a method that does not get there; 0 of one that gets there alone."""
+    """A ratio and its interval as text; "-" unless the method gets `there`. 0: it gets there and FULL does not."""
     return f"{ratio:.2f} ({low:.2f} to {f'{high:.2f}' if np.isfinite(high) else '-'})" if there else "-"
 
 
 def table(spent: Iterable[Spent], landscapes: Sequence[CurveLandscape]) -> pd.DataFrame:
-    """A row a landscape and method.
+    """One row per landscape and method.
 
-    The mean over seeds, as a share of the best, after COSTS; the share of searches below 95 % at the end; the cost
-    until the mean reaches SHARES of the best, inf where it does not; and that as a share of FULL's, with a 95 %
-    interval (pairs of seeds, resampled), see `_of`.
+    Columns: the mean over seeds after COSTS, as a share of the best; the share of searches below 95 % at the end; the
+    cost until the mean reaches SHARES of the best, inf where it does not; and the ratio of this cost to FULL's, with a
+    95 % interval (pairs of seeds, resampled), see `_of`.
     """
     by_name = {landscape.name: landscape for landscape in landscapes}
     groups: dict[tuple[str, str], dict[int, Spent]] = {}
@@ -199,7 +199,7 @@ def table(spent: Iterable[Spent], landscapes: Sequence[CurveLandscape]) -> pd.Da
 
 
 def _shares(by_seed: Mapping[int, Spent], grid: np.ndarray, landscape: CurveLandscape) -> np.ndarray:
-    """What was reached by each cost, as a share of the best [n_seeds, n_costs]; the lowest score before anything."""
+    """Share of the best reached by each cost [n_seeds, n_costs]; the lowest score before the first look."""
     low = float(np.nanmin(landscape.values))
     return np.array([by_seed[seed].at(grid, low) for seed in sorted(by_seed)]) / landscape.best
 
@@ -210,7 +210,10 @@ def _cost(mean: np.ndarray, grid: np.ndarray, share: float) -> float:
 
 
 def _ratio(ours: np.ndarray, full: np.ndarray, grid: np.ndarray, share: float) -> dict[str, float]:
-    """Of the costs, and its interval."""
+    """Ratio of two methods' costs until their means reach a share, with its 95 % interval.
+
+    ours, full: shares of the best [n_seeds, n_costs].
+    """
     n = len(ours)
     weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, RESAMPLES) / n
     drawn = [_of(_cost(a, grid, share), _cost(b, grid, share)) for a, b in zip(weights @ ours, weights @ full)]
@@ -221,8 +224,7 @@ def _ratio(ours: np.ndarray, full: np.ndarray, grid: np.ndarray, share: float) -
 
 
 def _of(ours: float, full: float) -> float:
-    """A ratio of costs: inf where full length gets there and we do not, 0 where it is the other way, and 1, which says
-    nothing, where neither does."""
+    """Ratio of two costs: inf if only full length gets there, 0 if only we do, 1 (no information) if neither does."""
     if np.isinf(ours) and np.isinf(full):
         return 1.0
     return 0.0 if np.isinf(full) else ours / full

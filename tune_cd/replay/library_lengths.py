@@ -1,4 +1,4 @@
-"""Rivals of other libraries that stop early: Optuna's pruners, and BOHB. Each runs one training at a time."""
+"""Early-stopping rivals from other libraries: Optuna's pruners, and BOHB. Each runs one training at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
@@ -11,11 +11,11 @@ from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.space import Configuration, Space
 
 ETA = 2
-"""Of successive halving: so much longer, and so many fewer."""
+"""Of successive halving: the factor by which trainings get longer, and fewer, from rung to rung."""
 
 
 class Pruned:
-    """An Optuna study with a sampler and a pruner: each trial goes on from length to length until it is pruned."""
+    """An Optuna study with a sampler and a pruner: each trial is trained from length to length until it is pruned."""
 
     def __init__(self, space: Space, *, sampler: str, pruner: str, seed: int, start: Configuration):
         optuna = import_module("optuna")
@@ -46,7 +46,8 @@ class Pruned:
         return self.lengths[self._next]
 
     def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
-        """The best so far at a share of the full length, at which the pruner may end the trial; None: it failed."""
+        """Report the best score so far at a share of the full length; then the pruner may end the trial. None:
+        failed."""
         if value is None:
             self._study.tell(self._trial, state=self._failed)
             self._trial = None
@@ -67,8 +68,10 @@ class Pruned:
 
 
 class Bohb:
-    """BOHB: brackets of successive halving, as hpbandster's, each configuration drawn by its densities. A training goes
-    on from where it was."""
+    """BOHB: hpbandster's brackets of successive halving, with configurations drawn from its densities.
+
+    A training goes on from its checkpoint at the next rung.
+    """
 
     def __init__(self, space: Space, *, seed: int, start: Configuration):
         self.space, self.lengths = space, LENGTHS
@@ -83,14 +86,14 @@ class Bohb:
         return self._step[1]
 
     def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
-        """The best so far at a share of the full length, heard where the rung ends. None: it failed."""
+        """Report the best score so far at a share of the full length; only the end of a rung counts. None: failed."""
         if value is None or share >= self._step[1]:
             self._rule.observe(h, value, share)
             self._value = -inf if value is None else value
             self._step = next(self._steps)
 
     def _brackets(self) -> Iterator[tuple[Configuration, float]]:
-        """Configurations, each with the share until which to train it; `_value` is what it reached then."""
+        """Configurations, each with the share to train it until; then `_value` is its score at that share."""
         for rungs in cycle(range(len(self.lengths), 0, -1)):
             n = len(self.lengths) // rungs * ETA ** (rungs - 1)
             wave: Iterable[Configuration] = self._drawn(n)

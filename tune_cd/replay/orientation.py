@@ -1,10 +1,10 @@
-"""Where A_O wins and where A_I does: the two over a family of ridges, with the measured grids placed among them.
+"""Comparison of A_O and A_I over a family of ridges, with the measured grids placed among them.
 
     python -m tune_cd.replay --figure orientation        # orientation.svg and .png, and the numbers
 
-A member is a ridge on a flat floor, or on a floor with a shelf: higher where Lambda_p is the optimum's, whatever
-Lambda_e is. The shelf was added after the measured grids had been seen, whose floors have one: angle, aspect and floor
-share alone would put A_O ahead on them. What is compared is `tab:ablation`'s A_I (3,3) less A_O (3,3), AUC@20, blind.
+A member is a ridge on a flat floor, or on a floor with a shelf: higher at the optimum's Lambda_p, for any Lambda_e. The
+shelf was added after the measured grids had been seen. Their floors have one; angle, aspect and floor share alone would
+put A_O ahead on them. The difference is `tab:ablation`'s A_I (3,3) less A_O (3,3), in AUC@20 from blind starts.
 """
 
 from collections.abc import Sequence
@@ -27,20 +27,19 @@ from tune_cd.replay.simulation import replay_all
 
 ANGLES = (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)
 """Degrees from the joint direction, positive towards Lambda_e; at 45 the ridge runs along that axis. The sign matters
-to A_I alone,
-whose first line is along Lambda_p: across the ridge at 45, along it at -45."""
+to A_I alone, as its first line is along Lambda_p: across the ridge at 45, along it at -45."""
 ASPECTS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 FLOOR_SHARES = (0.8, 0.9, 0.95, 0.975)
 SHELVES = (0.0, 0.25)
 
 PAIR = {name: ABLATION[name] for name in ("A_O (3,3)", "A_I (3,3)")}
-CELLS = 120  # midpoints of the box an axis
-NEAR = 0.5  # share of the range of scores through which the quadratic of a measured grid is fitted: its upper half
+CELLS = 120  # midpoints per axis of the box
+NEAR = 0.5  # share of the range of scores to which the quadratic of a measured grid is fitted: its upper half
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a landscape lies in the family; intervals of 95 %, of a quadratic fit. angle, in degrees: as ANGLES."""
+    """Place of a landscape in the family, with 95 % intervals from a quadratic fit. angle: in degrees, as ANGLES."""
 
     angle: float
     angle_low: float
@@ -53,22 +52,21 @@ class Place:
 
 
 def floor_share(landscape: Landscape) -> float:
-    """The share of the box that scores less than half-way from the median, the floor, to the best."""
+    """Share of the box that scores less than half-way from the floor (the median) to the best."""
     scores = _scores(landscape, [CELLS, CELLS])
     return float((scores < (np.median(scores) + landscape.high) / 2).mean())
 
 
 def shelf(landscape: Landscape) -> float:
-    """How much scores differ along Lambda_p where Lambda_e is smallest, as a share of their range."""
+    """Range of the scores along Lambda_p at the lowest Lambda_e, as a share of the landscape's range."""
     edge = _scores(landscape, [CELLS, 1])
     return float(np.ptp(edge) / (landscape.high - landscape.low))
 
 
 def member(aspect: float, angle: float, share: float, shelf: float) -> Landscape:
-    """The ridge at Omniglot's printed optimum, 1 high on a floor of 0, so wide that the floor has that share of the
-    box.
+    """The ridge at Omniglot's printed optimum, of height 1 on a floor of 0, as wide as its floor share requires.
 
-    Raises ValueError for a share that no width from 0.2 to 60 octaves has.
+    share: see `floor_share`. Raises ValueError for a share that no width from 0.2 to 60 octaves has.
     """
     name = f"aspect {aspect:g} angle {angle:g} floor {share:g} shelf {shelf:g}"
 
@@ -88,8 +86,10 @@ def member(aspect: float, angle: float, share: float, shelf: float) -> Landscape
 
 
 def over_the_family(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
-    """A row a member: aspect, angle, floor_share, shelf, and difference ± half: A_I less A_O, as a share of the ridge's
-    height."""
+    """One row per member: aspect, angle, floor_share, shelf, and difference ± half.
+
+    The difference is A_I less A_O, as a share of the ridge's height.
+    """
     places = [
         {"aspect": aspect, "angle": angle, "floor_share": share, "shelf": rise}
         for rise, share, aspect in product(SHELVES, FLOOR_SHARES, ASPECTS)
@@ -101,8 +101,10 @@ def over_the_family(seeds: Sequence[int], processes: int | None = None) -> pd.Da
 
 
 def of_the_measured(seeds: Sequence[int], processes: int | None = None) -> pd.DataFrame:
-    """A row a measured grid: landscape, the fields of `Place`, and difference ± half, as a share of the range of its
-    test scores."""
+    """One row per measured grid: landscape, the fields of `Place`, and difference ± half.
+
+    The difference is A_I less A_O, as a share of the range of the grid's test scores.
+    """
     rows = []
     for name, compared in _compared([find(name) for name in MEASURED], seeds, processes).items():
         trials = trainings(name)
@@ -116,11 +118,11 @@ def of_the_measured(seeds: Sequence[int], processes: int | None = None) -> pd.Da
 
 
 def place(landscape: Landscape, trials: pd.DataFrame) -> Place:
-    """Where a measured landscape of Lambda_p and Lambda_e lies, by what searches are told of it: validation scores."""
+    """Place of a measured landscape of Lambda_p and Lambda_e, from the validation scores that searches are told."""
     fitted = analysis.ridge(trials, "val_score", axes=("Lambda_p", "Lambda_e"), share=NEAR)
-    curvatures, vectors = np.linalg.eigh(fitted.draws)  # of each draw, the steepest fall first
+    curvatures, vectors = np.linalg.eigh(fitted.draws)  # for each draw, the steepest fall first
     angle = angle_of(fitted.directions[1])
-    turned = angle + (angle_of(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: the nearer one
+    turned = angle + (angle_of(vectors[:, :, 1]) - angle + 90) % 180 - 90  # an axis has two ends: take the nearer one
     aspects = [_aspect(drawn) for drawn in curvatures]
     return Place(
         float(angle), *np.quantile(turned, [0.025, 0.975]).tolist(),
@@ -140,8 +142,10 @@ def _compared(
 
 
 def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
-    """Validation scores at the midpoints of so many cells an axis, at its lower end of one; of diverged ones the
-    lowest."""
+    """Validation scores on a lattice of the box; the lowest score where training diverges.
+
+    cells: number per axis. Scores are taken at their midpoints; for a single cell at the lower end of the axis.
+    """
     low, high = landscape.space.low, landscape.space.high
     axes = [
         a + (np.arange(n) + 0.5) / n * (b - a) if n > 1 else np.array([a])
@@ -152,5 +156,5 @@ def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
 
 
 def _aspect(curvatures: np.ndarray) -> float:
-    """Length by width of a ridge with these curvatures, the steepest fall first; inf where it does not fall along."""
+    """Length by width of a ridge. curvatures: the steepest fall first; inf where it does not fall along its length."""
     return float(np.sqrt(curvatures[0] / curvatures[1])) if curvatures[1] < 0 else inf

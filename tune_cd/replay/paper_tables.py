@@ -3,8 +3,8 @@
     python -m tune_cd.replay --table hp_res
     python -m tune_cd.replay --table ablation
 
-What holds and what reverses is read off paired differences: a row is behind or ahead of the reference where its
-difference is more than the 95 % interval and more than two digits hide, level elsewhere.
+Paired differences decide whether the paper's order holds or reverses. A row is behind or ahead of the reference where
+the difference exceeds its 95 % interval and the rounding to two digits; elsewhere it is level.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,10 @@ LANDSCAPES = (*PRINTED, *MEASURED)
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Which rows are compared, in which columns, and with which of them. claimed: the rows that the paper has, all
-    behind the reference.
-    trials: as many as the columns need."""
+    """Methods to compare, the reference among them, and the columns to print.
+
+    claimed: the rows that the paper has, all behind the reference. trials: as many as the columns need.
+    """
 
     title: str
     methods: Mapping[str, Method]
@@ -61,8 +62,10 @@ TABLES = {
 
 
 def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str = "blind") -> Iterable[str]:
-    """The table as Markdown: one part a column, then the paired differences with what holds and what reverses, then the
-    notes. start: where the searches began."""
+    """The table as Markdown: one part per column, then paired differences and verdicts, then notes.
+
+    start: of the searches, see `simulation.start_of`.
+    """
     numbers = summary([trajectory.as_curve() for trajectory in trajectories], table.reference)
     counts = numbers.groupby("landscape", sort=False)["trajectories"].max()
     how = ", ".join(f"{count} on {' '.join(counts.index[counts == count])}" for count in dict.fromkeys(counts))
@@ -80,8 +83,7 @@ def sections(table: PaperTable, trajectories: Sequence[Trajectory], start: str =
 
 
 def with_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A summary's cells of one column as text, methods down, landscapes across, each with the printed number where
-    there is one."""
+    """One column of a summary as text: methods down, landscapes across, with the paper's number in brackets, if any."""
 
     def cell(row: pd.Series) -> str:
         number = printed(row.landscape, row.method, column)
@@ -91,8 +93,7 @@ def with_printed(numbers: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def differences(numbers: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
-    """AUC@20 less the reference's as text, with the printed difference; the last column says where the paper's order
-    holds."""
+    """AUC@20 less the reference's as text, with the printed difference, and where the paper's order holds."""
 
     def cell(row: pd.Series) -> str:
         if row.method == table.reference:

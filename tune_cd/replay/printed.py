@@ -1,4 +1,4 @@
-"""What the paper prints of search methods: `tab:hp_res` and `tab:ablation`, number by number."""
+"""The paper's numbers for search methods: `tab:hp_res` and `tab:ablation`."""
 
 from math import inf
 
@@ -27,7 +27,7 @@ ROUNDING = 0.005  # of a printed AUC
 
 
 def printed(landscape: str, method: str, column: str) -> float | None:
-    """The number the paper has in that cell; None where it has none."""
+    """The paper's number for a cell; None where it has none."""
     if method in ABLATION.get(landscape, {}):
         return ABLATION[landscape][method] if column == "AUC@20" else None
     if method == "random" and landscape in PRINTED:

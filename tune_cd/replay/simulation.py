@@ -3,7 +3,7 @@
     trajectories = replay_all({"cd": OPTIMISERS["cd"]}, [LANDSCAPES["omniglot"]], seeds=range(80))
     python -m tune_cd.replay --methods cd-paper random --trajectories 80        # prints tables like tab:hp_res
 
-A trajectory follows from its seed alone, whatever else is run, on however many processes.
+A trajectory depends on its seed alone, not on other runs or the number of processes.
 """
 
 import heapq
@@ -37,9 +37,9 @@ CONVENTIONAL = {"Lambda_p": 0.1, "Lambda_e": 0.1, "batch_size": 64}
 class Trial:
     """One simulated trial. Times are in units of a typical trial's duration, from the start of the search.
 
-    index: place in the order of asking. value: what the search was told; test: the reported score of h, both None
-    unless completed. reached: the reported score, without noise, of what the search held best after this trial; the
-    landscape's lowest value while it had nothing.
+    index: place in the order of asking. value: told to the search; test: the reported score of h; both None unless
+    completed. reached: reported score, without noise, of the incumbent after this trial; the landscape's lowest value
+    while there is none.
     """
 
     index: int
@@ -56,7 +56,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One search on one landscape. trials: in the order they ended, of equal times the first asked."""
+    """One search on one landscape. trials: in the order of ending, ties in the order of asking."""
 
     method: str
     landscape: str
@@ -65,11 +65,11 @@ class Trajectory:
 
     @property
     def curve(self) -> np.ndarray:
-        """What was reached after each ended trial [n_trials]."""
+        """`Trial.reached` after each ended trial [n_trials]."""
         return np.array([trial.reached for trial in self.trials])
 
     def as_curve(self) -> Curve:
-        """For `analysis`; its seconds are durations of a typical trial, and a worker is a GPU."""
+        """The trajectory for `analysis`: its seconds are durations of a typical trial, and a worker is a GPU."""
         started, ended = (np.array([getattr(trial, name) for trial in self.trials]) for name in ("started", "ended"))
         return Curve(
             self.landscape, self.method, self.seed, self.curve, -np.inf, started, ended, np.ones(len(self.trials))
@@ -81,8 +81,8 @@ def simulate(
 ) -> tuple[Trial, ...]:
     """Run a search until `trials` trials ended or it is finished, and return them in the order they ended.
 
-    An idle worker asks until it gets a configuration or None; trials that end at the same time are all told, in
-    asking order, before anyone asks again. Raises ValueError for less than one trial or worker.
+    Idle workers ask until all are busy or the search returns None. Trials that end at the same time are all told, in
+    asking order, before the next ask. Raises ValueError for less than one trial or worker.
     """
     if trials < 1 or workers < 1:
         raise ValueError(f"trials {trials}, workers {workers}: at least 1 of each is required")
@@ -114,7 +114,7 @@ def replay(
     workers: int = 1,
     start: str = "blind",
 ) -> Trajectory:
-    """The trajectory of one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
+    """Run one search. seed: of the search, its start and the landscape's noise; start: see `start_of`."""
     optimiser = make(landscape.space, seed=seed, start=start_of(start, landscape, seed), workers=workers)
     return Trajectory(
         method, landscape.name, seed, simulate(optimiser, landscape, trials=trials, workers=workers, seed=seed)
@@ -139,7 +139,7 @@ def replay_all(
 def over_processes(
     function: Callable[[Job], Result], jobs: Sequence[Job], processes: int | None = None
 ) -> list[Result]:
-    """function(job) of each, in order. processes: None: one per core."""
+    """function(job) of every job, in the order of jobs. processes: None: one per core."""
     processes = processes or os.cpu_count() or 1
     if processes == 1 or len(jobs) == 1:
         return [function(job) for job in jobs]
@@ -148,10 +148,10 @@ def over_processes(
 
 
 def start_of(text: str, landscape: Landscape, seed: int) -> dict | None:
-    """The starting configuration that `--start` means; None: blind, each method draws it from its seed.
+    """Starting configuration for a value of `--start`; None for blind: each method draws it from its seed.
 
     conventional: CONVENTIONAL. near:K: K octaves from the optimum, in a direction drawn by the seed. NAME=VALUE,...:
-    that one. Raises ValueError for anything else, or a start outside the space.
+    this configuration. Raises ValueError for anything else, or a start outside the space.
     """
     if text == "blind":
         return None
@@ -176,7 +176,7 @@ def _reached(optimiser: Optimiser, landscape: Landscape) -> float:
 
 
 def _near(landscape: Landscape, octaves: float, seed: int) -> dict:
-    """A configuration so far from the optimum along the real axes; drawn again until it lies in the box."""
+    """A configuration so many octaves from the optimum along the real axes; redrawn until it lies in the box."""
     space, rng = landscape.space, np.random.default_rng((seed, 2))
     real = np.array([axis.values is None for axis in space.axes])
     for _ in range(1000):

@@ -1,8 +1,7 @@
-"""Replays in a results folder: a study a landscape, the method as search, one file a study.
+"""Replays in a results folder: a study and a file per landscape, the method as `search`.
 
-A study grows: other methods and seeds join it. Rows that it has are never replaced: the same trajectory again changes
-nothing, and one that was replayed otherwise (other trials, workers, start, durations or failures, another release) is
-refused.
+Other methods and seeds can be added to a study. Stored rows are never replaced: an equal trajectory changes nothing,
+and one that was replayed differently (other trials, workers, start, durations or failures, another release) is refused.
 """
 
 import json
@@ -19,9 +18,9 @@ from tune_cd.replay.simulation import Trajectory, Trial
 def check_stored(
     folder: str | Path, methods: Iterable[str], landscapes: Sequence[Landscape], seeds: Sequence[int], how: Mapping
 ) -> None:
-    """To be asked before hours are spent: raises ValueError where a trajectory is stored that was replayed otherwise.
+    """Raise ValueError where a stored trajectory was replayed differently; call it before hours are spent.
 
-    how: trials, workers and start. OSError where the folder cannot be written to.
+    how: trials, workers and start. Raises OSError where the folder cannot be written to.
     """
     results.check_writable(folder)
     for landscape in landscapes:
@@ -53,7 +52,7 @@ def store(
 
 
 def study_of(landscape: Landscape) -> str:
-    """The name of its study."""
+    """Name of a landscape's study."""
     return f"replay-{landscape.name}"
 
 

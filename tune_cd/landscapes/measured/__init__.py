@@ -3,11 +3,11 @@
     from tune_cd import landscapes
 
     landscape = landscapes.load("omniglot-242-margin")
-    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]; of other losses an axis a weight
-    landscape.frame()                       # pandas, one row a look
+    landscape.validation                    # [n_p, n_e, n_b, n_seeds, n_looks]; other losses: an axis per weight
+    landscape.frame()                       # pandas, one row per look
     print(landscape.card())                 # what was trained, by which commit, how long, and what it is not for
 
-One Parquet file each, one row a training. `rows` gives the trainings as a results table, which all of `analysis` reads.
+Each is a Parquet file with one row per training. `rows` gives the trainings as a results table for `analysis`.
 """
 
 import json
@@ -40,24 +40,24 @@ FOLDER = Path(__file__).parent
 MEASURED = tuple(sorted(path.stem for path in FOLDER.glob("*.parquet")))
 """Names of the landscapes that come with the package."""
 
-NEAR = 0.85  # share of the best score: near enough for the noise there to matter
+NEAR = 0.85  # share of the best score from which a cell is near the best: its noise matters to a search
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A grid of trainings over the weights of a loss's terms. NaN where training diverged, and where nothing was
-    measured.
+    """A grid of trainings over the weights of a loss's terms. NaN: training diverged, or nothing was measured.
 
-    about: dataset, task, loss, metric, setup (all but h and the seed), commits, software, device, started, ended,
-    trainings, hours (of one device, evaluations included) and, where known, command, images (split -> classes, images),
-    processor and published (weight -> its coefficient, of losses that have some).
+    A look is one evaluation during a training. about: dataset, task, loss, metric, setup (all but h and the seed),
+    commits, software, device, started, ended, trainings, hours (of one device, evaluations included) and, where known,
+    command, images (split -> classes, images), processor and published (weight -> its coefficient, of losses that have
+    some).
 
-    trials: one row a training, with the weights, batch_size, seed, status, val_score, test_score, best_at (images), the
-    terms (of the best look's weights), seconds (wall-clock, evaluations included), and the looks: images [n_looks],
+    trials: one row per training, with the weights, batch_size, seed, status, val_score, test_score, best_at (images),
+    the terms (at the best look), seconds (wall-clock, evaluations included), and the looks: images [n_looks],
     validation, and <term>_curve of each term. Weights and terms are Lambda_p, Lambda_e, positive_term and entropy_term,
     of other losses Lambda_<name> and term_<name>.
 
-    Shapes below are of Lambda_p and Lambda_e, [n_p, n_e, ...]; of other losses they have an axis a weight.
+    Shapes below are for Lambda_p and Lambda_e, [n_p, n_e, ...]; other losses have an axis per weight.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Measured:
 
     @property
     def pairwise(self) -> bool:
-        """Whether the terms are a positive and an entropy term: of one of the paper's losses."""
+        """Whether the terms are a positive and an entropy term, as in the paper's losses."""
         return self.weights == BALANCE[:2]
 
     @property
     def published(self) -> dict[str, float]:
-        """Weight -> its published coefficient, of a loss of other terms than the paper's; {} of those."""
+        """Weight -> its published coefficient, for a loss of other terms than the paper's; {} for the paper's."""
         return dict(self.about.get(PUBLISHED, {}))
 
     @property
@@ -86,18 +86,17 @@ class Measured:
 
     @cached_property
     def axes(self) -> dict[str, np.ndarray]:
-        """The values of Lambda_p [n_p], Lambda_e [n_e], batch_size [n_b] and seed [n_seeds], ascending."""
+        """Ascending values of Lambda_p [n_p], Lambda_e [n_e], batch_size [n_b] and seed [n_seeds]."""
         return {name: np.unique(self.trials[name]) for name in (*self.weights, *TRAINED)}
 
     @property
     def role(self) -> str:
-        """in view: it may be looked at while a search is changed; judge: it may not; "": it does not come with the
-        package."""
+        """ "in view": may be looked at while a search is changed; "judge": may not; "": not in the package."""
         return role_of(self.name)
 
     @property
     def looks(self) -> int:
-        """Evaluations a training, evenly spaced."""
+        """Number of evaluations of a training, evenly spaced."""
         return int(self.about["setup"]["evaluations"])
 
     @cached_property
@@ -107,12 +106,12 @@ class Measured:
 
     @property
     def positive_term(self) -> np.ndarray:
-        """`term` of the paper's losses, the positive one."""
+        """The positive term of the paper's losses, see `term`."""
         return self.term("positive_term")
 
     @property
     def entropy_term(self) -> np.ndarray:
-        """`term` of the paper's losses, the entropy one."""
+        """The entropy term of the paper's losses, see `term`."""
         return self.term("entropy_term")
 
     def term(self, name: str) -> np.ndarray:
@@ -126,7 +125,7 @@ class Measured:
 
     @cached_property
     def test(self) -> np.ndarray:
-        """Test scores of the weights at the best look [n_p, n_e, n_b, n_seeds]."""
+        """Test scores [n_p, n_e, n_b, n_seeds] of the network at the best look."""
         return self.values("test_score")
 
     @cached_property
@@ -137,7 +136,7 @@ class Measured:
 
     @property
     def trained(self) -> np.ndarray:
-        """Whether a training of the cell exists, diverged or not [n_p, n_e, n_b, n_seeds]."""
+        """Mask [n_p, n_e, n_b, n_seeds] of the cells that were trained, diverged or not."""
         trained: np.ndarray = np.zeros(self._shape, bool)
         trained[self._places] = True
         return trained
@@ -149,14 +148,14 @@ class Measured:
         return grid
 
     def at(self, batch_size: int) -> "Measured":
-        """The trainings of one batch size. Raises ValueError naming those that there are."""
+        """The trainings of one batch size. Raises ValueError naming the measured ones."""
         sizes = self.axes["batch_size"].tolist()
         if batch_size not in sizes:
             raise ValueError(f"batch_size {batch_size}: {self.name} has {sizes}")
         return Measured(self.name, self.about, self.trials[self.trials["batch_size"] == batch_size])
 
     def frame(self) -> pd.DataFrame:
-        """One row a look: the weights, batch_size, seed, images_seen, validation and the terms."""
+        """One row per look: the weights, batch_size, seed, images_seen, validation and the terms."""
         looked = ("validation", *self.terms)
         columns = {"images_seen": "images"} | {name: stored(name) for name in looked}
         wide = self.trials[[*self.axes, *columns.values()]].rename(
@@ -171,9 +170,9 @@ class Measured:
         return frame(table_of([check_trial(row) for row in self._rows()], TRIALS), TRIALS)
 
     def store(self, folder: str | Path) -> None:
-        """Write it as a study of a results folder, with its curves: for reports, figures, and whatever reads tables.
+        """Write the trainings and their curves as a study of a results folder, for reports and figures.
 
-        What is there already stays. Raises ConflictingRow where the study has other rows, OSError for the folder.
+        Stored rows stay. Raises ConflictingRow where the study has other rows, OSError for the folder.
         """
         rows = self._rows()
         for row, looks in zip(rows, self._looks()):
@@ -183,10 +182,10 @@ class Measured:
         results.compact(folder, self.name)
 
     def noise(self, batch_size: int | None = None, near: float = NEAR, score: str = "val_score") -> float:
-        """The standard deviation of a score between seeds; NaN where no cell was trained with several.
+        """Standard deviation of a score between seeds; NaN where no cell near the best has several.
 
-        Pooled over the cells that were, and whose mean validation score is at least `near` of the best of their batch
-        size: elsewhere a search does not care. batch_size: None: of all.
+        Pooled over the cells with several seeds whose mean validation score is at least `near` of the best at their
+        batch size; noise elsewhere does not matter to a search. batch_size: None: all.
         """
         return self.noise_and_freedom(batch_size, near, score)[0]
 
@@ -234,7 +233,7 @@ class Measured:
         return [shared | self._row(index, training) for index, training in enumerate(self.trials.to_dict("records"))]
 
     def _looks(self) -> Iterator[list[dict[str, Any]]]:
-        """Rows of a training's curve, one training after the other, as the results table has them."""
+        """Curve of each training in turn, as rows of the results' table of curves."""
         for training in self.trials.to_dict("records"):
             yield [self._look(training, look) for look in range(len(training["images"]))]
 
@@ -265,7 +264,7 @@ class Measured:
 
 
 def load(name: str, folder: Path = FOLDER) -> Measured:
-    """A measured landscape by its name. Raises ValueError naming those that there are."""
+    """Load a measured landscape by its name. Raises ValueError naming the known ones."""
     path = folder / f"{name}.parquet"
     if not path.exists():
         raise ValueError(f"landscape {name!r}: one of {sorted(path.stem for path in folder.glob('*.parquet'))}")

@@ -20,7 +20,7 @@ SHOWN = {"margin": ("margin", "q"), "infonce": ("temperature",)}
 
 
 def card_of(landscape: "Measured") -> str:
-    """Markdown: a table of what was measured, one of the noise, and a list of what it must not be used for."""
+    """Data card in Markdown: a table of what was measured, one of the noise, and a list of uses to avoid."""
     facts = pd.Series(_facts(landscape)).rename_axis(landscape.name).to_frame("what was measured")
     noise = pd.DataFrame(_noise(landscape)).set_index("batch size")
     limits = "\n".join(f"- {limit}" for limit in _limits(landscape))
@@ -68,7 +68,7 @@ def _span(values: np.ndarray) -> str:
 
 
 def _noise(landscape: "Measured") -> list[dict[str, object]]:
-    """One row a batch size: the best setting's scores, and the standard deviations between seeds near it."""
+    """One row per batch size: the best setting's scores, and the standard deviations between seeds near it."""
     rows: list[dict[str, object]] = []
     for b in landscape.axes["batch_size"].tolist():
         part = landscape.at(b)
@@ -91,7 +91,7 @@ def _deviation(noise: float) -> str:
 
 
 def _limits(landscape: "Measured") -> list[str]:
-    """What it must not be used for."""
+    """Uses to avoid."""
     about, setup, axes = landscape.about, landscape.about["setup"], landscape.axes
     step = float(np.median(np.diff(np.log2(axes[landscape.weights[0]]))))
     limits = {

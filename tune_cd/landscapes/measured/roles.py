@@ -1,7 +1,7 @@
-"""Which measured landscapes may be looked at while a search is changed, and which only judge it. Split once."""
+"""Roles of the measured landscapes: in view while a search is changed, or only its judge. Split once."""
 
 IN_VIEW = ("glyphs-margin", "omniglot-242-infonce", "omniglot-242-margin")
-"""Constants of a search may be chosen on these. What they say of the search is no verdict."""
+"""Constants of a search may be chosen on these. Results on them do not judge it."""
 
 JUDGES = (
     "glyphs-alignment_uniformity", "glyphs-barlow_twins", "glyphs-infonce", "glyphs-siglip", "omniglot-margin",
@@ -13,5 +13,5 @@ ROLES = {"in view": IN_VIEW, "judge": JUDGES}
 
 
 def role_of(name: str) -> str:
-    """in view, judge, or "" for a landscape that does not come with the package."""
+    """ "in view", "judge", or "" for a landscape that does not come with the package."""
     return next((role for role, names in ROLES.items() if name in names), "")

@@ -1,4 +1,4 @@
-"""The file of a measured landscape: one row a training, its looks as lists, and what was trained as JSON."""
+"""The file of a measured landscape: one row per training, its looks as lists, and its description as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,24 +18,24 @@ from tune_cd.balance import PUBLISHED
 from tune_cd.search.directions import weights_among
 
 TRAINED = ("batch_size", "seed")
-"""The axes beside the weights."""
+"""Axes other than the weights."""
 CURVE = "_curve"
-DIGITS, TERM_DIGITS = 5, 4  # significant ones that are kept of a curve
+DIGITS, TERM_DIGITS = 5, 4  # significant digits kept of a score's curve, of a term's
 ABOUT = b"tune_cd.landscape"
 
 
 def stored(name: str) -> str:
-    """The column that holds the curve of the validation score or of a term."""
+    """Column that holds the curve of the validation score or of a term."""
     return name if name == "validation" else f"{name}{CURVE}"
 
 
 def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping[str, Any], keep: bool = False) -> None:
-    """A landscape's file, from rows of the two results tables.
+    """Write a landscape's file from rows of the two results tables.
 
-    about: what the rows do not say, such as command, images and processor; see `Measured`. keep: batch sizes that the
-    file has already, and `trials` do not, stay in it. Raises ValueError for trials of several problems or set-ups
-    (those that stay included), one that neither completed nor diverged, one without a curve, and a setting that was
-    trained twice with one seed.
+    about: facts that are not in the rows, such as command, images and processor; see `Measured`. keep: keep the file's
+    rows at batch sizes that `trials` lack. Raises ValueError for no trials, trials of several problems or set-ups (kept
+    ones included), fewer than two weights, a trial that neither completed nor diverged, one without a curve, and a
+    setting trained twice with one seed.
     """
     name = path.stem
     if trials.empty:
@@ -66,7 +66,7 @@ def write(path: Path, trials: pd.DataFrame, curves: pd.DataFrame, about: Mapping
 
 
 def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
-    """The new rows with those of a file's other batch sizes, and what is said of both."""
+    """The new rows with a file's rows at other batch sizes, and the merged description of both."""
     before = json.loads(held.schema.metadata[ABOUT])
     kept = held.filter(pc.invert(pc.is_in(held["batch_size"], new["batch_size"]))).replace_schema_metadata()
     if not len(kept):
@@ -90,13 +90,13 @@ def _with_kept(held: pa.Table, new: pa.Table, said: dict[str, Any]) -> tuple[pa.
 
 
 def _either(before: str | None, now: str | None) -> str:
-    """One text of what was before and what is now: the parts of both, each once."""
+    """Parts of both texts, each once, joined by " or "."""
     parts = [part for text in (before, now) if text for part in text.split(" or ")]
     return " or ".join(dict.fromkeys(parts))
 
 
 def _with_terms(curves: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
-    """Curves with a column of each term: those of other losses than the paper's are among the looks' scores."""
+    """Curves with a column per term; for losses other than the paper's these come from the looks' scores."""
     missing = [term for term in terms if term not in curves]
     if not missing:
         return curves
@@ -129,7 +129,7 @@ def _columns(rows: pd.DataFrame, looks: Any, weights: Sequence[str], terms: Sequ
 
 
 def _about(rows: pd.DataFrame, weights: Sequence[str]) -> dict[str, Any]:
-    """What the rows of a landscape say of it."""
+    """Description of a landscape from its rows, see `Measured.about`."""
     first = rows.iloc[0]
     setup = json.loads(first["config"])
     published = setup.pop(PUBLISHED, None)
@@ -149,11 +149,11 @@ def _seconds(rows: pd.DataFrame) -> pd.Series:
 
 
 def _hours(rows: pd.DataFrame) -> float:
-    """Hours of one device. Trainings that began together share it, as the members of a pack do."""
+    """Hours of one device. Trainings that began together on it (a pack) share it, and count once."""
     lots = rows.groupby(["hostname", "started_at"], dropna=False)["ended_at"].max().reset_index()
     return float(_seconds(lots).sum()) / 3600
 
 
 def _rounded(values: Sequence[float] | pd.Series, digits: int) -> list[float]:
-    """To so many significant digits: further ones are noise, and do not compress."""
+    """Values to `digits` significant digits: further ones are noise, and do not compress."""
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]

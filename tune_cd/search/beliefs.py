@@ -1,9 +1,9 @@
-"""What the default search believes before anything is told: how far values are alike, how noisy, where the best lies.
+"""The default search's priors: how similar values are, how noisy they are, and where the best lies.
 
-Three beliefs. BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box;
-TERMS, for other weights in boxes as wide, has more lines and knows less of where the best lies. GENERAL is for any
-other parameters, in boxes of any size: all its lengths are shares of the box. What else was tried for each constant is
-in the room's README.
+BALANCE is for (Lambda_p, Lambda_e[, batch_size]), chosen on balance landscapes in the paper's box. TERMS, for other
+weights in boxes as wide, has more lines and a weaker prior of where the best lies. GENERAL is for any other parameters,
+in boxes of any size: all its length scales are shares of the box. The room's README lists what else was tried for each
+constant.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,50 +21,53 @@ from tune_cd.search.line_search import Plan
 from tune_cd.search.space import NEGLIGIBLE, Array, Space
 
 TRADING, SCALING = 4.0, 8.0
-"""BALANCE's length scales in octaves: of directions along which one parameter grows as another shrinks (the ridge's
-narrow way, `ssec:intuition`), and of all others. Both are fixed, not fitted, and the same in narrow boxes."""
+"""BALANCE's length scales in octaves: TRADING for directions along which one parameter grows as another shrinks (the
+ridge's narrow way, `ssec:intuition`), SCALING for all others. Both are fixed, not fitted, and the same in narrow
+boxes."""
 
 NOISES = (1e-3, 1e-2, 1e-1)
-"""BALANCE's variances of the noise, as shares of the process's."""
+"""BALANCE's noise variances, as shares of the process's variance."""
 
 WIDE = 16.0
-"""Octaves. BALANCE's length scales are for ranges like the paper's, 24 octaves: see the README's table."""
+"""Octaves. TERMS needs ranges at least this wide: its length scales, BALANCE's, are for ranges like the paper's, 24
+octaves (see the README's table)."""
 
 CLOSER = 1 / 4
-"""Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of the usual ones."""
+"""Length scales of steps that exploit (`model_guided.EXPLOIT_FROM`), as a share of TRADING or of GENERAL's medians."""
 
 DRAWS = 32
-"""GENERAL's draws of length scales and noise; they are the same in every search."""
+"""GENERAL's number of draws of length scales and noise; the draws are the same in every search."""
 
 SCALE = 0.5
 """GENERAL's median length scale, as a share of the box's width along a direction; half of it along a direction that
 trades parameters. Shorter ones find an optimum in a corner later."""
 
 TOGETHER, EACH = 1.0, 0.3
-"""Standard deviations of the logarithm of its length scales: of all of a draw, and of each beside. A landscape is
-mostly wide or narrow as a whole."""
+"""Standard deviations of the logarithm of GENERAL's length scales: common to all of a draw (TOGETHER), and of each by
+itself (EACH). A landscape is mostly wide or narrow as a whole."""
 
 NOISE = (1e-6, 1e-2)
-"""GENERAL's variances of the noise lie between these shares of the process's. With more, a narrow ridge is taken
-for noise."""
+"""GENERAL's noise variances lie between these shares of the process's variance. With more noise, a narrow ridge is
+taken for noise."""
 
 CENTRE = 2.0
-"""The gain that is expected is weighted by exp(-CENTRE·(|u|² + (a·u)²)/2), u = ±1 at the ends of each axis and a any
-direction that trades parameters. A box is drawn around what seems likely, extreme balances least so, while a Gaussian
-process prefers the corners, of which it knows least."""
+"""The expected gain is weighted by exp(-CENTRE·(|u|² + Σ(a·u)²)/2), with u = ±1 at the ends of each axis, and a the
+directions that trade parameters. A box is drawn around likely values, extreme balances being least likely, while a
+Gaussian process prefers the corners, of which it knows least."""
 
 AROUND_TRADING, AROUND_SCALING = 6.0, 4.0
-"""Where a start is given, half the weight is a Gaussian around it, so many octaves wide along directions that trade and
-all others: a recipe in use has a tuned learning rate more often than a tuned balance. The other half insures against
-a start that says nothing."""
+"""Where a start is given, half the weight is a Gaussian around it. Its standard deviation in octaves is AROUND_TRADING
+along directions that trade, AROUND_SCALING along all others: a recipe in use has a tuned learning rate more often than
+a tuned balance. The other half insures against an uninformative start."""
 
 ALIKE = (8.0, 32.0)
-"""Length scales of the length of training, in octaves of it: an eighth tells much of the end, or nearly all."""
+"""Length scales along the training length, in octaves of it. With 8, an eighth of the length tells much about the end,
+with 32 nearly all."""
 
 
 def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
-    """The map [n_axes, n_axes] from coordinates to r = A log h of `eq:reparam` in units of these lengths, orthonormal
-    where A is; along the axes where A is not a basis."""
+    """The map [n_axes, n_axes] from coordinates to the rows of A (`eq:reparam`), normalised and in units of these
+    lengths; to the axes where A is not a basis."""
     rows = plan.directions if _is_basis(plan.directions) else np.eye(len(plan.space.names))
     units = np.array([trading if trades(row) else scaling for row in rows])
     unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -73,7 +76,7 @@ def along_rows(plan: Plan, trading: float, scaling: float) -> Array:
 
 
 def trades(direction: Array) -> bool:
-    """Whether one parameter grows along it as another shrinks."""
+    """Whether one parameter grows along a direction as another shrinks."""
     return bool(direction.min() < 0 < direction.max())
 
 
@@ -95,14 +98,14 @@ def first_weight(plan: Plan, x: Array, start: Array | None) -> Array:
 
 
 def _fixed(plan: Plan, exploits: bool) -> Prior:
-    """BALANCE's: one pair of length scales, and each of NOISES. A step that exploits has the same along all directions:
-    the narrow way may be another one than believed."""
+    """BALANCE's prior: one pair of length scales, and each of NOISES. A step that exploits has the same length scale
+    along all directions, because the narrow way may differ from the prior's."""
     lengths = (CLOSER * TRADING,) * 2 if exploits else (TRADING, SCALING)
     return Prior(np.array([along_rows(plan, *lengths)] * len(NOISES)), np.array(NOISES))
 
 
 def _drawn(plan: Plan, exploits: bool) -> Prior:
-    """GENERAL's draws; those of steps that exploit differ in their shape alone."""
+    """GENERAL's prior draws. Those of steps that exploit have one common size, and differ in shape and noise alone."""
     n_axes = len(plan.space.names)
     uniforms = _uniforms(DRAWS, n_axes + 2)
     normals = ndtri(uniforms)
@@ -114,9 +117,12 @@ def _drawn(plan: Plan, exploits: bool) -> Prior:
 
 
 def _frames(plan: Plan) -> Iterator[tuple[Array, Array]]:
-    """Orthogonal directions [n_axes, n_axes] along which a landscape may be stretched, and the median length scale of
-    each: the plan's own where they are a basis, else the axes, then each pair of them turned by half a right angle.
-    DRAWS are fewer than the pairs of nine axes and more, of which the last are not turned."""
+    """Orthogonal directions [n_axes, n_axes] along which a landscape may be stretched, and their median length scales
+    [n_axes].
+
+    They are the plan's own if these are a basis other than the axes; else the axes, then each pair of axes turned by 45
+    degrees. From nine axes on there are more pairs than DRAWS, and the last pairs are not turned.
+    """
     n_axes = len(plan.space.names)
     if _is_basis(plan.directions) and not np.allclose(plan.directions, np.eye(n_axes)):
         yield _frame(plan, plan.directions)
@@ -154,14 +160,15 @@ def _uniforms(n: int, dimensions: int) -> Array:
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed before anything is told, and how far it is trusted.
+    """A prior of the default search, and how far it is trusted.
 
-    prior: of the values at one length, over a plan's space; whether of a step that exploits.
-    alike_in_turn: its draws are many, and have the length scales ALIKE in turn; else every draw has each of them.
-    fades_from: from so many values on, the belief of where the best lies fades (CENTRE; piBO, Hvarfner et al. 2022).
+    prior: (plan, exploits) -> prior of the values at one length; exploits: for a step that exploits.
+    alike_in_turn: its many draws take the length scales ALIKE in turn; else every draw is paired with each of them.
+    fades_from: from this number of values on, the prior of where the best lies fades (CENTRE; piBO, Hvarfner et al.
+        2022).
     pairs: lines also run along both diagonals of each pair of axes.
-    margin: where someone chose a start, an improvement counts from so many standard deviations of the values above the
-    best: 0, the search looks near the start first.
+    margin: after a start that the user chose, an improvement counts from this many standard deviations of the values
+        above the best. With 0 the search looks near the start first.
     """
 
     prior: Callable[[Plan, bool], Prior]
@@ -176,10 +183,10 @@ TERMS = Belief(_fixed, alike_in_turn=False, fades_from=2, pairs=True, margin=0.1
 GENERAL = Belief(_drawn, alike_in_turn=True, fades_from=2, pairs=True, margin=0.0)
 
 
-@lru_cache(maxsize=64)  # at every step a search asks for one of the same two
+@lru_cache(maxsize=64)  # every step of a search asks for one of the same two
 def prior_of(belief: Belief, plan: Plan, exploits: bool, lengths: tuple[float, ...]) -> Prior:
-    """What a belief says of values at these lengths of training: one more axis, in octaves of it, with the length
-    scales ALIKE. Of a single length nothing is asked."""
+    """A belief's prior of values at these training lengths. The length is one more axis, in octaves, with the length
+    scales ALIKE; of a single length the scale does not matter."""
     prior, alike = belief.prior(plan, exploits), ALIKE if len(lengths) > 1 else ALIKE[:1]
     draws = range(len(prior.maps))
     pairs = list(zip(draws, cycle(alike)) if belief.alike_in_turn else product(draws, alike))
@@ -192,7 +199,8 @@ def prior_of(belief: Belief, plan: Plan, exploits: bool, lengths: tuple[float, .
 
 
 def belief_over(space: Space) -> Belief:
-    """BALANCE, TERMS of other weights where every range is WIDE (a batch size may be beside them), or GENERAL."""
+    """BALANCE for its own space, TERMS for other weights (and a batch size) if every weight's range is WIDE, else
+    GENERAL."""
     if space.names in BALANCE_SPACES:
         return BALANCE
     weights = [axis for axis in space.axes if axis.name in weights_among(space.names)]

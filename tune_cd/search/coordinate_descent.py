@@ -1,9 +1,9 @@
 """Reparameterised coordinate descent, ask and tell (`subsec:reparam`).
 
 The algorithm is in `line_search`. `CoordinateDescent` keeps the values told so far and walks the trajectory along them.
-Three things follow: a configuration that was evaluated before is never run again (the walk reads its value and goes
-on, so a repeated point is free, which it is not in Algorithms 1 and 2), results may arrive in any order, and the
-history is the whole state (saving is JSON, restoring is walking again).
+Three things follow. A configuration that was evaluated before is never run again: the walk reads its value and goes on.
+(So a repeated point is free, unlike in Algorithms 1 and 2.) Results may arrive in any order. And the history is the
+whole state: saving is JSON, restoring is walking again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ Start = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 class _Trial:
     h: Configuration
     value: float | None = None  # None: live
-    asked: Proposal | None = None  # None: told without having been asked
+    asked: Proposal | None = None  # None: told without having been asked for
     recalled: bool = False  # evaluated by an earlier run of the same search
     censored: bool = False  # stopped early
 
     def counts(self, best: float | None) -> float | None:
-        """What the value counts as, given the `best` one so far; None: live."""
+        """The value as it counts in comparisons, given the `best` so far; None: live."""
         return self.value if self.value is None else uncensored(self.value, self.censored, best)
 
 
@@ -47,20 +47,20 @@ class CoordinateDescent:
     """The search method of the paper (`subsec:reparam`), as an `Optimiser`.
 
     space: the box H. settings: "default", "paper", "local" (see `line_search.SETTINGS`) or a `SearchSettings`.
-    directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn; None: the rows of
-        eq:matrix_a where the space is (Lambda_p, Lambda_e[, batch_size]), joint and contrasts of other weights
-        Lambda_<term> (`directions.rows_over`), else one axis each. "default" searches the axes as well, and,
-        where the space is another, the diagonals of each pair of up to four axes.
-    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`); "default" needs none.
-    start: one configuration or several (the best of them is descended from); None: drawn uniformly in the box's
-        coordinates by `seed`, the paper's blind setting. Starts cost a trial each. Values told before the first `ask`
+    directions: array [n_directions, n_axes], rows in the axes' coordinates, searched in turn. None: the rows of
+        eq:matrix_a for (Lambda_p, Lambda_e[, batch_size]); joint and contrasts for other weights Lambda_<term>
+        (`directions.rows_over`); else each axis. "default" also searches the axes and, unless the space is (Lambda_p,
+        Lambda_e[, batch_size]), the diagonals of each pair of up to four axes.
+    budgets: steps of a line search, one int or one per direction (c_i of `algo:cd`). "default" ignores them.
+    start: one configuration or several, of which the best is descended from. None: one drawn by `seed`, uniformly in
+        the box's coordinates, the paper's blind setting. Each start costs a trial. Values told before the first `ask`
         are starts that cost nothing, and replace the blind one.
-    workers: trials that may be live at a time; None: any number. What is asked next depends on the asked, told and
-        live trials in asking order, never on the order in which they end. With "paper" and "local" the trajectory is
-        the same for any number of workers, and the others look ahead (`speculative`). With "default" they ask where
-        least is known (`model_guided`).
+    workers: the largest number of live trials; None: no limit. The next proposal depends on the asked, told and live
+        trials in asking order, never on the order in which they end. With "paper" and "local" the trajectory is the
+        same for any number of workers, and the further workers look ahead (`speculative`). With "default" they are sent
+        to where least is known (`model_guided`).
 
-    Raises ValueError for anything that does not fit.
+    Raises ValueError for an argument that does not fit.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class CoordinateDescent:
         self._budgets = _budgets(budgets, len(rows))
         self._starts = starts_of(space, start)
         self.seed = seed
-        self._trials: dict[Key, _Trial] = {}  # by key, in asking (or, unasked, telling) order
-        self._walked: Trajectory | None = None  # how far the walk has come; None: begin it again
+        self._trials: dict[Key, _Trial] = {}  # in asking order; if never asked for, in telling order
+        self._walked: Trajectory | None = None  # the state the walk has reached; None: walk again from the start
         self._modelled: Guided | None = None  # the state of the model-guided search
 
     def ask(self) -> Configuration | None:
-        """The next configuration, or None while `workers` trials are live, or when nothing is left to propose."""
+        """The next configuration; None while `workers` trials are live, or when nothing is left to propose."""
         proposal = self._next() if is_free(self.workers, len(self.live)) else None
         if proposal is None:
             return None
@@ -97,9 +97,9 @@ class CoordinateDescent:
     def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
         """Report the value of a configuration; None, NaN or ±inf: the trial failed.
 
-        A configuration never asked for is adopted: before the first ask as a starting point, later as a value that
-        is known should the search come by. A second report of the same h replaces the first. The value of a trial that
-        was stopped early is censored: it counts as no better than the best of those that were not.
+        A configuration never asked for is adopted. Before the first ask it is a starting point; later its value is used
+        if the search comes to it. A second report of the same h replaces the first. The value of a trial that was
+        stopped early is censored: it counts as just below the best uncensored value, if it is not lower already.
         Raises ValueError for a configuration outside the space.
         """
         h = self.space.check(h)
@@ -110,7 +110,8 @@ class CoordinateDescent:
         trial.value, trial.censored = value, censored
 
     def recall(self, history: Sequence[Told]) -> None:
-        """Trials of an earlier run of this search, in asking order. Unlike values told they are not used as starts.
+        """Add the trials of an earlier run of this search, in asking order. They do not become starts, as told values
+        do.
 
         Raises ValueError for a configuration outside the space.
         """
@@ -146,7 +147,7 @@ class CoordinateDescent:
         return trial.asked
 
     def state(self) -> dict[str, Any]:
-        """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
+        """The history and the search's arguments, as plain JSON types; `from_state` inverts it."""
         plan = self._plan
         return {
             "version": STATE_VERSION,
@@ -181,14 +182,14 @@ class CoordinateDescent:
         return search
 
     def _next(self) -> Proposal | None:
-        """What to ask next, while the live trials run."""
+        """The next proposal, given the live trials; None if there is none."""
         state = self._walk()
         if isinstance(state, Guided):
             return state.step.proposal if state.step else None
         return needed_next(state, {key: trial.counts(state.value) for key, trial in self._trials.items()})
 
     def _walk(self) -> Trajectory | Guided:
-        """The state at the first proposal whose value is not known."""
+        """The state at the first proposal whose value is not known, or the model's state for "default"."""
         if self._plan.settings.proposals == "model":
             return self._guided()
         state = self._walked or self.first()
@@ -200,11 +201,11 @@ class CoordinateDescent:
                 break
             state = state.told(trial.h, value)
         if any(trial.asked or trial.recalled for trial in self._trials.values()):
-            self._walked = state  # before the first ask, told points may still become starts
+            self._walked = state  # kept only once asked: until then a told point may still become a start
         return state
 
     def _guided(self) -> Guided:
-        """What follows from all trials, in asking (or, unasked, telling) order."""
+        """The model-guided state after all trials, in asking order (in telling order if never asked for)."""
         best = self.best[1] if self.best else None
         counted = ((trial.h, trial.counts(best)) for trial in self._trials.values())
         trainings = tuple(
@@ -216,14 +217,14 @@ class CoordinateDescent:
         return self._modelled
 
     def first(self) -> Trajectory:
-        """The state of the line searches before anything is evaluated, for who walks them alone."""
+        """The first state of the line searches, before any evaluation, for callers that walk them themselves."""
         return Trajectory.first(self._plan, self._starting_points(), self._budgets)
 
     def _starting_points(self) -> tuple[Configuration, ...]:
         return self._given() or (self.space.sample(np.random.default_rng(self.seed)),)
 
     def _given(self) -> tuple[Configuration, ...]:
-        """The starts that someone chose: `start`, and what was told before the first ask."""
+        """The starts that the user chose: `start`, and the configurations told before the first ask."""
         told = takewhile(lambda trial: trial.asked is None and not trial.recalled, self._trials.values())
         return (*(self._starts or ()), *(trial.h for trial in told))
 
@@ -244,7 +245,7 @@ def _budgets(budgets: int | Sequence[int], n_directions: int) -> tuple[int, ...]
 
 
 def starts_of(space: Space, start: Start) -> list[Configuration] | None:
-    """The starting configurations, None without any. Raises ValueError for one outside the space."""
+    """The starting configurations; None if there are none. Raises ValueError for one outside the space."""
     if start is None:
         return None
     points = [start] if isinstance(start, Mapping) else list(start)
@@ -252,7 +253,7 @@ def starts_of(space: Space, start: Start) -> list[Configuration] | None:
 
 
 def value_of(value: float | None) -> float:
-    """A value as it is kept: FAILED where it is no finite number."""
+    """A value as it is stored: FAILED unless it is a finite number."""
     return FAILED if value is None or not isfinite(value) else float(value)
 
 

@@ -1,8 +1,8 @@
-"""The directions of a space by the names of its axes: the rows of A in r = A log h (`eq:reparam`).
+"""The directions of a space, by the names of its axes: the rows of A in r = A log h (`eq:reparam`).
 
-The weights of a loss's terms are axes named Lambda_<term>. They move together, which is what a learning rate does, and
-against each other. Of a positive and an entropy term these are the rows of `eq:matrix_a`. Of other terms each is set
-against all before it (Helmert's contrasts): the rows are orthogonal, and their lengths do not matter to a search.
+The weights of a loss's terms are axes named Lambda_<term>. They move together, as with a learning rate, and against
+each other. For a positive and an entropy term these are the rows of `eq:matrix_a`. For other terms, each is set against
+all before it (Helmert's contrasts). These rows are orthogonal; their lengths do not matter to a search.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ A_O = {"balance": (-1.0, 1.0, 0.0), "joint": (1.0, 1.0, 0.0), "batch_size": (0.0
 BALANCE_SPACES = (("Lambda_p", "Lambda_e"), ("Lambda_p", "Lambda_e", "batch_size"))
 
 WEIGHT = "Lambda_"
-"""How the names of weights begin that are already multiplied by the learning rate."""
+"""Prefix of the axes that are weights of terms, already multiplied by the learning rate."""
 
 TERM = "term_"
-"""How the names of their terms begin among a trial's scores."""
+"""Prefix of the terms' values among a trial's scores."""
 
 
 def rows_over(names: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Direction -> octaves of each axis per unit of it, in the order in which they are searched.
+    """Direction -> octaves of each axis per unit of the direction, in the order in which the directions are searched.
 
-    Of weights Lambda_sim, Lambda_std, Lambda_cov: "sim/std", along which sim grows as std shrinks, "sim*std/cov" and
-    "joint"; then all other axes, each by itself. Of less than two weights every axis is its own.
+    For Lambda_sim, Lambda_std, Lambda_cov: "sim/std", along which sim grows as std shrinks, "sim*std/cov" and "joint";
+    then each other axis by itself. With fewer than two weights every axis is a direction of its own.
     """
     names = tuple(names)
     if names in BALANCE_SPACES:
@@ -44,12 +44,12 @@ def rows_over(names: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 
 def weights_among(names: Sequence[str]) -> list[str]:
-    """Those of the axes that are weights of terms, in order."""
+    """The axes that are weights of terms, in order."""
     return [name for name in names if name.startswith(WEIGHT)]
 
 
 def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
-    """Names and rows [n_directions, n_axes], the default ones for None. Raises ValueError for rows that do not fit."""
+    """Names and rows [n_directions, n_axes]; None: the default ones. Raises ValueError for rows that do not fit."""
     n_axes, known = len(space.names), _known(space)
     if rows is None:
         return tuple(known), np.array(list(known.values()))
@@ -64,7 +64,8 @@ def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple
 
 
 def _known(space: Space) -> dict[str, tuple[float, ...]]:
-    """The space's own directions. On linear axes the same step is no common factor: they are searched one by one."""
+    """The default directions of a space. Weights on linear axes are searched one by one: an equal step is no common
+    factor there."""
     scales = {axis.scale for axis in space.axes if axis.name.startswith(WEIGHT)}
     if space.names in BALANCE_SPACES or scales == {"log"}:
         return rows_over(space.names)
@@ -72,7 +73,7 @@ def _known(space: Space) -> dict[str, tuple[float, ...]]:
 
 
 def _name(space: Space, known: dict[str, tuple[float, ...]], row: Array, i: int) -> str:
-    """The name of a known direction, of the axis it runs along, or its number."""
+    """The name of a row: of the equal default direction, else of the one axis it moves, else its number."""
     for name, other in known.items():
         if np.array_equal(row, other):
             return name

@@ -1,15 +1,14 @@
-"""A Gaussian process over configurations and lengths of training, in numpy: what a search expects of what it has not
-trained, or not to its end.
+"""A Gaussian process over configurations and training lengths, in numpy: it predicts values not yet measured.
 
     process = Process(points, shares, values, prior)           # points [n, n_axes], shares [n] of the full length
     process.gain(candidates, 1 / 8, process.ends(points).max(1, keepdims=True))  # of training each to an eighth
 
-Matérn 5/2. A length is one more axis, in octaves: trainings of one configuration are alike as far as their lengths are,
-and by as much more as neighbours are. Scores rise with length, so the mean is a line in octaves of it, whose slope
-follows from the data; where a landscape is flat, the process says so itself.
+The kernel is Matérn 5/2. The length is one more axis, in octaves, so the correlation of two trainings falls with the
+distance of their configurations and of their lengths. Scores rise with length, so the mean is a line in octaves of it.
+Its slope follows from the data; departures from the line, as where a landscape is flat, are left to the process.
 
-How far values are alike, and how noisy they are, is not fitted: a `Prior` lists what is thought possible, and the
-values say how likely each is. Mean and variance of the process follow from the data in closed form.
+Length scales and noise are not fitted: a `Prior` lists possible ones, and the values determine their likelihood. Mean
+and variance of the process follow from the data in closed form.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from scipy.special import ndtr
 from tune_cd.search.space import Array
 
 PRIOR_POINTS = 1.0
-"""The belief that the process has the values' variance counts as much as so many points."""
+"""Weight, in points, of the prior that the process has the variance of the values."""
 
 UNLIKELY = 0.01
 """Draws whose likelihood is below this share of the largest are left out."""
@@ -31,17 +30,17 @@ UNLIKELY = 0.01
 TINY = 1e-9
 
 BLOCK, ROWS = 1 << 14, 32
-"""So many correlations are computed at a time: what comes between distances and them stays in a processor's cache. Of a
-covariance so many rows, up to their diagonal."""
+"""Correlations are computed BLOCK at a time, so that intermediate results stay in the processor's cache. A covariance
+is computed ROWS rows at a time, up to their diagonal."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is thought possible of a process, as draws of equal weight before any value is known.
+    """Possible length scales and noises of a process, as draws of equal weight before any value is known.
 
-    maps [n_draws, n_axes + 1, n_axes + 1]: from coordinates, the octave of the length the last of them, to units of
-    length scales, one row a direction. noises [n_draws]: variances of the noise, as shares of the process's.
-    Predictions are means over all draws by their likelihood.
+    maps [n_draws, n_axes + 1, n_axes + 1]: from coordinates, the octave of the training length last, to units of length
+    scales, one row a direction. noises [n_draws]: noise variances, as shares of the process's variance. Predictions are
+    means over all draws, weighted by their likelihood.
     """
 
     maps: Array
@@ -49,9 +48,10 @@ class Prior:
 
 
 class Process:
-    """points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better.
+    """The process, given its data.
 
-    factors: `factors_of` these points, or of more that begin with them; None: not known yet.
+    points: [n, n_axes]; shares: [n], of the full length, in (0, 1]; values: [n], finite, larger is better. factors:
+    `factors_of` these points, or of more that begin with them; None: computed here.
     """
 
     def __init__(self, points: Array, shares: Array, values: Array, prior: Prior, factors: Array | None = None):
@@ -64,12 +64,12 @@ class Process:
         factors = (factors_of(points, shares, prior) if factors is None else factors)[:, :n, :n]
         solved = solutions(factors, np.column_stack([basis, standardised]))  # [n_draws, n, n_basis + 1]
         weighted = np.swapaxes(solved[..., :-1], 1, 2)  # [n_draws, n_basis, n]
-        informed = weighted @ basis + TINY * np.eye(basis.shape[1])  # of the trend's coefficients
+        informed = weighted @ basis + TINY * np.eye(basis.shape[1])  # information on the trend's coefficients
         trends = np.linalg.solve(informed, (weighted @ standardised)[..., None])
         residuals = standardised - (basis @ trends)[..., 0]  # [n_draws, n]
         pulls = solved[..., -1] - (solved[..., :-1] @ trends)[..., 0]
         variances = ((residuals * pulls).sum(-1) + PRIOR_POINTS) / (n + PRIOR_POINTS)
-        determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # their logarithms
+        determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(-1)  # log determinants
         weights = weights_of(-n / 2 * np.log(variances) - determinants / 2)
         kept = np.flatnonzero(weights)
         self._weights, self._maps, self._variances = weights[kept], prior.maps[kept], variances[kept]
@@ -78,27 +78,27 @@ class Process:
         self._weighted, self._informed = weighted[kept], informed[kept]
 
     def ends(self, points: Array) -> Array:
-        """What is expected of points [n, n_axes] at full length, in standardised units, [n_draws, n]."""
+        """Predicted values of points [n, n_axes] at full length, in standardised units, [n_draws, n]."""
         return self._at(points, 1.0)[0]
 
     def mean(self, points: Array, share: float | Array = 1.0) -> Array:
-        """What is expected of points [n, n_axes] at a length, or one each [n], in the units of `values`."""
+        """Predicted values [n] of points [n, n_axes] at a share, or at one share each [n], in the units of `values`."""
         return self.averaged(self._at(points, share)[0])
 
     def averaged(self, expected: Array) -> Array:
-        """The mean over the draws [n] of expectations [n_draws, n] in standardised units, in the units of `values`."""
+        """Mean over the draws [n] of predictions [n_draws, n] in standardised units, in the units of `values`."""
         return self._offset + self.spread * (self._weights @ expected)
 
     def deviation(self, points: Array, share: float = 1.0) -> Array:
-        """The standard deviation of what is expected [n], in standardised units."""
+        """Standard deviation of the prediction [n], standardised, without noise and doubt about trend and draws."""
         correlation = self._at(points, share)[1]
         left = np.maximum(1 - _products(correlation @ self._inverses, correlation), TINY)
         deviation: Array = self._weights @ np.sqrt(self._variances[:, None] * left)
         return deviation
 
     def measured(self, points: Array) -> tuple[Array, Array]:
-        """What would be measured of points [n, n_axes] at full length, mean and standard deviation [n], in the units of
-        `values`. Unlike `deviation` this has all doubt in it: between draws, of the trend, and the noise."""
+        """Predicted measurements of points [n, n_axes] at full length: mean and standard deviation [n], in the units of
+        `values`. Unlike `deviation` this includes all doubt: between draws, about the trend, and the noise."""
         means, correlation, _ = self._at(points, 1.0)
         explained = _products(correlation @ self._inverses, correlation)
         basis = self._basis(np.zeros(len(points)))
@@ -110,15 +110,15 @@ class Process:
         return self._offset + self.spread * mean, self.spread * deviation
 
     def gain(self, points: Array, share: float, above: Array) -> Array:
-        """E[max(m - above, 0)] [n], m being what would be expected of the end of a point once it was trained to this
-        length; above: [n_draws, 1 or n]. In standardised units, as `above`."""
+        """Expected gain E[max(m - above, 0)] [n] of training points to this share. m is the prediction of a point's
+        final value after that training. In standardised units, as `above` [n_draws, 1 or n]."""
         ends, resolved = self._learned(points, share)
         gain: Array = self._weights @ expected_excess(ends - above, resolved)
         return gain
 
     def _learned(self, points: Array, share: float) -> tuple[Array, Array]:
-        """Knowledge gradient: mean of the final values, and standard deviation by which that mean will change once the
-        points are trained to this length, both [n_draws, n]."""
+        """Knowledge gradient: mean of the final values, and standard deviation of the change of that mean once the
+        points are trained to this share, both [n_draws, n]."""
         ends, at_end, end_scaled = self._at(points, 1.0)
         at_share, alike = at_end, np.ones(())
         if share != 1.0:
@@ -131,7 +131,7 @@ class Process:
 
     @cached_property
     def _inverses(self) -> Array:
-        """Of the covariances, [n_draws, n, n]."""
+        """Inverses of the covariances, [n_draws, n, n]."""
         return solutions(self._factors, np.eye(self._factors.shape[-1]))
 
     def _at(self, points: Array, share: float | Array) -> tuple[Array, Array, Array]:
@@ -148,7 +148,7 @@ class Process:
 
 
 def expected_excess(mean: Array, deviation: Array) -> Array:
-    """E[max(x, 0)] of normal x with these means and standard deviations."""
+    """E[max(x, 0)] of a normal x with these means and standard deviations."""
     deviation = np.maximum(deviation, TINY)
     gain = mean / deviation
     excess: Array = deviation * (gain * ndtr(gain) + np.exp(-(gain**2) / 2) / sqrt(2 * pi))
@@ -167,7 +167,7 @@ def matern(distance: Array) -> Array:
 
 
 def weights_of(log_likelihood: Array) -> Array:
-    """Of the draws [n_draws], summing to 1; 0: left out."""
+    """Weights of the draws [n_draws], summing to 1; 0: left out."""
     shares = np.exp(log_likelihood - log_likelihood.max())
     shares[shares < UNLIKELY] = 0.0
     weights: Array = shares / shares.sum()
@@ -181,8 +181,8 @@ def scaled(points: Array, octaves: Array, maps: Array) -> Array:
 
 
 def correlations(a: Array, b: Array) -> Array:
-    """Between scaled points [n_draws, n_axes, len], [n_draws, len(a), len(b)]; b: at least one."""
-    a, b = a - b[..., :1], b - b[..., :1]  # small numbers, of which differences lose few digits
+    """Correlations [n_draws, len(a), len(b)] between scaled points a and b [n_draws, n_axes, len]; b: at least one."""
+    a, b = a - b[..., :1], b - b[..., :1]  # differences of small numbers lose few digits
     ones, others = (np.ones((len(points), 1, points.shape[2])) for points in (a, b))
     ours = np.concatenate([-2 * a, (a**2).sum(1, keepdims=True), ones], axis=1)
     theirs = np.concatenate([b, others, (b**2).sum(1, keepdims=True)], axis=1)
@@ -195,10 +195,10 @@ def correlations(a: Array, b: Array) -> Array:
 
 
 def factors_of(points: Array, shares: Array, prior: Prior) -> Array:
-    """Cholesky factors [n_draws, n, n], lower, of the covariances of values at points [n, n_axes] and shares [n]."""
+    """Lower Cholesky factors [n_draws, n, n] of the covariances of values at points [n, n_axes] and shares [n]."""
     ours, every = scaled(points, np.log2(shares), prior.maps), np.arange(len(points))
     covariances = np.zeros((len(prior.maps), len(points), len(points)))
-    for end in range(ROWS, len(points) + ROWS, ROWS):  # no more than the lower triangle is read
+    for end in range(ROWS, len(points) + ROWS, ROWS):  # only the lower triangle is read
         covariances[:, end - ROWS : end, :end] = correlations(ours[..., end - ROWS : end], ours[..., :end])
     covariances[:, every, every] += prior.noises[:, None]
     factors: Array = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
@@ -212,5 +212,5 @@ def _products(a: Array, b: Array) -> Array:
 
 
 def solutions(factors: Array, right: Array) -> Array:
-    """x [n_draws, n, n_right] of A x = right [n, n_right], by the lower Cholesky factors [n_draws, n, n] of every A."""
+    """x [n_draws, n, n_right] of A x = right [n, n_right], by the lower Cholesky factor [n_draws, n, n] of every A."""
     return np.array([dpotrs(factor.T, right, lower=0)[0] for factor in factors])

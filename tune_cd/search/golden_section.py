@@ -1,27 +1,28 @@
 """One bounded golden-section line search, as a value object (`algo:line_search`).
 
-The caller evaluates; a `Bracket` only says where next and what follows from the answer:
+The caller evaluates; a `Bracket` only gives the next position, and the bracket that follows from its value:
 
     bracket = Bracket(low, interior, high, value)     # the value at `interior` is known
     while not bracket.narrower_than(width):
         position = bracket.proposal()
         bracket = bracket.told(position, f(position))
 
-Larger is better. Positions are in the line's own coordinate (γ of the paper); this module does not care which.
-Two departures from textbook golden section, both because the first interior point is given (the incumbent, γ = 0)
-and not at the golden ratio: each step cuts the *longer* part, so the bracket shrinks by at most 0.382 of that part
-and by exactly 0.618 once three points stand in golden proportion; and one evaluation a step is enough from the start.
+Larger is better. Positions are in the line's own coordinate (γ of the paper), whatever its unit.
+There are two departures from textbook golden section, because the first interior point is given (the incumbent, γ = 0)
+and not at the golden ratio. Each step cuts the *longer* part: the bracket loses 0.618 of it, or all of the shorter part
+if the new point is better. Once three points stand in golden proportion, each step leaves exactly 0.618 of the bracket.
+And one evaluation a step is enough from the start.
 """
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, sqrt
 
 GOLDEN = (3 - sqrt(5)) / 2
-"""0.381966: the share of the longer part at which the next point goes, measured from the interior point."""
+"""0.381966: the next point lies at this share of the longer part, measured from the interior point."""
 
 GROWTH = 1 / (1 - GOLDEN)
-"""1.618034: what the part beyond a new best point is of what it was before, where a `Growing` bracket has room. Steps
-towards an end that keeps getting better grow by the same factor."""
+"""1.618034: growth of a `Growing` bracket. The part beyond a new best point becomes this many times the part that was
+beyond the old one, if there is room. Steps towards an end that keeps getting better grow by the same factor."""
 
 FAILED = -inf
 """The value of a trial that failed, diverged or reported no number: worse than any number."""
@@ -29,7 +30,7 @@ FAILED = -inf
 
 @dataclass(frozen=True)
 class Bracket:
-    """An interval [low, high] with one evaluated point inside, the best of all evaluated in it.
+    """An interval [low, high] with one evaluated point inside, the best of all points evaluated in it.
 
     Raises ValueError unless low <= interior <= high, all finite, and `value` is not NaN.
     """
@@ -52,20 +53,20 @@ class Bracket:
         return self.high - self.low
 
     def narrower_than(self, width: float) -> bool:
-        """True when the bracket is at most `width` wide, or too narrow for floats to hold another point in it."""
+        """True when the bracket is at most `width` wide, or too narrow for another floating-point number inside."""
         return self.width <= width or self.proposal() in (self.low, self.interior, self.high)
 
     def proposal(self) -> float:
-        """The point to evaluate next: GOLDEN of the longer part, from the interior point. Equal parts: the upper."""
+        """The point to evaluate next, at GOLDEN of the longer part from the interior point (equal parts: the upper)."""
         above, below = self.high - self.interior, self.interior - self.low
         return self.interior + GOLDEN * above if above >= below else self.interior - GOLDEN * below
 
     def told(self, position: float, value: float) -> "Bracket":
         """The bracket after `value` was measured at `position`, strictly inside the bracket, not the interior point.
 
-        The new point takes over only where it is strictly better: on a plateau the bracket shrinks around the
-        incumbent instead of walking off. A failed interior point holds no ground: against it the new point
-        always takes over, failed or not, so that a start in a diverging region is left behind.
+        The new point takes over only if it is strictly better: on a plateau the bracket shrinks around the incumbent
+        instead of walking off. A failed interior point is always replaced, even by another failure, so that the search
+        leaves a start in a diverging region.
 
         Raises ValueError for a NaN value, or a position outside the bracket or equal to the interior point.
         """
@@ -88,10 +89,10 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Growing(Bracket):
-    """A bracket whose ends are guesses: one at which nothing was evaluated moves out when the best comes next to it.
+    """A bracket whose ends are guesses: an end that was not evaluated moves outwards when the best comes next to it.
 
-    lowest, highest: how far the ends may move; the end itself where something was evaluated, or the box ends.
-    Raises ValueError as `Bracket`, and unless lowest <= low and high <= highest.
+    lowest, highest: the limits of the two ends: an end that was evaluated stays where it is, another may move to the
+    box. Raises ValueError as `Bracket`, and unless lowest <= low and high <= highest.
     """
 
     lowest: float
@@ -104,8 +105,7 @@ class Growing(Bracket):
             raise ValueError(f"bracket ({self.low}, {self.high}): must lie within its limits {limits}")
 
     def told(self, position: float, value: float) -> "Growing":
-        """As `Bracket.told`; the part beyond a new best point becomes GROWTH times what it was, as far as there is
-        room."""
+        """As `Bracket.told`, but the part beyond a new best point grows by GROWTH, as far as there is room."""
         after = Bracket(self.low, self.interior, self.high, self.value).told(position, value)
         lowest = self.lowest if after.low == self.low else after.low
         highest = self.highest if after.high == self.high else after.high

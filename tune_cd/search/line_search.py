@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 as a chain of immutable states (`algo:cd`, `algo:line_search`).
 
-A state knows nothing of trials, workers or history: the caller brings the values. Since states are values themselves,
+A state knows nothing of trials, workers or history: the caller brings the values. Since states are immutable values,
 the caller can also look ahead, to the state after a trial that turns out better.
 """
 
@@ -16,18 +16,18 @@ from tune_cd.search.space import Array, Configuration, Space
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What the presets differ in. Raises ValueError for what is out of range.
+    """The settings of a search, in which the presets differ. Raises ValueError for a value out of range.
 
     proposals: "model": the line and the point of largest expected improvement, see `model_guided`; "golden": line
-        searches in turn, Algorithms 1 and 2, to which the other settings belong.
+        searches in turn, Algorithms 1 and 2. All other settings belong to "golden".
     slope_threshold: a line search that gained less than this per step, as a share of `score_range`, multiplies its
         direction's budget by `budget_growth` (0.02 and 2 in the paper's appendix). growth 1 keeps budgets fixed.
     score_range: the scale of the metric; None: 1 while every value lies in [0, 1], else the range seen so far.
     resolution: a bracket at most this wide, in octaves, is not searched further.
     bracket: octaves to either side of the incumbent within which a line search begins, measured on the parameter that
-        moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to which the best
-        lies (`golden_section.Growing`), and begins twice as wide the next time along a direction that gained nothing.
-    whole_sweeps: so many times every direction is first searched from end to end, whatever `bracket` says.
+        moves fastest; None: from end to end of the box, as in the paper. It grows towards an end next to the best
+        (`golden_section.Growing`), and begins twice as wide the next time along a direction that gained nothing.
+    whole_sweeps: number of first sweeps over all directions that search from end to end, whatever `bracket` says.
     """
 
     proposals: str = "model"
@@ -56,17 +56,16 @@ SETTINGS = {
     "paper": SearchSettings(proposals="golden", score_range=1.0),
     "local": SearchSettings(proposals="golden", score_range=1.0, bracket=4.0),
 }
-"""paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`) with one difference: a repeated point is free. A line
-search that comes by a configuration that was evaluated before reads its value and goes on, where the paper's pseudo
-code spends a trial; `replay.ablation.Charged` is the same search with that trial spent.
+"""paper: Algorithms 1 and 2 (`algo:cd`, `algo:line_search`), except that a repeated point is free. A line search that
+comes to an evaluated configuration reads its value and goes on, where the paper's pseudo code spends a trial.
+`replay.ablation.Charged` is the same search with that trial spent.
 
-local: the conjecture at the end of the paper's discussion, a line search that begins in a neighbourhood of the
-incumbent."""
+local: the conjecture at the end of the paper's discussion: a line search begins in a neighbourhood of the incumbent."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What does not change during a search; hashable, every plan its own."""
+    """The constants of a search. Hashable by identity: no two plans are equal."""
 
     space: Space
     names: tuple[str, ...]  # of the directions
@@ -76,25 +75,25 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One state of `algo:cd`: proposes a configuration and, told its value, returns the next state.
+    """One state of `algo:cd`: it proposes a configuration and, told its value, returns the next state.
 
-    `here` and `value` are the incumbent's; `bracket` is None before the first line and after the last.
+    `here` and `value` are the incumbent's. `bracket` is None before the first line and after the last.
     """
 
     plan: Plan
     starts: tuple[Configuration, ...]  # starting points still to be evaluated
     budgets: tuple[int, ...]  # c_i
-    widths: tuple[float, ...]  # of the bracket that a line begins with, by direction: octaves to either side
+    widths: tuple[float, ...]  # first bracket by direction, octaves to either side
     here: Configuration | None = None  # h of algo:cd
     value: float = FAILED
-    low: float = inf  # the range of finite values met, for `score_range`
+    low: float = inf  # range of the finite values so far, for `score_range`
     high: float = -inf
     turn: int = 0  # i of algo:cd
     origin: Configuration | None = None  # h_l of algo:line_search
     before: float = FAILED  # the value at h_l
     bracket: Bracket | None = None
     steps: int = 0
-    lines: int = 0  # searched so far
+    lines: int = 0  # number of lines searched so far
     exhausted: int = 0  # consecutive lines that would be the same if searched again
 
     @classmethod
@@ -107,7 +106,7 @@ class Trajectory:
         return not self.starts and self.exhausted >= len(self.budgets)
 
     def proposal(self) -> Proposal:
-        """Raises ValueError when finished."""
+        """The configuration to evaluate next, and its origin. Raises ValueError when finished."""
         if self.starts:
             return Proposal(self.starts[0], "start", 0.0)
         origin, bracket = self._current
@@ -116,7 +115,7 @@ class Trajectory:
         return Proposal(h, self.plan.names[self.turn], position)
 
     def told(self, h: Configuration, value: float) -> "Trajectory":
-        """The next state, after the proposal h was evaluated and found to have this value."""
+        """The next state, after the proposal h was evaluated with this value."""
         after = self
         if value != FAILED:
             after = replace(after, low=min(self.low, value), high=max(self.high, value))
@@ -140,13 +139,13 @@ class Trajectory:
         return self.origin, self.bracket
 
     def _line(self) -> "Trajectory":
-        """Begin a line search from the incumbent; lines with nothing to search are skipped."""
+        """Begin a line search from the incumbent; lines too short to search are skipped."""
         assert self.here is not None  # the starts were evaluated
         line = replace(self, origin=self.here, before=self.value, bracket=self._bracket(self.here), steps=0)
         return line._next_line() if line._line_is_over() else line
 
     def _bracket(self, h: Configuration) -> Bracket:
-        """From end to end of the box, or a neighbourhood of the incumbent h."""
+        """The first bracket of a line through the incumbent h: from end to end of the box, or a neighbourhood of h."""
         low, high = self._chord(h)
         if self.lines < self.plan.settings.whole_sweeps * len(self.budgets) or self.widths[self.turn] == inf:
             return Bracket(low, 0.0, high, self.value)
@@ -159,7 +158,7 @@ class Trajectory:
 
     @property
     def _octaves(self) -> float:
-        """Per unit of the position on the current line, of the parameter that moves fastest."""
+        """Octaves per unit of the position on the current line, of the parameter that moves fastest."""
         return float(np.abs(self.plan.directions[self.turn]).max())
 
     def _line_is_over(self) -> bool:
@@ -170,8 +169,8 @@ class Trajectory:
         return bracket.narrower_than(self.plan.settings.resolution / self._octaves)
 
     def _next_line(self) -> "Trajectory":
-        """End the current line search: grow its budget if it was slow, its bracket if it gained nothing, and turn to
-        the next direction."""
+        """End the current line search and turn to the next direction. The line's budget grows if it was slow, its
+        bracket if it gained nothing."""
         budgets, widths = list(self.budgets), list(self.widths)
         budgets[self.turn] = self._grown(budgets[self.turn])
         deeper = budgets[self.turn] > self.budgets[self.turn] and not self._at_resolution()
@@ -187,12 +186,12 @@ class Trajectory:
         return replace(after, bracket=None) if after.finished else after._line()
 
     def _grown(self, budget: int) -> int:
-        """c_i <- c_i(history): slower than the threshold per step doubles the direction's budget."""
+        """c_i <- c_i(history): a gain per step below the threshold multiplies the direction's budget."""
         settings = self.plan.settings
         if self.steps == 0:
             return budget
         slow = settings.slope_threshold * self._score_range() * self.steps
-        if self.value == self.before or self.value - self.before < slow:  # the first also for two failures, -inf
+        if self.value == self.before or self.value - self.before < slow:  # the equality also covers two failures, -inf
             return ceil(budget * settings.budget_growth)
         return budget
 

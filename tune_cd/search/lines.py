@@ -1,4 +1,4 @@
-"""The lines through a configuration, and points on them: where the default search looks."""
+"""The lines through a configuration and the points on them, among which the default search chooses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,19 @@ from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Axis, Configuration, Space
 
 STEP, FINER, FEWEST = 0.5, 10, 8
-"""Spacing of the points on a line in octaves, or an eighth of a shorter line; around the best of them it is a tenth."""
+"""Spacing of the points on a line: STEP octaves, or 1/FEWEST of a shorter line; near the best point, FINER times
+finer."""
 
 PAIRED = 4
-"""So many axes have lines along the diagonals of their pairs (12 at most); of more there are too many."""
+"""Up to this many axes, lines also run along the diagonals of their pairs (at most 12); of more there are too many."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points x + γ·direction of the space, x [n_axes] the coordinates of `through`. positions: their γ, array [n],
-    ascending, `step` apart at most."""
+    """Points x + γ·direction of the space, where x [n_axes] are the coordinates of `through`.
+
+    positions: the points' γ, array [n], ascending, at most `step` apart.
+    """
 
     space: Space
     name: str
@@ -33,24 +36,26 @@ class Line:
     step: float
 
     def around(self, position: float) -> "Line":
-        """The same line within a step of a position, at a tenth of its spacing."""
+        """The line within a step of a position, at a tenth of the spacing."""
         near = position + self.step * np.linspace(-1, 1, 2 * FINER + 1)
         return replace(self, positions=np.clip(near, self.positions[0], self.positions[-1]))
 
     def at(self, position: float) -> Proposal:
-        """The configuration there, and where it comes from."""
+        """The configuration at a position, and its origin."""
         return Proposal(self.space.along(self.through, self.direction, position), self.name, position)
 
 
 def lines_through(plan: Plan, h: Configuration, pairs: bool = False) -> list[Line]:
-    """Through h from end to end of the box, along the plan's directions and along each axis that is none of them;
-    pairs: and along both diagonals of each pair of axes, where there are at most PAIRED axes."""
+    """The lines through h, from end to end of the box: along the plan's directions and along each further axis.
+
+    pairs: also along both diagonals of each pair of axes, if there are at most PAIRED axes.
+    """
     space, x = plan.space, plan.space.to_coordinates(h)
     return [_line(space, name, h, x, direction, length) for name, direction, length in _directions(plan, pairs)]
 
 
 def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array, length: float) -> Line:
-    """length: of the direction, in octaves."""
+    """The line through x along a direction; length: the direction's norm, in octaves."""
     low, high = space.chord(x, direction)
     step = min(STEP / length, (high - low) / FEWEST)
     positions = np.linspace(low, high, int((high - low) / step) + 2 if step else 2)
@@ -61,14 +66,14 @@ def _line(space: Space, name: str, h: Configuration, x: Array, direction: Array,
 
 
 def _meets(axis: Axis, x: float, along: float) -> Array:
-    """Where a line through the coordinate x of an axis meets its allowed values."""
+    """Positions γ at which the line at coordinate x of an axis, moving `along` per γ, meets its allowed values."""
     assert axis.values is not None
     return (np.array([axis.coordinate(value) for value in axis.values]) - x) / along
 
 
-@lru_cache(maxsize=64)  # of every search the same at every step
+@lru_cache(maxsize=64)  # the same at every step of a search
 def _directions(plan: Plan, pairs: bool) -> list[tuple[str, Array, float]]:
-    """Name, direction [n_axes] and length of each of `lines_through`."""
+    """Name, direction [n_axes] and norm of each line of `lines_through`."""
     directions = list(zip(plan.names, plan.directions, strict=True))
     for name, direction in [*_axes(plan.space), *(_diagonals(plan.space) if pairs else ())]:
         if not any(_parallel(direction, known) for _, known in directions):
@@ -81,7 +86,7 @@ def _axes(space: Space) -> Iterator[tuple[str, Array]]:
 
 
 def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
-    """a*b, along which both grow, and a/b, along which a grows as b shrinks, for all pairs of axes."""
+    """Both diagonals of each pair of axes: a*b, along which both grow, and a/b, along which a grows as b shrinks."""
     axes = list(_axes(space))
     if len(axes) <= PAIRED:
         for (one, first), (other, second) in combinations(axes, 2):
@@ -91,7 +96,7 @@ def _diagonals(space: Space) -> Iterator[tuple[str, Array]]:
 
 
 def candidates(lines: Sequence[Line]) -> Array:
-    """Coordinates [n, n_axes] of the configurations at the points of all lines, one line after the other."""
+    """Coordinates [n, n_axes] of the configurations at the points of all lines, line after line."""
     space = lines[0].space
     x = np.concatenate([line.x + line.positions[:, None] * line.direction for line in lines])
     for i, axis in enumerate(space.axes):
@@ -101,7 +106,7 @@ def candidates(lines: Sequence[Line]) -> Array:
 
 
 def locate(lines: Sequence[Line], index: int) -> tuple[Line, float]:
-    """The line and the position on it of the `index`-th of their `candidates`."""
+    """The line and position of the `index`-th of the lines' `candidates`."""
     for line in lines:
         if index < len(line.positions):
             return line, float(line.positions[index])

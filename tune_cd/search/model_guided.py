@@ -1,20 +1,19 @@
-"""Coordinate descent whose next line and point, and how long to train there, are chosen from the data: the default.
+"""Coordinate descent that chooses its next line, point and training length from the data: the default search.
 
-Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line is not fixed
-by turn and budget: a small Gaussian process (`gaussian_process`) compares all points of all lines, along the directions
-of A and along the single axes. Directions of A alone get stuck on measured landscapes, axes alone are slow on smooth
-ridges; which one helps is only seen in the data. What the process believes before it has seen any value is in
-`beliefs`.
+Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line does not
+follow from turn and budget. A small Gaussian process (`gaussian_process`) compares all points of all lines, along the
+directions of A and along the single axes. Directions of A alone get stuck on measured landscapes, and axes alone are
+slow on smooth ridges; only the data show which helps. The prior of the process is in `beliefs`.
 
 Trainings can pause at some shares of their full length, and go on later. Each step is a new configuration, trained to
-the shortest share, or a paused training that goes on: the one that is expected to raise most, per image, what the best
-is believed to reach at full length. So cheap trials explore while little is known, and as the search narrows lengths
-grow by themselves: once short trainings of neighbours tell nothing new, only longer ones do. A paused training is never
+the shortest share, or a paused training that goes on. The step is taken that is expected to raise the best predicted
+value at full length most, per image. So cheap trials explore while little is known. As the search narrows, lengths grow
+by themselves: once short trainings of neighbours tell nothing new, only longer ones do. A paused training is never
 given up. With one length, the full one, every step is a new configuration.
 
-Any number of trainings may be under way. Each counts as told, at the value the process believes it to have; lines
-through the likeliest of them are compared too. What is asked next depends on how far each training is and which are
-under way, and on nothing else.
+Any number of trainings may be running. Each counts as told, at its predicted value; the lines through the most
+promising of them are compared too. The next step depends only on the progress of each training and on which are
+running.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,33 +38,36 @@ LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
 
 EXPLOIT_FROM, EXPLOIT_AFTER, EXPLOIT_TURNS, TURNS = 15, 5.0, 2, 3
-"""From 15 configurations on, and 5 full trainings' worth, two steps in three exploit: with short length scales, and for
-any improvement however small. Ridges can be narrower than believed; on smooth ones this costs nothing measurable. From
-15 short trainings on, whatever they are worth, the search would wander about the first promising place."""
+"""From EXPLOIT_FROM configurations and EXPLOIT_AFTER full trainings' worth on, EXPLOIT_TURNS steps in TURNS exploit:
+they use short length scales and count any improvement, however small. Ridges can be narrower than the prior says; on
+smooth ones this costs nothing measurable. If 15 short trainings were enough, the search would wander about the first
+promising place."""
 
 PROMISE, PATIENCE = (1e-3, 1e-2), 9
-"""Finished from EXPLOIT_FROM + PATIENCE configurations on, when no step promises to gain more than these shares of the
-range of the values: as a usual step, and as one that exploits."""
+"""The search ends, after EXPLOIT_FROM + PATIENCE configurations at least, when no step promises to gain these shares of
+the range of the values: the first for a usual step, the second for a step that exploits."""
 
 LIVE_LINES, LIVE_MARGIN = 3, 0.3
-"""While trainings are under way, the lines through so many new ones, the likeliest, are compared with the best's, and
-an improvement counts from at least LIVE_MARGIN above the best, which will have risen before this training ends."""
+"""While trainings run, the lines through the LIVE_LINES most promising new ones are compared with the leader's. In
+usual steps an improvement then counts from at least LIVE_MARGIN above the best, which will have risen before this
+training ends."""
 
 IDLE = 1e-3
-"""A usual step does not resume a paused training for less than this, in standard deviations of the values a full
-training; it exploits instead. Gains of 1e-9 took a third of the steps, and as full trainings most of the images."""
+"""A usual step resumes a paused training only for at least this gain, in standard deviations of the values per full
+training; else the step exploits. Steps with gains of 1e-9 were a third of all and, being full trainings, took most of
+the images."""
 
 AT_ONCE = 4
-"""So many lines are looked at together for a promise; the first few mostly have one."""
+"""Number of lines checked together for a promise; mostly the first few have one."""
 
 FIRST_WEIGHT = 0.25
-"""While only failures are told, the point of largest uncertainty is asked, times the weight to this power: workers
-start far apart."""
+"""While no value is told (only failures, or none yet), the point of largest uncertainty times the weight to this power
+is asked for, so that workers start far apart."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to train next: a configuration, new or paused, until a share of the full length."""
+    """The next training to run: a configuration, new or paused, and the share of the full length to train it to."""
 
     proposal: Proposal
     until: float
@@ -75,10 +77,10 @@ class Step:
 class Guided:
     """State of the model-guided search; `step` is the next training to run.
 
-    starts: configurations to be trained before anything is modelled. trainings: in the order of asking. lengths: see
-    LENGTHS, ascending, the last is 1. left: what may still be asked for, in full trainings. blind: the starts say
-    nothing of where the best is. exploit: this step exploits, whatever its turn. grows: new configurations may be
-    begun; where not, paused ones go on while that is worth anything.
+    starts: configurations to train before anything is modelled. trainings: in the order of asking. lengths: see
+        LENGTHS, ascending, the last is 1. left: the rest of the budget, in full trainings.
+    blind: the starts say nothing about the optimum's location. exploit: this step exploits, whatever its turn. grows:
+        new configurations may be begun; if False, paused trainings go on while that is worth anything.
     """
 
     plan: Plan
@@ -93,7 +95,7 @@ class Guided:
 
     @cached_property
     def step(self) -> Step | None:
-        """What to train next; None: nothing, until a training under way has ended, or at all."""
+        """The next training to run; None if there is none, for good or until a running training ends."""
         for h in self.starts if self.grows else ():
             if not self._has(self.plan.space.key(h)):
                 return self._begin(Proposal(h, "start", 0.0))
@@ -115,16 +117,15 @@ class Guided:
         return found
 
     def _has(self, key: Key) -> bool:
-        """Whether a configuration is known; starts are among the first."""
+        """Whether a configuration is among the trainings. The scan is short: starts are among the first."""
         return any(self.plan.space.key(one.h) == key for one in self.trainings)
 
     def _begin(self, proposal: Proposal | None) -> Step | None:
-        """A new configuration, where there is one and it can be paid for."""
+        """The first step of a new configuration; None without a proposal, or if the budget is too small for it."""
         return Step(proposal, self.lengths[0]) if proposal and self.lengths[0] <= self.left else None
 
     def _steps(self) -> Iterator[tuple[float, Step]]:
-        """Steps that can be paid for, each with what it is worth an image: every paused training's, and the best new
-        one."""
+        """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
         shares = np.array([one.share for one in self.trainings])
         for share in self.lengths:
             on = [at for at in self._waiting if 0 < share - shares[at] <= self.left - self._reserve(at)]
@@ -136,8 +137,8 @@ class Guided:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
 
     def _newest(self) -> tuple[float, Proposal | None]:
-        """The new configuration on the lines through the best that is worth most, and its worth. Where nothing is left
-        on them, as of a few allowed values, on those through the next best."""
+        """(worth, proposal) of the most valuable new configuration on the lines through the leader. If none is new
+        there (as with a few allowed values), the lines through the next best training are searched."""
         found: tuple[float, Proposal | None] = (-1.0, None)
         for group in self._incumbents():
             found = self._best_on(self._lines_through(group), lambda x: self._worth(x, self.lengths[0]))
@@ -147,7 +148,7 @@ class Guided:
 
     def _incumbents(self) -> Iterator[Sequence[int]]:
         """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
-        running ones without a value. Then: every other training, best first."""
+        running trainings without a value. Then: every other training, best first."""
         ranked = [int(at) for at in np.argsort(-self._ends, kind="stable")]
         new = [at for at in ranked if not self.trainings[at].looks and at != self.leader]
         first = [self.leader, *new[:LIVE_LINES]]
@@ -159,7 +160,7 @@ class Guided:
         return [line for lines in through for line in lines]
 
     def _best_on(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Proposal | None]:
-        """The new configuration on any of the lines with the largest score, and that; -1 and None: none is new."""
+        """(score, proposal) of the new configuration with the largest score on the lines; (-1, None) if none is new."""
         value, line, position = self._most(lines, score)
         if value < 0:
             return value, None
@@ -173,16 +174,17 @@ class Guided:
         return float(scores[at]), *locate(lines, at)
 
     def _worth(self, x: Array, share: float) -> Array:
-        """Of training configurations x [n, n_axes] to this length, [n]: the weighted gain that is expected."""
+        """Worth of training configurations x [n, n_axes] to this length, [n]: the weighted expected gain."""
         return self._process.gain(x, share, self._above) * self._weight(x)
 
     def _unknown(self, x: Array) -> Array:
-        """How little is known of x [n, n_axes], [n]: see FIRST_WEIGHT."""
+        """Weighted uncertainty of x [n, n_axes], [n]: see FIRST_WEIGHT."""
         return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     def _finish(self) -> Step | None:
-        """Train the leader to full length, unless it is there or on its way. The budget keeps a reserve for this. It is
-        exceeded by less than the shortest length (a new leader needs more), or if no training is whole yet."""
+        """Train the leader to full length, unless it is there, on its way or cannot go on. The budget keeps a reserve
+        for this. It is exceeded by less than the shortest length (a new leader may need more and is not trained), or if
+        no training is whole yet."""
         leader = self.trainings[self.leader]
         if leader.share == 1 or leader.until is not None or leader.left:
             return None
@@ -191,17 +193,16 @@ class Guided:
         return Step(self._again(self.leader), 1.0) if paid or not whole else None
 
     def believed(self, h: Configuration) -> tuple[float, float]:
-        """What a configuration is expected to score at full length, and the standard deviation of that, both in the
-        values' unit."""
+        """The predicted score of a configuration at full length and its standard deviation, in the values' unit."""
         [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
         return float(mean), float(deviation)
 
     @cached_property
     def _settled(self) -> bool:
-        """Whether no step promises anything: see PROMISE."""
+        """Whether there are enough configurations and every step promises less than PROMISE."""
         if len(self.trainings) < EXPLOIT_FROM + PATIENCE:
             return False
-        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the process that is there first
+        modes = [self._exploits, not self._exploits] if self._varied else [False]  # the fitted process first
         return not any(self._promises(exploits) for exploits in modes)
 
     def _promises(self, exploits: bool) -> bool:
@@ -216,7 +217,7 @@ class Guided:
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _reserve(self, at: int | None) -> float:
-        """What is kept to finish the leader, unless this training is it."""
+        """Budget reserved to finish the leader, in full trainings; 0 for training `at` if it is the leader."""
         leader = self.trainings[self.leader]
         if at == self.leader:
             return 0.0
@@ -227,29 +228,29 @@ class Guided:
 
     @cached_property
     def _waiting(self) -> list[int]:
-        """Trainings that could go on."""
+        """Indices of the trainings that could go on."""
         return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     @cached_property
     def leader(self) -> int:
-        """The training that ended best, or is believed to; one that failed or was left before its end only where all
-        were."""
+        """Index of the training with the best final value, known or predicted. One that failed or was left before its
+        end leads only if all did."""
         failed = np.array([one.failed for one in self.trainings])
         return int(np.argmax(np.where(failed | self._gone, -inf, self._ends)))
 
     @cached_property
     def _gone(self) -> NDArray[np.bool_]:
-        """Which trainings were left before their end [n_trainings]: no score that they promise can be reached."""
+        """Which trainings were left before their end [n_trainings]: their predicted final values cannot be reached."""
         return np.array([one.left and one.share < 1 for one in self.trainings])
 
     def _best_of(self, ends: Array) -> Array:
-        """The best of the ends [n_draws, n_trainings] that can be reached, [n_draws, 1]."""
+        """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""
         best: Array = (ends if self._gone.all() else ends[:, ~self._gone]).max(1, keepdims=True)
         return best
 
     @cached_property
     def _ends(self) -> Array:
-        """The values of all trainings at full length [n_trainings], believed where they are not there yet."""
+        """Values of all trainings at full length [n_trainings], predicted for those not yet there."""
         believed = self._process.averaged(self._expected)
         whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
         return np.where(np.isnan(whole), believed, whole)
@@ -262,31 +263,30 @@ class Guided:
 
     @cached_property
     def _expected(self) -> Array:
-        """What is expected of all trainings at full length, in the process's units [n_draws, n_trainings]."""
+        """Predicted values of all trainings at full length, in the process's units [n_draws, n_trainings]."""
         return self._process.ends(self._points)
 
     def _is_new(self, x: Array) -> NDArray[np.bool_]:
-        """Which x [n, n_axes] are of no configuration that is known, nor alike one (`Axis.apart`), [n]."""
+        """Which x [n, n_axes] are neither known nor alike a known configuration (`Axis.apart`), [n]."""
         return is_new(x, self._points, self.plan.space.apart)
 
     @property
     def _margin(self) -> float:
-        """How far above the best an improvement counts, in standard deviations of the values: the fewer values there
-        are, the longer the step. See `Belief.margin` and LIVE_MARGIN."""
+        """Margin above the best from which an improvement counts, in standard deviations of the values. After a blind
+        start, fewer values give longer steps. See `Belief.margin` and LIVE_MARGIN."""
         if self._exploits:
             return 0.0
         margin = 1 / max(1, self._n_told) if self.blind else self.belief.margin
         return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
 
     def _weight(self, x: Array) -> Array:
-        """How likely the best was at x [n, n_axes] before anything was told, [n], as far as that still counts:
-        see `Belief.fades_from`."""
+        """Prior of the optimum's location at x [n, n_axes], [n], as far as it still counts: see `Belief.fades_from`."""
         start = None if self.blind else self._start
         return first_weight(self.plan, x, start) ** min(1.0, self.belief.fades_from / max(1, self._n_told))
 
     @cached_property
     def _start(self) -> Array | None:
-        """Coordinates [n_axes] of the best of the starts that did not fail; None where all did."""
+        """Coordinates [n_axes] of the best start that did not fail; None if all failed."""
         values = {self.plan.space.key(one.h): one.looks[-1][1] for one in self.trainings if one.looks}
         return start_left(self.plan.space, self.starts, values)
 
@@ -300,12 +300,12 @@ class Guided:
 
     @cached_property
     def _points(self) -> Array:
-        """Coordinates [n_trainings, n_axes]."""
+        """Coordinates of the trainings [n_trainings, n_axes]."""
         return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
 
     @cached_property
     def _placed(self) -> tuple[Array, Array]:
-        """What the process is told of: points [n, n_axes] and shares [n] of every look, then of what is under way. A
+        """The process's data places: points [n, n_axes] and shares [n] of every look, then of running trainings. A
         failure counts at full length."""
         looks = [
             (at, 1.0 if value == FAILED else share)
@@ -318,7 +318,7 @@ class Guided:
 
     @cached_property
     def _values(self) -> Array:
-        """What it is told there [n]: of a failure the worst, of what is under way what is believed of it."""
+        """The process's values there [n]: the worst for a failure, the predicted one for a running training."""
         points, shares = self._placed
         told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
         n = len(told)
@@ -329,7 +329,7 @@ class Guided:
 
     @property
     def _process(self) -> Process:
-        """Of this step."""
+        """The process of this step."""
         return self._exploiting if self._exploits else self._usual
 
     @cached_property
@@ -346,7 +346,7 @@ class Guided:
 
     @cached_property
     def _factors(self) -> Array:
-        """Of this step's process, and of what is told alone, with which it begins."""
+        """Cholesky factors for this step's process. They begin with those for the told values alone."""
         return factors_of(*self._placed, self._prior(self._exploits))
 
     def _prior(self, exploits: bool) -> Prior:
@@ -354,24 +354,24 @@ class Guided:
 
     @cached_property
     def _exploits(self) -> bool:
-        """Whether this step does: in its turn, or where nothing else is worth it (IDLE)."""
+        """Whether this step exploits: in its turn, or if no other step is worth it (IDLE)."""
         turn = sum(len(one.looks) + (one.until is not None) for one in self.trainings)
         return self._may_exploit and (self.exploit or turn % TURNS < EXPLOIT_TURNS)
 
     @cached_property
     def _may_exploit(self) -> bool:
-        """See EXPLOIT_FROM; none does while all values are equal: nothing suggests a ridge."""
+        """Whether a step may exploit, see EXPLOIT_FROM. Not while all values are equal: nothing suggests a ridge."""
         enough = self._n_told >= EXPLOIT_FROM and sum(one.share for one in self.trainings) >= EXPLOIT_AFTER
         return enough and self._varied
 
     @cached_property
     def _varied(self) -> bool:
-        """Whether not all values are equal."""
+        """Whether the values differ."""
         return len({value for one in self.trainings for _, value in one.looks}) > 1
 
 
 def is_new(x: Array, points: Array, apart: Array) -> NDArray[np.bool_]:
-    """Which x [n, n_axes] differ on some axis by at least `apart` [n_axes] from all points [n_points, n_axes], [n]."""
+    """Which x [n, n_axes] differ by at least `apart` [n_axes] on some axis from all points [n_points, n_axes], [n]."""
     ours, theirs = np.nonzero(np.abs(x[:, None, 0] - points[:, 0]) < apart[0])  # few pairs are near on the first axis
     near = (np.abs(x[ours] - points[theirs]) < apart).all(1)
     new = np.ones(len(x), dtype=np.bool_)

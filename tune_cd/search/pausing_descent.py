@@ -1,4 +1,4 @@
-"""Coordinate descent that trains short first, ask and tell: `model_guided` with the history of what was asked and told.
+"""Coordinate descent that trains short first, ask and tell: `model_guided` plus the history of asks and tells.
 
 search = PausingDescent(space, budget=20)            # twenty full trainings' worth
 while (h := search.ask()) is not None:
@@ -30,16 +30,16 @@ STATE_VERSION = 1
 @dataclass
 class _Training:
     h: Configuration
-    origin: Proposal | None  # None: told without having been asked
-    looks: dict[float, float] = field(default_factory=dict)  # share -> value, FAILED for none
-    until: float | None = None  # asked for and not yet told
-    free: bool = False  # trained for someone else
+    origin: Proposal | None  # None: told without having been asked for
+    looks: dict[float, float] = field(default_factory=dict)  # share -> value, FAILED where it failed
+    until: float | None = None  # share asked for and not yet told; None: not being trained
+    free: bool = False  # not trained for this search: costs no budget
     given: bool = False  # told before anything was asked: a start
     left: bool = False  # cannot go on
 
     @property
     def cost(self) -> float:
-        """What was asked for, in full trainings."""
+        """The length trained or asked for, in full trainings."""
         return max([*self.looks, self.until or 0.0])
 
     def so_far(self) -> Training:
@@ -47,14 +47,15 @@ class _Training:
 
 
 class PausingDescent:
-    """The default search, with trainings that pause: configurations and how long to train them.
+    """The default search with trainings that pause: it chooses configurations and how long to train them.
 
-    space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it has.
+    space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it shares.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
-    budget: what may be asked for, in full trainings; what the leader still needs is kept until the end. It is exceeded
-        only by less than the shortest length, or to have a whole training at all. None: no limit. It may be set anew.
+    budget: the total training length, in full trainings; None: no limit. The rest that the leader needs to finish is
+        reserved. The budget is exceeded only by less than the shortest length, or to finish a first whole training. It
+        may be changed during a search.
 
-    Raises ValueError for anything that does not fit.
+    Raises ValueError for an argument that does not fit.
     """
 
     def __init__(
@@ -77,18 +78,18 @@ class PausingDescent:
         self._first = Guided(
             Plan(space, names, rows, SETTINGS["default"]), belief_over(space), (), lengths=self.lengths
         )
-        self.grows = True  # new configurations may be asked for; False: those that paused alone go on
-        self._trainings: dict[Key, _Training] = {}  # in asking (or, unasked, telling) order
+        self.grows = True  # False: only paused trainings go on, no new configuration is asked for
+        self._trainings: dict[Key, _Training] = {}  # in asking order; if never asked for, in telling order
         self._state: Guided | None = None
 
     def ask(self) -> Configuration | None:
-        """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
+        """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
         if not is_free(self.workers, len(self.live)) or (step := self._now().step) is None:
             return None
         return self.begin(step.proposal, step.until)
 
     def begin(self, proposal: Proposal, until: float) -> Configuration:
-        """Count a configuration as asked for, and return it. One that failed and is begun again has not failed."""
+        """Count a configuration as asked for, until this share, and return it. An earlier failure is dropped."""
         h = self._exact(proposal.h)
         training = self._trainings.setdefault(self.space.key(h), _Training(h, proposal))
         training.looks = {share: value for share, value in training.looks.items() if value != FAILED}
@@ -96,20 +97,21 @@ class PausingDescent:
         return dict(h)
 
     def withdraw(self, h: Mapping[str, Any]) -> None:
-        """A configuration that was asked for is not trained after all, or not further. KeyError where it was not."""
+        """Withdraw an asked configuration: it is not trained after all, or not further. KeyError if it is unknown."""
         training = self._trainings[self.space.key(h)]
         training.until = None
         if not training.looks:
             del self._trainings[self.space.key(h)]
 
     def leave(self, configurations: Iterable[Mapping[str, Any]]) -> None:
-        """These cannot go on, as where their states are gone: they stay known, and lead nothing."""
+        """Mark exactly these configurations as unable to go on, for example because their checkpoints are gone. They
+        stay known, but unfinished ones no longer lead."""
         left = {self.space.key(h) for h in configurations}
         for key, training in self._trainings.items():
             training.left = key in left
 
     def until(self, h: Mapping[str, Any]) -> float:
-        """The share of the full length that an asked configuration is to be trained to. KeyError where none is."""
+        """The share to which an asked configuration is to be trained. Raises KeyError if it is not being trained."""
         until = self._trainings[self.space.key(h)].until
         if until is None:
             raise KeyError(f"{dict(h)} is not being trained")
@@ -118,9 +120,9 @@ class PausingDescent:
     def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
         """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
 
-        Shares before the one asked for may be told as well, as they come. free: it was trained for someone else, and
-        costs none of the budget. What is told before the first ask is a start, and replaces the blind one.
-        Raises ValueError for a configuration outside the space, and a share outside (0, 1].
+        Values at shares before the one asked for may be told as they come. free: it was not trained for this search,
+        and costs none of the budget. A configuration told before the first ask is a start, and replaces the blind one.
+        Raises ValueError for a configuration outside the space, and for a share outside (0, 1].
         """
         if not 0 < share <= 1:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
@@ -136,9 +138,9 @@ class PausingDescent:
         history: Sequence[tuple[Mapping[str, Any], Mapping[float, float | None]]],
         under_way: Sequence[tuple[Mapping[str, Any], float]] = (),
     ) -> None:
-        """(configuration, share -> value) of the trainings of an earlier run, in asking order; before the first ask.
+        """Add the trainings of an earlier run, before the first ask: (configuration, share -> value), in asking order.
 
-        under_way: (configuration, until) of those that are trained on now, as if they had been asked for.
+        under_way: (configuration, until) of the trainings that run now, as if they had been asked for.
         """
         for h, looks in history:
             h = self.space.check(h)
@@ -150,7 +152,7 @@ class PausingDescent:
 
     @property
     def finished(self) -> bool:
-        """True when nothing is left to train and nothing under way can change that."""
+        """True when nothing is left to train and no running training can change that."""
         return not self.live and self._now().step is None
 
     @property
@@ -159,22 +161,23 @@ class PausingDescent:
 
     @property
     def spent(self) -> float:
-        """What was asked for so far, in full trainings. One that failed counts as the shortest length at least."""
+        """Training length done or asked for, in full trainings, without `free` ones. Each counts as the shortest length
+        at least, even if it failed."""
         return float(sum(max(one.cost, self.lengths[0]) for one in self._trainings.values() if not one.free))
 
     @property
     def reached(self) -> list[tuple[Configuration, dict[float, float]]]:
-        """Every configuration told or under way, in asking order, and its values by share; -inf: it failed there."""
+        """Every configuration told or running, in asking order, and its values by share; -inf: it failed there."""
         return [(dict(one.h), dict(one.looks)) for one in self._trainings.values()]
 
     def looks(self, h: Mapping[str, Any]) -> dict[float, float]:
-        """The values of a configuration by share; -inf: it failed there. Empty where nothing was told of it."""
+        """The values of a configuration by share; -inf: it failed there. Empty if no value was told."""
         training = self._trainings.get(self.space.key(h))
         return {} if training is None else dict(training.looks)
 
     @property
     def trained(self) -> list[float]:
-        """Of every configuration told, in asking order, the share that it was trained."""
+        """The share trained so far of every configuration told, in asking order."""
         return [max(one.looks) for one in self._trainings.values() if one.looks]
 
     @property
@@ -187,15 +190,16 @@ class PausingDescent:
 
     @property
     def leader(self) -> tuple[Configuration, float] | None:
-        """The training that is believed to end best, and how much of it is done; None before the first number."""
+        """The training with the best known or predicted final value, and its share done; None before any number."""
         if self.best is None:
             return None
         training = self._now().trainings[self._now().leader]
         return dict(training.h), training.share
 
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
-        """What a configuration is believed to reach at full length, and the standard deviation of that, by all that was
-        told so far; of one that was trained whole its value, and 0. None where it failed, and before the first number.
+        """The predicted value of a configuration at full length and its standard deviation, from all that was told.
+
+        A configuration trained to full length has its own value, and 0. None if it failed, and before the first number.
         """
         h = self.space.check(h)
         training = self._trainings.get(self.space.key(h), _Training(h, None)).so_far()
@@ -204,14 +208,14 @@ class PausingDescent:
         return (training.looks[-1][1], 0.0) if training.share == 1 else self._now().believed(h)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
-        """Which line a configuration was first proposed on. Raises KeyError for one never asked."""
+        """The line on which a configuration was first proposed. Raises KeyError for one never asked for."""
         origin = self._trainings[self.space.key(h)].origin
         if origin is None:
             raise KeyError(f"{dict(h)} was told, but never asked for")
         return origin
 
     def state(self) -> dict[str, Any]:
-        """The history and what shapes the search, as plain JSON types; `from_state` inverts it."""
+        """The history and the search's arguments, as plain JSON types; `from_state` inverts it."""
         return {
             "version": STATE_VERSION,
             "space": self.space.to_json(),
@@ -236,7 +240,7 @@ class PausingDescent:
         return search
 
     def _exact(self, h: Configuration) -> Configuration:
-        """A proposal as it is trained."""
+        """The exact configuration that is trained for a proposal."""
         return h
 
     def _now(self) -> Guided:
@@ -253,7 +257,7 @@ class PausingDescent:
 
     @property
     def _unasked(self) -> bool:
-        """Whether nothing was asked for so far, nor recalled."""
+        """Whether no configuration was asked for or recalled so far."""
         return all(one.given for one in self._trainings.values())
 
 

@@ -1,8 +1,8 @@
-"""One line of a space, searched until its best is bracketed: the learning rate alone, at the balance of a recipe.
+"""Search along one line of a space until its best is bracketed: the learning rate alone, at the balance of a recipe.
 
-It is `PausingDescent` over the position on the line. Golden section, which was here before, takes one of several peaks:
-on the diagonal of the global average of `omniglot-242-margin` it ends with .34 to .52, this with .52, where .52 is the
-best (12 searches with the noise between seeds; the table is in the room's README).
+It is `PausingDescent` over the position on the line. Golden section, used here before, ends in any one of several
+peaks: on the diagonal of the global average of `omniglot-242-margin` it ends with .34 to .52, this search with .52,
+where .52 is the best (12 searches with the noise between seeds; the table is in the room's README).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,25 +18,26 @@ from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import AT_END, Array, Configuration, Key, Space
 
 RATE_RESOLUTION = 2 / 3
-"""Octaves. A learning rate counts as tuned when the rates on both sides of the best are this close together.
+"""Octaves. A learning rate counts as tuned when its nearest tried neighbours on both sides are this close together.
 
-With a third it takes half as much again, and finds the same (the room's README)."""
+A third of an octave costs half as much again, and finds the same (the room's README)."""
 
 BRACKET_FROM = 0.5
-"""From this share of the budget on, neighbours of the best are tried. From 0.3 on a line costs a third less, but ends
+"""From this share of the budget on, neighbours of the best are tried. From 0.3 on, a line costs a third less, but ends
 with .47 instead of .51 on the diagonal of `omniglot-242-infonce`, which has several peaks."""
 
 
 class PausingLine:
-    """The configurations log h + γ·direction, asked for and told as those of a `PausingDescent`.
+    """A search along the line log h + γ·direction, asked and told like a `PausingDescent`.
 
-    It ends when configurations on both sides of the best one at full length were tried that are RATE_RESOLUTION apart
-    at most, or the budget is spent. Beyond the end of the line nothing is missing.
+    It ends when the budget is spent, or when the best configuration at full length has tried neighbours on both sides,
+    at most RATE_RESOLUTION apart. At an end of the line, the neighbour beyond is not needed.
 
-    start: where γ is 0, and what is asked for first. direction: [n_axes], in the axes' coordinates. name: of the line,
-    in the results table. lengths, budget, workers: as for `PausingDescent`; lengths (1.0,): nothing pauses.
+    start: the configuration at γ = 0, asked for first. direction: [n_axes], in the axes' coordinates. name: the line's
+        name in the results table. lengths, budget, workers: as for `PausingDescent`; with lengths (1.0,) nothing
+        pauses.
 
-    Raises ValueError for a direction that does not move, or moves an axis of allowed values or steps.
+    Raises ValueError for a direction that does not move, or that moves an axis of allowed values or steps.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class PausingLine:
             Space(factor=(2.0**low, 2.0**high)), start={"factor": 1.0}, workers=workers, seed=seed, lengths=lengths,
             budget=budget,
         )  # fmt: skip
-        self._asked: dict[Key, Configuration] = {}  # the positions of what was asked for or told, by key of `space`
-        self._given: dict[Key, Configuration] = {}  # and the configurations themselves
+        self._asked: dict[Key, Configuration] = {}  # positions asked for or told, by key of `space`
+        self._given: dict[Key, Configuration] = {}  # the configurations at these positions
 
     @property
     def lengths(self) -> tuple[float, ...]:
@@ -80,7 +81,7 @@ class PausingLine:
 
     @property
     def budget(self) -> float:
-        """As of `PausingDescent`."""
+        """As for `PausingDescent`, in full trainings."""
         return self._search.budget
 
     @budget.setter
@@ -88,7 +89,7 @@ class PausingLine:
         self._search.budget = budget
 
     def ask(self) -> Configuration | None:
-        """The next configuration to train, new or paused; None while `workers` are under way, or nothing is left."""
+        """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
         if self.bracketed or (at := self._neighbour() or self._search.ask()) is None:
             return None
         h = self._at(at)
@@ -100,7 +101,7 @@ class PausingLine:
         return self._search.until(self._asked[self.space.key(h)])
 
     def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
-        """As `PausingDescent.tell`, of a configuration on the line."""
+        """As `PausingDescent.tell`, for a configuration on the line."""
         self._search.tell(self._position(h), value, share, free)
 
     def recall(
@@ -116,17 +117,17 @@ class PausingLine:
 
     @property
     def bracketed(self) -> bool:
-        """Whether nothing is under way, and the best at full length has neighbours on both sides."""
+        """Whether nothing runs and the best at full length has neighbours at most RATE_RESOLUTION apart."""
         return not self._search.live and self.gap <= RATE_RESOLUTION
 
     @property
     def gap(self) -> float:
-        """Octaves between the neighbours of the best at full length; inf without a best."""
+        """Octaves between the two neighbours of the best at full length; inf without a best."""
         return sum(self._sides) if self._best is not None else inf
 
     @property
     def _best(self) -> float | None:
-        """Position of the best at full length."""
+        """Position of the best configuration at full length; None without one."""
         reached = self._search.reached
         whole = [(looks[1.0], h["factor"]) for h, looks in reached if looks.get(1.0, FAILED) != FAILED]
         return log2(max(whole)[1]) if whole else None
@@ -142,8 +143,11 @@ class PausingLine:
         return float(0.0 if best - low < AT_END else below), float(0.0 if high - best < AT_END else above)
 
     def _neighbour(self) -> Configuration | None:
-        """Late, and where what is believed to end best is the best at full length: its neighbour on the side where none
-        is near, to be tried at the shortest length. Else the search may look far away, where nothing promises much."""
+        """The next neighbour of the best to try, at the shortest length, on the side where the nearest is farther away.
+
+        None while a training runs, before BRACKET_FROM of the budget or after all of it, and unless the leader is the
+        best at full length. Without this step the search may look far away, where nothing promises much.
+        """
         late = self._search.spent >= BRACKET_FROM * self._search.budget
         if self._search.live or not late or self._search.spent >= self._search.budget or self._best is None:
             return None
@@ -157,17 +161,17 @@ class PausingLine:
 
     @property
     def finished(self) -> bool:
-        """True when nothing is left to train and nothing under way can change that."""
+        """True when nothing is left to train and no running training can change that."""
         return self.bracketed or self._search.finished
 
     @property
     def spent(self) -> float:
-        """What was asked for so far, in full trainings."""
+        """As `PausingDescent.spent`."""
         return self._search.spent
 
     @property
     def trained(self) -> list[float]:
-        """Of every configuration told, in asking order, the share that it was trained."""
+        """The share trained so far of every configuration told, in asking order."""
         return self._search.trained
 
     @property
@@ -188,7 +192,7 @@ class PausingLine:
         return None if leader is None else (self._at(leader[0]), leader[1])
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
-        """Where on the line a configuration lies, the start as such. Raises KeyError for one never asked."""
+        """The position on the line; its direction is "start" at γ = 0. KeyError for a configuration never asked for."""
         at = self._asked[self.space.key(h)]
         name = "start" if at["factor"] == 1.0 else self._name
         return Proposal(self._at(at), name, log2(at["factor"]))
@@ -199,7 +203,7 @@ class PausingLine:
         return self.space.along(self._start, self._direction, log2(at["factor"]))
 
     def _position(self, h: Mapping[str, Any]) -> Configuration:
-        """Of a configuration on the line. Raises ValueError for one off it."""
+        """The position of a configuration on the line. Raises ValueError for one off it."""
         key = self.space.key(h)
         if key not in self._asked:
             away = self.space.to_coordinates(h) - self.space.to_coordinates(self._start)
@@ -211,8 +215,10 @@ class PausingLine:
 
 
 class _Positions(PausingDescent):
-    """Over the one axis `factor`, 2 to the position, which is a multiple of GRAIN: so that it is the same bit for bit
-    where it is found from a configuration."""
+    """The search over one axis `factor`, 2 to the power of the position.
+
+    Positions are multiples of GRAIN, so that a position found again from a configuration is the same bit for bit.
+    """
 
     def at(self, position: float) -> Configuration:
         [axis] = self.space.axes
@@ -223,14 +229,14 @@ class _Positions(PausingDescent):
 
 
 GRAIN = 2.0**-30
-"""Octaves."""
+"""Octaves. Positions on the line are multiples of this."""
 
 ON_LINE = 1e-6
-"""Octaves. A configuration this near to the line, on every axis, is on it."""
+"""Octaves. A configuration nearer to the line than this, on every axis, is on it."""
 
 
 def _through(space: Space, start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> Configuration:
-    """The configuration that the line runs through."""
+    """The configuration through which the line runs. Raises ValueError unless exactly one is given."""
     starts = [start] if isinstance(start, Mapping) else start or []
     if len(starts) != 1:
         raise ValueError(f"start {start!r}: a line search needs one configuration that its line runs through")

@@ -1,4 +1,4 @@
-"""The protocol every search method obeys: ask for a configuration, tell its value, larger is better."""
+"""The protocol of every search method: ask for a configuration, tell its value. Larger values are better."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from tune_cd.search.space import Configuration, Space
 
 OFF_LINES = ("start", "sampled")
-"""`Proposal.direction` of what no line search proposed: a starting point, a baseline's own choice."""
+"""The values of `Proposal.direction` outside line searches: a starting point, and a baseline's own choice."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration and where it comes from: the results table's `direction` and `line_position`.
+    """A configuration and its origin, the results table's columns `direction` and `line_position`.
 
-    `line_position` is γ on the line through the line's origin, in coordinates per unit of the direction (0 at the
-    origin).
+    `line_position` is γ on the line x + γ·direction, in coordinates per unit of the direction. It is 0 at the line's
+    origin.
     """
 
     h: Configuration
@@ -24,12 +24,12 @@ class Proposal:
     line_position: float
 
     def annotation(self, trial_index: int) -> dict[str, Any]:
-        """The results table's columns; trial_index: its place in the order of asking."""
+        """The results table's columns. trial_index: the trial's place in the order of asking."""
         return {"direction": self.direction, "line_position": self.line_position, "trial_index": trial_index}
 
 
 class Told(NamedTuple):
-    """What a trial found. value: larger is better; None: it failed. censored: it was stopped early, see `tell`."""
+    """The result of a trial. value: larger is better; None: it failed. censored: it was stopped early, see `tell`."""
 
     h: Mapping[str, Any]
     value: float | None
@@ -38,34 +38,34 @@ class Told(NamedTuple):
 
 @runtime_checkable
 class Optimiser(Protocol):
-    """Ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
+    """A search method, as ask and tell. The optimiser never evaluates, sleeps, logs or opens a file.
 
-    workers: so many trials may be live at a time, None: any number; it limits asking and shapes nothing else, so it
-        may be changed.
+    workers: the largest number of live trials; None: no limit. It limits asking and shapes nothing else, so it may be
+        changed during a search.
     """
 
     space: Space
     workers: int | None
 
     def ask(self) -> Configuration | None:
-        """The next configuration to evaluate; None while `workers` are live, or nothing useful is left to propose."""
+        """The next configuration to evaluate; None while `workers` trials are live, or when nothing useful is left."""
 
     def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
         """Report a value; None or NaN means the trial failed. A second report of the same h replaces the first.
 
-        censored: the trial was stopped early, for being worse than others. Its value may lose a comparison, never win
-        one.
+        censored: the trial was stopped early because it was worse than others. Its value may lose a comparison, but
+        never wins one.
         """
 
     def recall(self, history: Sequence[Told]) -> None:
-        """The trials of an earlier run of this same search, in asking order: it goes on where that one stopped.
+        """Continue an earlier run of the same search from its trials, in asking order.
 
-        To be called before the first `ask`. None of them is asked for again.
+        Call it before the first `ask`. The recalled trials are not asked for again.
         """
 
     @property
     def finished(self) -> bool:
-        """True when nothing is left to propose, whatever is told."""
+        """True when nothing is left to propose, whatever values are told later."""
 
     @property
     def live(self) -> list[Configuration]:
@@ -76,35 +76,36 @@ class Optimiser(Protocol):
         """The best configuration told so far and its value; None before the first number."""
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
-        """Which line an asked configuration was proposed on. Raises KeyError for one never asked."""
+        """The line on which a configuration was proposed. Raises KeyError for one never asked for."""
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to continue, as plain JSON types."""
+        """Everything needed to continue the search, as plain JSON types."""
 
 
 def check_workers(workers: int | None) -> None:
-    """Raises ValueError for what is neither a whole number of at least 1 nor None."""
+    """Raise ValueError unless `workers` is None or a whole number of at least 1."""
     if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
         raise ValueError(f"workers {workers!r}: a whole number, at least 1, or None for no limit")
 
 
 def check_version(state: Mapping[str, Any], version: int) -> None:
-    """Raises ValueError for a search's state of another version than this one."""
+    """Raise ValueError unless a search's state has this version."""
     if state.get("version") != version:
         raise ValueError(f"search state of version {state.get('version')!r}; this release reads version {version}")
 
 
 def is_free(workers: int | None, live: int) -> bool:
-    """Whether one more trial may run while `live` do."""
+    """Whether one more trial may start while `live` trials run."""
     return workers is None or live < workers
 
 
 def uncensored(value: float, censored: bool, best: float | None) -> float:
-    """What a value counts as: a censored one as just less than the `best` of those that are not, if it was more."""
+    """The value as it counts in comparisons: a censored value is capped just below `best`, the best uncensored value
+    (None: no cap)."""
     return min(value, nextafter(best, -inf)) if censored and best is not None else value
 
 
 def best_of(history: Iterable[tuple[Configuration, float | None]]) -> tuple[Configuration, float] | None:
-    """The best (h, value) of a history in asking order; of equal values the first. None while there is no number."""
+    """The best (h, value) of a history in asking order; of equal values the first. None without any number."""
     numbers = [(h, value) for h, value in history if value is not None]
     return max(numbers, key=lambda pair: pair[1]) if numbers else None

@@ -1,10 +1,10 @@
-"""Every search method of the project by its name: coordinate descent, and what it is compared with.
+"""Every search method of the project by its name: coordinate descent, and its baselines.
 
     search = OPTIMISERS["tpe"](space, seed=0, start=None, workers=1)
 
-A method without a start begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the
-box: methods with equal seeds start alike and can be compared in pairs. Other libraries are imported when one of their
-methods is made, never before.
+Without a start, a method begins where `CoordinateDescent` with the same seed does, at a point drawn uniformly in the
+box. So methods with equal seeds start alike and can be compared in pairs. Other libraries are imported only when one of
+their methods is made.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,17 +27,17 @@ from tune_cd.search.space import Configuration, Space
 
 
 def restore(state: Mapping[str, Any]) -> Optimiser:
-    """The search that `state` was taken from, ready to go on: any method of `OPTIMISERS`.
+    """The search that `state` was taken from, ready to go on: any method of `OPTIMISERS`, or `given`.
 
-    Baselines are asked and told again, so an expensive sampler takes as long as it did. Raises ValueError for a state
-    of another version, and where a sampler no longer proposes what it did (another release of Optuna).
+    Baselines are asked and told again, so an expensive sampler takes as long as before. Raises ValueError for a state
+    of another version, and if a sampler now proposes something else (another release of Optuna).
     """
     if "method" not in state:
         return CoordinateDescent.from_state(state)
     check_version(state, STATE_VERSION)
     space, method = Space.from_json(state["space"]), state["method"]
     make = _UNNAMED.get(method) or OPTIMISERS[method]
-    search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # asked under any limit
+    search = make(space, seed=state["seed"], start=state["starts"], **state["options"])  # workers=None: no limit
     for event in state["events"]:
         if event["event"] == "tell":
             search.tell(event["h"], event["value"])
@@ -51,18 +51,18 @@ def restore(state: Mapping[str, Any]) -> Optimiser:
 def coordinate_descent(
     space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, settings: str
 ) -> Optimiser:
-    """`CoordinateDescent` with the default directions and budgets; settings as there."""
+    """`CoordinateDescent` with the default directions and budgets. settings: as there."""
     return CoordinateDescent(space, settings=settings, start=start, workers=workers, seed=seed)
 
 
 def random_search(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
-    """Uniform in the coordinates of the box, nothing twice."""
+    """Uniform draws in the box's coordinates, without repeats."""
     rule = Listed(space, uniform_draws(space, seed))
     return Baseline(space, rule, _starts(space, start, seed), method="random", seed=seed, workers=workers, options={})
 
 
 def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None) -> Baseline:
-    """The given starts and nothing else: what is to be trained untuned. Raises ValueError without any."""
+    """The given starts and nothing else: configurations to be trained untuned. Raises ValueError without a start."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
     starts = _starts(space, start, seed)
@@ -72,7 +72,7 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | No
 def grid_search(
     space: Space, *, seed: int = 0, start: Start = None, workers: int | None = None, step: float = 2.0
 ) -> Baseline:
-    """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`; it needs no start, nor a seed."""
+    """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
     rule = Listed(space, grid_cells(space, step))
     starts = [] if start is None else _starts(space, start, seed)
     return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
@@ -88,7 +88,7 @@ def library_search(
     rule: Callable[..., Rule],
     **options: Any,
 ) -> Baseline:
-    """A method of another library. rule: (space, seed, **options) -> what follows its sampler. Raises ImportError where
+    """A method of another library. rule: (space, seed, **options) -> the rule around its sampler. Raises ImportError if
     the library is not installed."""
     made, starts = rule(space, seed, **options), _starts(space, start, seed)
     return Baseline(space, made, starts, method=method, seed=seed, workers=workers, options=options)
@@ -102,7 +102,7 @@ LIBRARIES: dict[str, Callable[..., Rule]] = {
     "smac": SmacRule,
     "bohb": BohbRule,
 }
-"""Methods of other libraries: name -> the rule that follows it. "botorch" and "turbo" take `initial`."""
+"""Methods of other libraries: name -> constructor of its rule. "botorch" and "turbo" take the option `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),
@@ -120,15 +120,15 @@ NOTES = {
     "cd-local": "cd-local is cd-paper, repeated points free as well, with line searches that begin within 4 octaves of "
     "the incumbent.",
 }
-"""What a table that prints one of these methods must say below it."""
+"""Footnotes by method: a table that prints the method must carry the note."""
 
 
 _UNNAMED: dict[str, Callable[..., Optimiser]] = {"given": given}
-"""Methods that no user asks for by name: a study makes them, and tells them what."""
+"""Methods that a study makes for itself, with its own configurations; users do not select them by name."""
 
 
 def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:
-    """The starting points; without any, the blind one that `CoordinateDescent` draws from this seed."""
+    """The starting points; by default the blind start that `CoordinateDescent` draws from this seed."""
     if start is None:
         return [space.sample(np.random.default_rng(seed))]
     return [space.check(h) for h in ([start] if isinstance(start, Mapping) else start)]

@@ -1,9 +1,9 @@
 """A box of named numeric parameters, log-scaled or linear (`log H` of the paper), and the lines through it.
 
-Each axis has a coordinate in which lines are straight. On a log-scaled axis it is the octave, log2 of the value: a
-step of 1 is a factor of 2. On a linear axis it is the value, in units of which LINEAR_WIDTH span the range. An axis is
-real, a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as batch sizes. The
-last two are searched in the same continuous coordinate and snapped when a configuration is made.
+Each axis has a coordinate in which lines are straight. On a log-scaled axis it is the octave, log2 of the value: a step
+of 1 is a factor of 2. On a linear axis it is the value, in units of which LINEAR_WIDTH span the range. An axis is real,
+a lattice (multiples of a step: integers are multiples of 1), or a list of allowed values such as batch sizes. Lattices
+and lists are searched in the same continuous coordinate and snapped when a configuration is made.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,36 +20,37 @@ Configuration = dict[str, Any]
 """A configuration h: name -> value of every parameter."""
 
 Key = tuple[float, ...]
-"""What equal configurations share, see `Space.key`."""
+"""The key that equal configurations share, see `Space.key`."""
 
 Array = NDArray[np.float64]
 Coordinates = Sequence[float] | Array
 
 LINEAR_WIDTH = 8.0
-"""Octaves that the range of a linear axis counts as. Steps, distances and length scales are written in octaves; ranges
-of log-scaled parameters are 3 (batch size) to 13 octaves (learning rate) wide."""
+"""Width of a linear axis in coordinates, counted as octaves. Steps, distances and length scales are written in octaves;
+ranges of log-scaled parameters are 3 (batch size) to 13 octaves (learning rate) wide."""
 
 KEY_DIGITS = 9
 """Two configurations whose coordinates agree to 1e-9 on every axis are the same configuration."""
 
 APART, PLACES = 0.02, 100
-"""Values nearer to each other than so many octaves, or than this part of a narrow axis, are alike: see `Axis.apart`."""
+"""Values count as alike if they differ by less than APART octaves, or on a narrow axis by less than 1/PLACES of its
+width: see `Axis.apart`."""
 
 NEGLIGIBLE = 1e-12
-"""A direction's component below this share of its largest does not move along that axis."""
+"""A direction whose component on an axis is below this share of its largest does not move along that axis."""
 
 AT_END = 0.1
 """Octaves. A value this near to an end of its range is at the end: beyond it nothing can be tried."""
 
 ROUNDING = 1e-9
-"""A value this near to a multiple of a step, as a share of itself, is that multiple."""
+"""Relative tolerance: a value this near to a multiple of a step counts as that multiple."""
 
 
 @dataclass(frozen=True)
 class Linear:
     """The range of a linear axis: momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1).
 
-    step: its multiples are allowed, of 1 the integers; None: real.
+    step: only its multiples are allowed (1: the integers); None: all real numbers.
     """
 
     low: float
@@ -59,11 +60,13 @@ class Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """One parameter. `values`: the allowed values, ascending; `step`: multiples of it are allowed; neither: real.
+    """One parameter. `values`: the allowed values, ascending; `step`: its multiples are allowed; neither: real.
 
     scale: "log", coordinates are octaves; "linear", they run from 0 at `low` to LINEAR_WIDTH at `high`. On a log scale
-    an allowed value 0 is as far below the next one as that is below its own next.
-    Raises ValueError unless low <= high, both finite and on a log scale > 0, and some allowed value lies between them.
+    an allowed value 0 lies as far below the next value as that lies below the one after it (an octave, if there are
+    only two).
+    Raises ValueError unless both bounds are finite, on a log scale > 0 (or an allowed 0), low < high where no `values`
+    are given, and a multiple of `step` lies between them.
     """
 
     name: str
@@ -101,8 +104,8 @@ class Axis:
 
     @classmethod
     def choice(cls, name: str, values: Sequence[float]) -> "Axis":
-        """Only the given numbers (at least one, no two equal): on a log scale, a 0 among others included, if none is
-        negative, else on a linear one."""
+        """Only the given numbers: at least one, all different. The scale is linear if one is negative or 0 is the only
+        one, else log."""
         if not all(is_number(v) and isfinite(v) for v in values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
         if len(values) == 0 or len(set(values)) < len(values):
@@ -118,14 +121,14 @@ class Axis:
 
     @property
     def size(self) -> float:
-        """How many values are allowed; inf: a continuum."""
+        """Number of allowed values; inf for a continuum."""
         if self.values is not None:
             return len(self.values)
         return inf if self.step is None else self._multiples[1] - self._multiples[0] + 1
 
     @property
     def domain(self) -> "Domain":
-        """What `Space` takes for it."""
+        """The domain from which `Space` builds this axis."""
         if self.values is not None:
             return list(self.values)
         if self.scale == "linear":
@@ -133,13 +136,14 @@ class Axis:
         return self if self.step is not None else (self.low, self.high)
 
     def coordinate(self, value: float) -> float:
-        """Of a value: log2 of it, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
+        """The coordinate of a value: its log2, or its distance from `low` in LINEAR_WIDTH-ths of the range."""
         if self.scale == "linear":
             return (value - self.low) / self._unit
         return self._zero if value == 0 and self._has_zero else log2(value)
 
     def snap(self, coordinate: float) -> float | int:
-        """The allowed value nearest to a coordinate (ties: the lower), a Python float or int."""
+        """The allowed value nearest to a coordinate, a Python float or int. Allowed values are compared by coordinate
+        (ties: the lower), multiples of a step by value."""
         at = min(max(float(coordinate), self.ends[0]), self.ends[1])
         if self.values is not None:
             return min(self.values, key=lambda value: abs(self.coordinate(value) - at))
@@ -150,7 +154,7 @@ class Axis:
         return self._inside(min(max(round(value / self.step), first), last) * self.step)
 
     def check(self, value: Any) -> float | int:
-        """`value` as this axis has it; raises ValueError unless it is a number the axis allows."""
+        """`value` in this axis's type. Raises ValueError unless it is a number that the axis allows."""
         if not is_number(value) or not self.low <= value <= self.high:
             raise ValueError(f"{self.name} = {value!r} is outside [{self.low}, {self.high}]")
         if self.values is not None:
@@ -169,8 +173,8 @@ class Axis:
 
     @cached_property
     def apart(self) -> float:
-        """Coordinates that differ by less are of alike values, of which one is enough: less than APART on a narrow
-        axis, less than the distance of any two allowed values."""
+        """Coordinates nearer than this belong to values that are alike, of which one is enough. It is APART, or less:
+        1/PLACES of a narrow axis, half the smallest gap between allowed values."""
         width = self.ends[1] - self.ends[0]
         gaps = np.diff([self.coordinate(value) for value in self.values]) if self.values else np.array([])
         return float(min([APART, *([width / PLACES] if width else []), *(gaps / 2)]))
@@ -193,7 +197,7 @@ class Axis:
 
     @property
     def _multiples(self) -> tuple[int, int]:
-        """The first and the last multiple of `step` in the range, in steps; 0.3 counts as one of 0.1."""
+        """The first and the last multiple of `step` in the range, in steps; 0.3 counts as a multiple of 0.1."""
         assert self.step is not None
         return ceil(self.low / self.step - ROUNDING), floor(self.high / self.step + ROUNDING)
 
@@ -209,8 +213,8 @@ class Space:
 
         Space(lr=(1e-5, 1.0), batch_size=[16, 32, 64], momentum=Linear(0.0, 0.99), layers=Linear(1, 8, step=1))
 
-    A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values, an `Axis` is taken as it is.
-    A configuration `h` is a dict name -> value; its coordinates `x` are a float array [n_axes]: octaves on log-scaled
+    A tuple is a real, log-scaled range, `Linear` a linear one, a list the allowed values; an `Axis` is taken as it is.
+    A configuration `h` is a dict name -> value. Its coordinates `x` are a float array [n_axes]: octaves on log-scaled
     axes, LINEAR_WIDTH-ths of the range on linear ones.
     low, high: the coordinates of the box's ends. apart: `Axis.apart` of every axis. All [n_axes].
     """
@@ -233,7 +237,7 @@ class Space:
         return hash(self.axes)
 
     def check(self, h: Mapping[str, Any]) -> Configuration:
-        """`h` reduced to this space's names, in the axes' types (a batch size read from a table as 64.0 is 64).
+        """`h` reduced to this space's names, in the axes' types: a batch size read from a table as 64.0 becomes 64.
 
         Raises ValueError for a missing name or a value that is not allowed.
         """
@@ -252,7 +256,7 @@ class Space:
         return {axis.name: axis.snap(at) for axis, at in zip(self.axes, x, strict=True)}
 
     def key(self, h: Mapping[str, Any]) -> Key:
-        """What two equal configurations share: their coordinates to 1e-9 (hashable)."""
+        """The hashable key that equal configurations share: their coordinates, rounded to 1e-9."""
         return tuple(round(axis.coordinate(h[axis.name]), KEY_DIGITS) for axis in self.axes)
 
     def sample(self, rng: np.random.Generator) -> Configuration:
@@ -294,12 +298,12 @@ class Space:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a real number, Python's or numpy's; a bool is none."""
-    return isinstance(value, (float, Real)) and not isinstance(value, bool)  # a float is found sooner so
+    """Whether a value is a real number of Python or numpy. A bool does not count."""
+    return isinstance(value, (float, Real)) and not isinstance(value, bool)  # `float` first: it is the quicker test
 
 
 def _plain(value: float) -> float | int:
-    """A number as Python's own, which JSON has."""
+    """A number as Python's own type, which JSON can store."""
     if type(value) in (float, int):
         return value
     return int(value) if isinstance(value, Integral) else float(value)

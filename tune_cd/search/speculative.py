@@ -1,4 +1,4 @@
-"""Trials for idle workers: what a golden-section search may need next, while values it needs first are still missing.
+"""Trials for idle workers: points that a golden-section search may need next, while earlier values are still missing.
 
 The trajectory itself does not change: it reads the same values in the same order as with one worker, only sooner.
 """
@@ -13,14 +13,14 @@ from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import Key
 
 STATES = 4096
-"""So many states are looked at before giving up; a hundred live trials need a few hundred."""
+"""Number of states examined before giving up; a hundred live trials need a few hundred."""
 
 
 def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposal | None:
-    """The first configuration that is not known on any course the search may take from `state`, breadth first.
+    """The first unknown configuration on any course that the search may take from `state`, breadth first; else None.
 
     known: values by `Space.key`, None where the trial is live. A live trial may turn out worse than the incumbent, or
-    better; what is closest to being needed for certain comes first. None where there is nothing to look ahead to.
+    better. Configurations that are needed after fewer such uncertain outcomes come first.
     """
     space = state.plan.space
     if len(known) >= prod(axis.size for axis in space.axes):
@@ -44,6 +44,6 @@ def needed_next(state: Trajectory, known: Mapping[Key, float | None]) -> Proposa
 
 
 def _outcomes(state: Trajectory) -> tuple[float, ...]:
-    """Values, one for each way in which a comparison with the incumbent can end; against a failure only one can."""
+    """One value for each outcome of a comparison with the incumbent; against a failure there is only one."""
     better = nextafter(state.value, inf)
     return (better,) if state.value == FAILED else (FAILED, better)

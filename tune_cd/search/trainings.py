@@ -1,4 +1,4 @@
-"""How far trainings are, and what a process is told of their values."""
+"""Trainings and their progress, and the values as the Gaussian process is told them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,19 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.space import Array, Configuration, Key, Space
 
 TAIL = 4.0
-"""Values further below the median than TAIL times what the best is above it count as that far below. Very bad values
-say nothing of where the best is, and a metric without a lower bound would hide the differences at the top."""
+"""A value further below the median than TAIL times the distance from the median to the best is raised to that limit.
+Very bad values say nothing about the optimum's location, and a metric without a lower bound would hide the differences
+at the top."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training so far. looks: (share of the full length, value) ascending, FAILED for a training that failed or
-    diverged, which ends it; until: the share that it is being trained to, None where it is paused or at its end; left:
-    it cannot go on, as where its state is gone."""
+    """A training so far.
+
+    looks: (share of the full length, value), ascending; FAILED for a training that failed or diverged, which ends it.
+    until: the share to which it is being trained; None: paused or at its end.
+    left: it cannot go on, for example because its checkpoint is gone.
+    """
 
     h: Configuration
     looks: tuple[tuple[float, float], ...] = ()
@@ -30,12 +34,12 @@ class Training:
 
     @property
     def share(self) -> float:
-        """How much of it is done; all of it where it failed."""
+        """The share done; 1 if it failed."""
         return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0
 
 
 def raised(values: Array) -> Array:
-    """Values [n] with a short lower tail (`TAIL`); failures count as the worst that is left."""
+    """Values [n] with a shortened lower tail (`TAIL`); failures get the lowest value that remains."""
     numbers = values[values > FAILED]
     if not len(numbers):
         return np.zeros(len(values))
@@ -44,7 +48,7 @@ def raised(values: Array) -> Array:
 
 
 def start_left(space: Space, starts: Sequence[Configuration], values: Mapping[Key, float]) -> Array | None:
-    """Coordinates [n_axes] of the best of the starts that did not fail, by their values; None where all did."""
+    """Coordinates [n_axes] of the start with the best value among those that did not fail; None if all failed."""
     left = [h for h in starts if values.get(space.key(h)) != FAILED]
     best = max(left, key=lambda h: values.get(space.key(h), FAILED), default=None)
     return None if best is None else space.to_coordinates(best)

@@ -1,1 +1,1 @@
-"""What coordinate descent is compared with: random search, the grid, one line, Optuna's samplers and FLAML's CFO."""
+"""The baselines of coordinate descent: random search, the grid, and methods of other libraries."""

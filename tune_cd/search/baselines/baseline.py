@@ -1,4 +1,4 @@
-"""The protocol of every search method, around a rule that only says where to look next."""
+"""The protocol of every search method, around a rule that only chooses the next configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ STATE_VERSION = 1
 
 @dataclass
 class Trial:
-    """A configuration, what asked for it (None: told unasked), and its value once told (None: failed)."""
+    """A configuration, its `Proposal.direction` (None: told unasked), and its value once told (None: failed)."""
 
     h: Configuration
     direction: str | None
@@ -22,25 +22,25 @@ class Trial:
 
 
 class Rule(Protocol):
-    """What baselines differ in: where to look next. `known` maps the keys of all trials so far to their trials."""
+    """The part in which baselines differ: the choice of the next configuration. known: all trials so far, by key."""
 
     def propose(self, known: Mapping[Key, Trial]) -> Configuration | None:
-        """A configuration that is not known; None if there is none left."""
+        """A configuration that is not known; None if none is left."""
 
     def exhausted(self, known: Mapping[Key, Trial]) -> bool:
         """True when `propose` has nothing left, whatever is observed."""
 
     def take(self, h: Configuration) -> None:
-        """`h`, which was not proposed, is evaluated all the same: a start, or a value told unasked."""
+        """Note that `h` is evaluated without having been proposed: a start, or a configuration told unasked."""
 
     def observe(self, h: Configuration, value: float | None) -> None:
-        """The value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
+        """Note the value of a proposed or taken configuration, None for a failure; a second one replaces the first."""
 
 
 class Baseline:
     """A search method that follows a `Rule`, after `starts`. Its history, event by event, is its state.
 
-    method, options: which constructor of `OPTIMISERS` made it, for `restore`.
+    method, options: the constructor in `OPTIMISERS` that made it and its options, for `restore`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Baseline:
         check_workers(workers)
         self.space, self.seed, self.workers = space, seed, workers
         self._rule, self._starts, self._method, self._options = rule, starts, method, dict(options)
-        self._trials: dict[Key, Trial] = {}  # by key, in asking (or, unasked, telling) order
+        self._trials: dict[Key, Trial] = {}  # in asking order; if never asked for, in telling order
         self._events: list[dict[str, Any]] = []
         self._recalled: dict[Key, Told] = {}  # by key
 
@@ -70,9 +70,9 @@ class Baseline:
         return None
 
     def recall(self, history: Sequence[Told]) -> None:
-        """Trials of an earlier run of this search: wherever it comes by one of them, it is told at once.
+        """Trials of an earlier run of this search: each is told at once when the search comes to it.
 
-        A sampler that draws at random proposes the same again, as long as it had one trial at a time.
+        A sampler that draws at random proposes them again, provided that it had one trial at a time.
         """
         self._recalled |= {self.space.key(told.h): told._replace(h=self.space.check(told.h)) for told in history}
 
@@ -88,9 +88,9 @@ class Baseline:
         return dict(h)
 
     def tell(self, h: Mapping[str, Any], value: float | None, censored: bool = False) -> None:
-        """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown ones are adopted.
+        """Report the value of a configuration; None, NaN or ±inf: the trial failed. Unknown configurations are adopted.
 
-        A censored value counts as no better than the best of those told so far.
+        A censored value counts as just below the best of those told so far, if it is not lower already.
 
         Raises ValueError for a configuration outside the space.
         """
@@ -131,7 +131,7 @@ class Baseline:
         return Proposal(dict(h), direction, 0.0)
 
     def state(self) -> dict[str, Any]:
-        """The events in their order and what they follow from; `restore` goes through them again."""
+        """The events in their order and the search's arguments; `restore` replays the events."""
         state = {"version": STATE_VERSION, "method": self._method, "options": self._options, "seed": self.seed}
         state |= {"workers": self.workers, "recalled": list(self._recalled.values())}
         return state | {"space": self.space.to_json(), "starts": self._starts, "events": list(self._events)}

@@ -1,4 +1,4 @@
-"""BOHB's densities as a rule of a `Baseline`: hpbandster's sampler, that of Ray's `TuneBOHB`, without its scheduler."""
+"""BOHB's densities as a rule of a `Baseline`: hpbandster's sampler, as in Ray's `TuneBOHB`, without its scheduler."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from tune_cd.search.space import Configuration, Space
 MODULES = ("hpbandster.optimizers.config_generators.bohb", "ConfigSpace", "hpbandster.core.dispatcher")
 
 FULL = 1.0
-"""The share of a full training that a value is of, where nothing else is said."""
+"""The share of a full training at which a value was measured, by default."""
 
 
 class BohbRule(Sampled):
-    """A `baseline.Rule` over hpbandster's generator with its defaults: densities of good and bad configurations by
-    kernels over the unit cube of the space's coordinates, a third of the proposals drawn at random.
+    """A `baseline.Rule` over hpbandster's generator with its defaults.
 
-    Values are told with a share of the full training, its *budget*; it proposes by the densities of the largest one
-    that has enough values. It does not know of live trials, and counts a failure as bad. It takes values as they come:
-    a later one of the same configuration is one more.
+    The generator models the densities of good and bad configurations by kernels over the unit cube of the space's
+    coordinates, and draws a third of its proposals at random. Values are told with a share of the full training, its
+    *budget*; proposals follow the densities of the largest budget that has enough values. It does not know of live
+    trials, and counts a failure as bad. A second value of a configuration does not replace the first: both count.
     """
 
     def __init__(self, space: Space, seed: int):
@@ -36,7 +36,7 @@ class BohbRule(Sampled):
         self._count = 0
 
     def take(self, h: Configuration) -> None:
-        """Nothing: a configuration counts once its value is known."""
+        """Nothing to note: a configuration counts once its value is known."""
 
     def observe(self, h: Configuration, value: float | None, share: float = FULL) -> None:
         self._count += 1
@@ -52,7 +52,7 @@ class BohbRule(Sampled):
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
-        """hpbandster draws from numpy's global generator: ours stands in for it."""
+        """Replace numpy's global generator, from which hpbandster draws, by this rule's own."""
         before = np.random.get_state()
         np.random.set_state(self._random.get_state())
         try:

@@ -1,4 +1,4 @@
-"""BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`. It is imported when one is made."""
+"""BoTorch's Gaussian process and expected improvement as a rule of a `Baseline`, imported when a rule is made."""
 
 from importlib import import_module
 from typing import Any
@@ -12,18 +12,18 @@ INITIAL = 5
 """Trials before the model is asked, the start among them: the default of Ax, through which BoTorch is mostly used."""
 
 RESTARTS, RAW_SAMPLES = 10, 512
-"""Of `optimize_acqf`, as in BoTorch's tutorials."""
+"""Arguments of `optimize_acqf`, as in BoTorch's tutorials."""
 
 
 class BotorchRule(Sampled):
     """A `baseline.Rule`: a `SingleTaskGP` with its defaults and `LogExpectedImprovement` over the best value told.
 
-    The model is over the unit cube of the space's coordinates; what it proposes is snapped through the space. Live
-    trials are its X_pending, for which the improvement becomes `qLogExpectedImprovement`. A failure counts as the
-    worst value told so far. Until `initial` trials are told, one of them with a value, points are Sobol's.
+    The model is over the unit cube of the space's coordinates; its proposals are snapped through the space. Live trials
+    are its X_pending, for which the acquisition becomes `qLogExpectedImprovement`. A failure counts as the worst value
+    told so far. Sobol points are proposed until `initial` trials, at least one of them with a value, are told.
     """
 
-    repeats = 1  # asked again about the same trials, the model would say the same
+    repeats = 1  # for the same trials the model would propose the same again
 
     def __init__(self, space: Space, seed: int, *, initial: int = INITIAL, method: str = "botorch"):
         super().__init__(space, seed)
@@ -57,14 +57,14 @@ class BotorchRule(Sampled):
         return h
 
     def _observed(self) -> tuple[Any, Any]:
-        """Tensors, unit coordinates [n, n_axes] and values [n, 1] of what is told; empty while no value is."""
+        """Tensors of the told trials: unit coordinates [n, n_axes] and values [n, 1]; empty while no value is told."""
         values = [value for _, value in self._told.values() if value is not None]
         told = list(self._told.values()) if values else []
         y = [[min(values) if value is None else value] for _, value in told]
         return self._tensor([x for x, _ in told]), self._tensor(y)
 
     def _fitted(self, x: Any, y: Any) -> Any:
-        """The model: RBF with the log-normal priors that grow with the axes, values standardised."""
+        """The fitted model: RBF with log-normal priors that grow with the number of axes; values are standardised."""
         model = self._botorch.models.SingleTaskGP(x, y)
         gpytorch = import_module("gpytorch")
         self._botorch.fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))

@@ -1,4 +1,4 @@
-"""FLAML's CFO behind the protocol: a local direct search with random restarts, "frugal" as ours is."""
+"""FLAML's CFO as a rule of a `Baseline`: a local direct search with random restarts, "frugal" as ours is."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from tune_cd.search.space import Configuration, Key, Space
 class CfoRule(Sampled):
     """A `baseline.Rule` over one CFO. It searches the axes' coordinates, from the first configuration it is given.
 
-    CFO learns from what it proposed itself and from its start, not from values told from elsewhere, and takes each
-    value once: corrections come too late for it.
+    CFO learns from its own proposals and its start, not from other told values. It takes each value once, so
+    corrections come too late.
     """
 
     def __init__(self, space: Space, seed: int):

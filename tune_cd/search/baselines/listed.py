@@ -10,7 +10,7 @@ from tune_cd.search.space import Axis, Configuration, Key, Space
 
 
 class Listed:
-    """The `baseline.Rule` of such methods: the first configuration of a list that is not known yet."""
+    """A `baseline.Rule` that takes the first configuration of a list that is not known yet."""
 
     def __init__(self, space: Space, proposals: Iterator[Configuration]):
         self._key, self._proposals = space.key, proposals
@@ -32,9 +32,9 @@ class Listed:
 
 
 def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:
-    """Configurations drawn uniformly in the box's coordinates, no two alike; a finite space ends after its last one.
+    """Configurations drawn uniformly in the box's coordinates, all different; a finite space ends after its last one.
 
-    The draws are independent of `CoordinateDescent`'s blind start by the same seed.
+    The draws are independent of `CoordinateDescent`'s blind start with the same seed.
     """
     rng = np.random.default_rng((seed, 1))
     seen: set[Key] = set()
@@ -47,11 +47,11 @@ def uniform_draws(space: Space, seed: int) -> Iterator[Configuration]:
 
 
 def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
-    """The full factorial, the last axis fastest: each axis from its lower bound up by the factor `step`,
-    linear ones by as many coordinates, log2(step).
+    """The full factorial, the last axis fastest.
 
-    Multiples of a step are rounded to, and allowed values are taken all. Raises ValueError for a step that is not
-    finite and above 1.
+    Each axis goes up from its lower bound by the factor `step`, a linear one by log2(step) coordinates. Lattices are
+    rounded to their multiples; of listed values all are taken. Raises ValueError for a step that is not finite and
+    above 1.
     """
     if not (isfinite(step) and step > 1):
         raise ValueError(f"step {step!r}: a finite factor above 1 is required")

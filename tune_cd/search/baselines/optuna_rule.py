@@ -1,4 +1,4 @@
-"""Optuna's samplers as rules of a `Baseline`. Optuna is imported inside functions: it is an optional extra."""
+"""Optuna's samplers as rules of a `Baseline`. Optuna, an optional extra, is imported inside functions."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,22 +17,22 @@ SAMPLERS: dict[str, tuple[str, Callable[[ModuleType, int], Any]]] = {
     "cmaes": ("cmaes", lambda samplers, seed: samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)),
     "gp": ("torch", lambda samplers, seed: samplers.GPSampler(seed=seed)),
 }
-"""name -> (the module it needs, its constructor). tpe-paper: the axes independent of each other and live trials left
-out of account, as in the paper's comparison (`tab:hp_res`); the others are Optuna's defaults."""
+"""name -> (the module it needs, its constructor). tpe-paper: as in the paper's comparison (`tab:hp_res`), axes are
+independent of each other and live trials are ignored. The others are Optuna's defaults."""
 
 
 class OptunaRule(Sampled):
     """A `baseline.Rule` over one in-memory study.
 
-    Real axes are its floats, by their coordinates; allowed values are its integers, by rank. Live trials are running
-    trials of the study, so the sampler knows of them; failures are failed trials, which all samplers leave out of their
-    models.
+    Real axes are floats of the study, by their coordinates; allowed values are integers, by rank. Live trials are
+    running trials of the study, so the sampler knows of them. Failures are failed trials, which all samplers leave out
+    of their models.
     """
 
     def __init__(self, space: Space, seed: int, *, method: str):
         super().__init__(space, seed)
         _, self._optuna = imported(method, SAMPLERS[method][0], "optuna")
-        with quiet():  # of notes that an argument is experimental
+        with quiet():  # it warns that an argument is experimental
             self._sampler = SAMPLERS[method][1](self._optuna.samplers, seed)
         self._distributions = {axis.name: _distribution(self._optuna.distributions, axis) for axis in space.axes}
         self._study = self._new_study()
@@ -59,7 +59,7 @@ class OptunaRule(Sampled):
             self._replace(numbers, value)
 
     def _open_trial(self, taken: Configuration | None = None) -> Configuration:
-        """Start a trial of the study, the one enqueued if there is one, and note whose it is."""
+        """Start a trial of the study, the enqueued one if there is one, and note its configuration."""
         trial = self._study.ask(self._distributions)
         h = taken
         if h is None:
@@ -69,7 +69,7 @@ class OptunaRule(Sampled):
         return h
 
     def _replace(self, numbers: list[int], value: float | None) -> None:
-        """Give finished trials another value. A study never changes them, so it is copied with the new value."""
+        """Give finished trials another value. A study cannot change them, so it is copied with the new value."""
         before, self._study = self._study, self._new_study()
         completed = self._optuna.trial.TrialState.COMPLETE
         for trial in before.get_trials():

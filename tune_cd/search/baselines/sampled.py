@@ -14,11 +14,11 @@ from tune_cd.search.baselines.listed import Listed, uniform_draws
 from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
 
 REPEATS = 20
-"""A sampler may propose nothing, or what is known, so often in a row. Then a uniform draw takes its place."""
+"""Number of proposals in a row that may be empty or known. Then a uniform draw takes their place."""
 
 
 class Sampled(ABC):
-    """The part of a `baseline.Rule` that keeps a sampler from proposing what is known."""
+    """The part of a `baseline.Rule` that keeps a sampler from proposing known configurations."""
 
     repeats = REPEATS
 
@@ -26,7 +26,7 @@ class Sampled(ABC):
         self._space, self._uniform = space, Listed(space, uniform_draws(space, seed))
 
     def propose(self, known: Mapping[Key, Trial]) -> Configuration | None:
-        """The sampler's next configuration that is not known; a uniform draw where it keeps to known ones."""
+        """The sampler's next configuration that is not known; a uniform draw if it proposes only known ones."""
         if self.exhausted(known):
             return None
         for _ in range(self.repeats):
@@ -56,16 +56,16 @@ class Sampled(ABC):
 
     @abstractmethod
     def _drawn(self) -> Configuration | None:
-        """What the sampler proposes next, known or not; None: nothing for now."""
+        """The sampler's next proposal, known or not; None: nothing for now."""
 
     def _to_cube(self, h: Configuration) -> Array:
-        """Where a configuration lies in the box, 0 to 1 along each axis [n_axes]."""
+        """The place of a configuration in the box, 0 to 1 along each axis [n_axes]."""
         width = self._space.high - self._space.low
         at: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
         return np.clip(at, 0.0, 1.0)
 
     def _from_cube(self, at: Coordinates) -> Configuration:
-        """The configuration there, snapped through the space."""
+        """The configuration at a place in the box, snapped through the space."""
         return self._space.from_coordinates(
             self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
         )
@@ -73,14 +73,14 @@ class Sampled(ABC):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the libraries' warnings: of experimental arguments, flat improvements, missing halves of a package."""
+    """Silence the libraries' warnings: of experimental arguments, flat improvements, missing halves of a package."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def imported(method: str, *modules: str, extra: str = "baselines") -> list[Any]:
-    """Modules that a method needs. Raises ImportError saying how to install them."""
+    """Import the modules that a method needs. Raises ImportError saying how to install them."""
     try:
         with quiet():
             return [import_module(module) for module in modules]

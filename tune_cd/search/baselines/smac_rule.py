@@ -1,4 +1,4 @@
-"""SMAC3's random forest as a rule of a `Baseline`: its facade for hyper-parameters. It is imported when one is made."""
+"""SMAC3's random forest as a rule of a `Baseline`: its facade for hyper-parameters, imported when a rule is made."""
 
 from collections import defaultdict
 from tempfile import TemporaryDirectory
@@ -8,19 +8,19 @@ from tune_cd.search.baselines.sampled import Sampled, imported, quiet
 from tune_cd.search.space import Configuration, Key, Space
 
 INITIAL = 5
-"""Trials before the forest is asked, the start among them: SMAC's own quarter of the trials, for 20 of them."""
+"""Trials before the forest is asked, the start among them: SMAC's default for 20 trials, a quarter of them."""
 
 UNLIMITED = 1_000_000
-"""Of SMAC's trials: whoever asks keeps the budget."""
+"""SMAC's own limit of trials, out of reach: the caller keeps the budget."""
 
 
 class SmacRule(Sampled):
-    """A `baseline.Rule` over one `HyperparameterOptimizationFacade` with its defaults, of which the initial design is
+    """A `baseline.Rule` over one `HyperparameterOptimizationFacade` with its defaults, except for an initial design of
     INITIAL points with the start. It fits its forest again after every eighth trial (`retrain_after`).
 
-    It searches the unit cube of the space's coordinates; what it proposes is snapped through the space. Live trials
-    are running trials of its history. A failure is told as the worst value so far, one before any value is told with
-    the first. SMAC stores its settings in a folder when it is made, which is removed at once.
+    It searches the unit cube of the space's coordinates; its proposals are snapped through the space. Live trials are
+    running trials of its history. A failure is told as the worst value so far; failures before any value are told with
+    the first. SMAC stores its settings in a folder when it is made; the folder is removed at once.
     """
 
     repeats = 1  # a fit of the forest takes seconds; where allowed values are few, most of its points are known

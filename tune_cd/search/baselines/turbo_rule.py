@@ -8,27 +8,28 @@ from tune_cd.search.baselines.botorch_rule import BotorchRule
 from tune_cd.search.space import Space
 
 LENGTH, LENGTH_MIN, LENGTH_MAX = 0.8, 0.5**7, 1.6
-"""Sides of the trust region, as shares of the box's: the first, the one below which it begins anew, the largest."""
+"""Side of the trust region, as a share of the box's: the first, the smallest (below it the region restarts), the
+largest."""
 
 SUCCESSES = 10
-"""So many improvements in a row double the side (the paper has 3)."""
+"""This many improvements in a row double the side (the paper has 3)."""
 
 FAILURES = 4
-"""So many trials in a row without one halve it, or as many as there are axes where these are more."""
+"""This many trials in a row without an improvement halve the side, or as many as there are axes if these are more."""
 
 IMPROVEMENT = 1e-3
-"""An improvement is more than this share of the best value above it."""
+"""An improvement exceeds the best value by more than this share of its magnitude."""
 
 
 class Region(NamedTuple):
-    """length: the side; first: the first trial since it began anew, before which nothing is known."""
+    """A trust region. length: its side; first: the first trial since it restarted, before which all are ignored."""
 
     length: float
     first: int
 
 
 def region(values: Sequence[float], n_axes: int, initial: int) -> Region:
-    """The trust region after these values, in telling order. The `initial` first of a region only set its best."""
+    """The trust region after these values, in telling order. Its first `initial` values only set its best."""
     length, first, best, successes, failures = LENGTH, 0, -inf, 0, 0
     for i, value in enumerate(values):
         if i - first >= initial:
@@ -45,24 +46,25 @@ def region(values: Sequence[float], n_axes: int, initial: int) -> Region:
 
 
 class TurboRule(BotorchRule):
-    """A `baseline.Rule`. The region's sides are in the ratios of the model's length scales, its volume length^n_axes.
+    """A `baseline.Rule`. The region's sides are in the ratios of the model's length scales, its volume is
+    length^n_axes.
 
-    initial: trials before the model is asked, None: two an axis, as in the tutorial. The model is `BotorchRule`'s,
-    whose priors suit few trials; the tutorial's is an earlier one without priors. Live trials are kept apart by the
-    randomness of Thompson sampling alone.
+    initial: trials before the model is asked; None: two an axis, as in the tutorial. The model is `BotorchRule`'s,
+    whose priors suit few trials; the tutorial's is an earlier one without priors. Only the randomness of Thompson
+    sampling keeps live trials apart.
     """
 
     def __init__(self, space: Space, seed: int, *, initial: int | None = None):
         super().__init__(space, seed, initial=initial or 2 * len(space.axes), method="turbo")
 
     def _observed(self) -> tuple[Any, Any]:
-        """As there, since the region began anew."""
+        """As `BotorchRule._observed`, since the region restarted."""
         x, y = super()._observed()
         first = self._region(y).first
         return x[first:], y[first:]
 
     def _proposed(self, model: Any, x: Any, y: Any) -> Any:
-        """Unit coordinates [1, n_axes] of the best of one draw from the posterior at Sobol points of the region."""
+        """Unit coordinates [1, n_axes] of the best of the region's Sobol points, in one draw from the posterior."""
         torch, n_axes = self._torch, x.shape[1]
         scales = model.covar_module.lengthscale.detach().reshape(-1)
         side = self._region(super()._observed()[1]).length * scales / scales.log().mean().exp()
@@ -70,7 +72,7 @@ class TurboRule(BotorchRule):
         low, high = (centre - side / 2).clamp(0.0, 1.0), (centre + side / 2).clamp(0.0, 1.0)
         count = min(5000, max(2000, 200 * n_axes))
         sobol = torch.quasirandom.SobolEngine(n_axes, scramble=True).draw(count, dtype=torch.float64)
-        moved = torch.rand(count, n_axes) <= min(20.0 / n_axes, 1.0)  # in many axes some 20 are moved at a time
+        moved = torch.rand(count, n_axes) <= min(20.0 / n_axes, 1.0)  # of many axes, about 20 move at a time
         stuck = torch.nonzero(~moved.any(1)).reshape(-1)
         moved[stuck, torch.randint(n_axes, (len(stuck),))] = True
         candidates = torch.where(moved, low + (high - low) * sobol, centre)

@@ -1,4 +1,4 @@
-"""A user's own function, named "module:function"."""
+"""Import of a user's own function by its name, "module:function"."""
 
 import importlib
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from typing import Any
 
 
 def imported(name: str, what: str) -> Callable[..., Any]:
-    """The function that `name`, "module:function", names; imported as Python imports.
+    """Import the function `name`, "module:function", as Python imports modules.
 
-    what: what it is to be, for messages. Raises ValueError where there is no such function.
+    what: the function's role, for messages. Raises ValueError if there is no such function.
     """
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's file raises
+    except Exception as error:  # a user's file may raise anything
         raise ValueError(
             f"{what} {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""The linear probe: the public name of `trainables.metrics`."""
+"""The linear probe, re-exported from `trainables.metrics`."""
 
 from trainables.metrics.linear_probe import linear_probe
 

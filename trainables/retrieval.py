@@ -1,4 +1,4 @@
-"""Retrieval scores: the public names of `trainables.metrics`."""
+"""Retrieval scores, re-exported from `trainables.metrics`."""
 
 from trainables.metrics.retrieval import retrieval_scores
 from trainables.metrics.revisited import revisited_map

@@ -27,12 +27,12 @@ from trainables.training.setup import TASKS, override, without_effect
 from trainables.training.setups import SETUPS, find_setup
 
 USUAL_RATE = 0.1
-"""The learning rate in the weights' default values."""
+"""The learning rate in the default weights: each is this rate times the published coefficient."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Train one configuration and print its evaluations and its outcome; returns the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and the decoding take their time
+    """Train all configurations and print their evaluations and outcomes; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and decoding take long and log progress
     open_queues()
     try:
         options = _parser().parse_args(argv)
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         form = options.setup or ("paper" if device.type == "cuda" else "small")
         assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
-        data_root = pin_source(setup.dataset, options.data_root, options.download)  # a server is asked once
+        data_root = pin_source(setup.dataset, options.data_root, options.download)  # asks a server only once
         check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
             raise ValueError(f"--at-once {options.at_once}: at least 1")
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check_writable(file: Path) -> None:
-    """Raises OSError for a place that no file can be written to."""
+    """Raise OSError if the file cannot be written."""
     new = not file.exists()
     file.open("ab").close()
     if new:
@@ -75,8 +75,8 @@ def _check_writable(file: Path) -> None:
 
 
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
-    """Train all, saying every evaluation and every outcome; returns the exit status, 1 where a training failed or there
-    is no network to save. states, network: files for those of the only one."""
+    """Train all and print every evaluation and outcome; returns the exit status, 1 if a training failed or left no
+    network to save. states, network: files for the state and the network of the only training; None: not saved."""
     status = 0
     several = len(pack.configurations) > 1
     while not pack.done:
@@ -116,8 +116,8 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
 
 
 def _leave_out(pack: Pack, index: int, error: BaseException) -> int:
-    """Have the others go on without one that failed; returns the exit status. Raises the error again where it is of the
-    machine, or of the only one."""
+    """Drop a failed training, so that the others go on; returns the exit status. Raises the error again if the machine
+    caused it, or if there is only one training."""
     if is_of_the_machine(error) or len(pack.configurations) == 1:
         raise error
     configuration = pack.configurations[index]
@@ -128,7 +128,7 @@ def _leave_out(pack: Pack, index: int, error: BaseException) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Also takes the weights of the loss that the other options name; `Lambdas` has the values of each."""
+    """Also parses the weights of the loss that the other options name; `Lambdas` maps each weight to its values."""
 
     def parse_known_args(self, args=None, namespace=None):
         options, rest = super().parse_known_args(args, namespace)
@@ -145,7 +145,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _of_terms() -> str:
-    """The weights of the other losses, in words."""
+    """The weights of all losses but margin and InfoNCE, in words."""
     return "; ".join(
         f"{loss.name} has {', '.join(f'--{name}' for name in loss.weights)}"
         for loss in LOSSES.values()

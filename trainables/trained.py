@@ -1,9 +1,9 @@
-"""A trained network as a file, and back: the weights that were best on validation, and what they need to be used.
+"""Saving and loading of trained networks: the weights that were best on validation, and the settings to use them.
 
     network = load("results/studies/mine/networks/cd~0.937200000~cd-00014.pt")
     embeddings = network(torch.stack([network.photo("a.jpg"), network.photo("b.png")]))  # [2, d]
 
-Files hold tensors and plain types alone; reading one runs no code in it.
+Files hold only tensors and plain types; reading one executes no code.
 """
 
 import io
@@ -28,10 +28,10 @@ FORMAT = 1
 
 
 class TrainedNetwork(nn.Module):
-    """Images to embeddings, as in the evaluation of the training; in evaluation mode.
+    """Maps images to embeddings as the training's evaluation did; in evaluation mode.
 
-    setup, h, seed: of its training; data: the dataset's name. val_score: the best of `setup.metric` on validation,
-    reached after `images_seen` images.
+    setup, h, seed: the training's. data: the dataset's name. val_score: the best `setup.metric` on validation, reached
+    after `images_seen` images.
     """
 
     def __init__(self, saved: Mapping[str, Any]):
@@ -46,18 +46,18 @@ class TrainedNetwork(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Embeddings [n, d] of images [n, c, h, w], which are uint8, or float in [0, 1]; unit vectors where the loss
-        wants them. The middle `setup.input_size` x `setup.input_size` px count. ValueError for smaller images."""
+        """Embeddings [n, d] of images [n, c, h, w], uint8 or float in [0, 1]; unit vectors if the loss takes those.
+        Only the central `setup.input_size` x `setup.input_size` px are used. ValueError for smaller images."""
         return self.embedder(self._prepared(images))
 
     def features(self, images: Tensor) -> Tensor:
-        """What a linear probe sees, [n, feature_dim]: without the projection head, where there is one."""
+        """The input of a linear probe, [n, feature_dim]: the features before the projection head, if there is one."""
         return self.embedder.features(self._prepared(images))
 
     def photo(self, file: str | Path | bytes) -> Tensor:
-        """An image file, its path or its bytes, decoded as the training's photographs were: uint8 [3, s, s].
+        """Decode an image file, path or bytes, as the training's photographs were: uint8 [3, s, s].
 
-        Raises ValueError where it cannot be decoded, and for a network of one channel, whose images are no photographs.
+        Raises ValueError if it cannot be decoded, and for a network of one channel, which takes no photographs.
         """
         if self.channels != 3:
             raise ValueError(f"the network takes images of {self.channels} channel: prepare them as {self.data}'s")
@@ -76,8 +76,8 @@ class TrainedNetwork(nn.Module):
 
 
 def dumps(training: Training) -> bytes:
-    """The file of a training's network, with its weights that were best on validation. Raises ValueError before a first
-    evaluation, and where it has diverged."""
+    """The bytes of a file of a training's network, with the weights that were best on validation. Raises ValueError
+    before the first evaluation, and if the training has diverged."""
     if training.best is None or training.diverged:
         raise ValueError(f"a training at {training.iteration} iterations has no weights that were best on validation")
     best = max(training.curve, key=lambda evaluation: evaluation.val_score)
@@ -99,11 +99,10 @@ def dumps(training: Training) -> bytes:
 
 
 def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetwork:
-    """The network of such a file, on the CPU.
+    """Load a network saved by `dumps`, on the CPU.
 
-    network: where it is your own, "module:function" once more, since that is imported and called. Raises ValueError for
-    another file, one of another release's set-up, and where `network` is not the file's; OSError where it cannot be
-    read.
+    network: if it is your own, its "module:function" again, since that is imported and called. Raises ValueError for
+    another kind of file, a set-up of another release, and if `network` is not the file's; OSError if it cannot be read.
     """
     if isinstance(file, (str, Path)):
         with Path(file).open("rb") as opened:
@@ -127,7 +126,8 @@ def load(file: str | Path | BinaryIO, network: str | None = None) -> TrainedNetw
 
 
 def _as_large(saved: Mapping[str, Any]) -> bool:
-    """Whether its tensors are as wide as its set-up asks for: the network is built before it is compared with them."""
+    """Whether the tensors are as wide as the set-up says. Checked first, because the network is built at the set-up's
+    width before it is compared with the tensors."""
     setup = Setup(**saved["setup"])
     widest = max(max(tensor.shape, default=0) for tensor in saved["network"].values())
     return max(saved["channels"], setup.embedding, *setup.projector_widths) <= widest

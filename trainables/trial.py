@@ -1,12 +1,12 @@
-"""Trainings as a Ray Tune trial. The one file of this package that needs Ray.
+"""Trainings as a Ray Tune trial. Only this file of the package needs Ray.
 
-A trial trains one configuration, or several that come to it as a pack. Its process is used again for the next one
+A trial trains one configuration, or several that it gets as a pack. Its process is reused for the next trial
 (`reuse_actors`): interpreter, imports, CUDA context, data, networks and recorded graphs stay, and only weights are new.
 
-What is wrong with a training (an error in its network, no memory for its batch, its time is over) is an outcome like
-others: it is recorded, reported, and the process goes on. What is wrong with the machine leaves `step` as an error,
-or ends the process; Tune may then run the trial again (`max_failures`), which finds what is recorded and saved. What
-is wrong with the data is wrong for every training: `setup` raises UnusableData, and who drives the trials may stop.
+There are three kinds of failure. A failed training (an error in its network, too little memory for its batch, a
+timeout) is an outcome like others: it is recorded and reported, and the process goes on. An error of the machine is
+raised from `step`, or ends the process; Tune may then retry the trial (`max_failures`), which resumes from the recorded
+rows and saved states. Unusable data fail every training: `setup` raises UnusableData, and the driver may stop.
 """
 
 import json
@@ -37,71 +37,73 @@ from trainables.training.setup import Setup
 from trainables.training.watchdog import OVERDUE, Watchdog
 
 PACK = "pack"
-"""The config key of a trial that trains several configurations: a list of what differs between them."""
+"""Config key of a trial of several configurations: a list of the parameters in which they differ."""
 
 UNTIL = "until"
-"""The config key of the share of its full length at which a training pauses; without it, it is trained to its end."""
+"""Config key: the share of its full length at which a training pauses; without it, it is trained to its end."""
 
 LOOKS = "looks"
-"""The report's key for the learning curve of a training that has ended or paused: [images seen, score] of each look."""
+"""Report key: the learning curve of a training that has ended or paused, [images seen, score] of each evaluation."""
 
 UNSTORED = "unstored"
-"""The report's key for what the recorder could not store: whoever reads the report is to do it."""
+"""Report key: the row and curve that the recorder could not store; the reader of the report stores them."""
 
 FINISHED = "finished.json"
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
-# seconds, and a tenth of the limit, beyond it: so long a training may come to its next look, where it ends without harm
-# to others
+# seconds; the process is ended a tenth of the limit plus SLACK after the limit, so that a late training may reach its
+# next evaluation and end there without harm to others
 SLACK = 30.0
-ROUNDING = 1e-9  # of a share
+ROUNDING = 1e-9  # tolerance of a share
 
 log = logging.getLogger(__name__)
 
 
 class UnusableData(ValueError):
-    """The study's data cannot be used: as they are, no trial of it can begin."""
+    """The study's data cannot be used; every trial of it would fail."""
 
 
 class Recorder(Protocol):
-    """Keeps what trainings leave; a training is known by its whole configuration. Called in the trial's process."""
+    """Stores outcomes and states of trainings, known by their whole configuration. Called in the trial's process."""
 
     def recorded(self, config: dict) -> dict | None:
-        """The report ({"val_score", "status", "looks", ...}) of a training that has ended, or paused where it is to,
-        already, in whatever process."""
+        """The report ({"val_score", "status", "looks", ...}) of a training that has already ended, or paused where it
+        is to pause, in any process; else None. Raises OSError if the store does not answer."""
 
     def record(self, config: dict, outcome: Outcome, where: dict) -> dict | None:
-        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns what could not be
-        stored."""
+        """Store an outcome before it is reported; where: {"started_at", "device", "share"}. Returns the row and curve
+        if they could not be stored."""
 
     def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
-        """(name, state) of what is left of a training that broke off or paused, the latest first."""
+        """(name, state) of each saved state of a training that broke off or paused, the latest first."""
 
     def save(self, config: dict, images_seen: int, state: bytes) -> None:
-        """Keep a state. Raises OSError where that is not possible."""
+        """Store a state. Raises OSError if that fails."""
 
     def keep(self, config: dict, val_score: float, network: Callable[[], bytes]) -> None:
-        """A training is complete: keep its network (a `trainables.trained` file, made when asked for), if it is worth
-        it. Raises OSError where that is not possible."""
+        """Keep the network of a completed training, unless there is a better one. Raises OSError if that fails.
+
+        network: makes the `trainables.trained` file; called only if the network is kept.
+        """
 
 
 def device_for(gpus: float | None) -> torch.device:
-    """Where a process trains that has so many GPUs reserved: Ray does not hide a node's GPUs from one that asked for
-    none. None: on a GPU wherever torch sees one."""
+    """The device of a process with `gpus` GPUs reserved. 0 is the CPU, since Ray does not hide a node's GPUs from a
+    process that reserved none. None: a GPU if torch sees one."""
     return torch.device("cuda" if gpus != 0 and torch.cuda.is_available() else "cpu")
 
 
 class TrainTrial(tune.Trainable):
-    """One evaluation interval a step; reports the best validation score so far as `val_score`.
+    """One evaluation interval per step; reports the best validation score so far as `val_score`.
 
-    config: the weights of the loss's terms, batch_size, seed, and whatever the searcher adds; or `pack`, a list of
-    such, in which case the report has a `pack` too, one report each by its place, and `val_score` is the best of all.
-    With `until`, a share of the full length, a training pauses at the first look from there on: its state is kept, and
-    the trial that asks for more of it goes on from there. Parameters
-    (`tune.with_parameters`): setup_fields, the `Setup` as a dict; data_root; threads, how many CPU threads the training
-    may use; recorder; gpus, see `device_for`; download, whether a node fetches data it lacks; at_once, see `Pack`;
-    limit, seconds a training may take before it counts as failed, hanging or not; checkpoint_seconds, the least time
-    between two saved states of one training, which are saved after looks at the validation split (0: after each).
+    config: the weights of the loss's terms, batch_size, seed, and further keys of the searcher. With `pack`, a list of
+    such configurations, the report has a `pack` too, one report per index, and `val_score` is the best of all.
+    With `until`, a share of the full length, a training pauses at the first evaluation from there on: its state is
+    saved, and a trial that asks for more of it resumes from that state. Parameters (`tune.with_parameters`):
+    setup_fields, the `Setup` as a dict; data_root; threads, CPU threads of the training; recorder; gpus, see
+    `device_for`; download, whether a node fetches data it lacks; at_once, see `Pack`; limit, seconds after which a
+    training counts as failed, even if it hangs; checkpoint_seconds, the least time between two saved states of one
+    training, which are saved after evaluations (0: after each).
     """
 
     def setup(
@@ -117,7 +119,7 @@ class TrainTrial(tune.Trainable):
         limit: float | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
-        """Load the data, and begin. Raises as `DeviceData.load` does, but UnusableData for its ValueError."""
+        """Load the data and begin. Raises as `DeviceData.load`, but UnusableData in place of ValueError."""
         open_queues()
         torch.set_num_threads(threads)
         if threading.current_thread() is threading.main_thread():
@@ -139,14 +141,14 @@ class TrainTrial(tune.Trainable):
         return True
 
     def step(self) -> dict:
-        """Train up to the next evaluations and report them; test and record what is done, before it is reported so."""
+        """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
         with Watchdog(self._overdue).watching(self._seconds_left()):
             self._advance()
         report = self._packed() if PACK in self.config else dict(self._reports[0])
         return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """For schedulers that pause trials; whatever dies, it is the recorder's states that are taken up again."""
+        """Save the trial for schedulers that pause trials. After a crash the recorder's states are used instead."""
         for index, training in self._pack.running.items():
             checkpoint.save(training, Path(checkpoint_dir) / f"training-{index}.pt")
         reports = {index: self._reports[index] for index in self._pack.finished}
@@ -165,15 +167,15 @@ class TrainTrial(tune.Trainable):
         del self._pack
 
     def _begin(self, config: dict) -> None:
-        """Take on a trial's members, but for those whose end is on record: a process that was lost had come so far."""
+        """Begin a trial's configurations, except those recorded already by an earlier process that was lost."""
         self._taken_on = datetime.now(UTC)
         shared = {name: value for name, value in config.items() if name != PACK}
         self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
-        self._reports: dict[int, dict] = {}  # by place in the pack, of those that were evaluated
-        self._begun: dict[int, float] = {}  # by place: when, on the monotonic clock
-        self._started_at: dict[int, datetime] = {}  # by place: the same as a date
-        self._due: dict[int, float] = {}  # by place: when the next state is saved
-        self._arrived: set[int] = set()  # places of those whose saved state is where they are to pause
+        self._reports: dict[int, dict] = {}  # index in the pack -> latest report
+        self._begun: dict[int, float] = {}  # index -> start on the monotonic clock
+        self._started_at: dict[int, datetime] = {}  # index -> the same as a date
+        self._due: dict[int, float] = {}  # index -> when the next state is saved
+        self._arrived: set[int] = set()  # indices whose saved state is already where they are to pause
         self._pack.begin(self._members)
         for index, member in enumerate(self._members):
             try:
@@ -186,14 +188,14 @@ class TrainTrial(tune.Trainable):
                 self._reports[index] = report | {tune.result.DONE: True}
 
     def _resume(self, index: int, training: Training) -> None:
-        """A training begins: from its latest state that is whole, if there is one."""
+        """Resume a training that begins from its latest undamaged state, if there is one."""
         self._begun[index], self._started_at[index] = time.monotonic(), datetime.now(UTC)
         self._due[index] = self._begun[index] + self._checkpoint_seconds
         for name, state in self._recorder.saved(self._members[index]):
             try:
                 checkpoint.loads(training, state, name)
                 log.warning("%s goes on at %d images", name, training.iteration * training.batch_size)
-                if self._is_to_pause(index, training):  # its process was lost between the state and the row
+                if self._is_to_pause(index, training):  # its process was lost after it saved the state, before the row
                     self._arrived.add(index)
                 return
             except ValueError as error:
@@ -227,7 +229,7 @@ class TrainTrial(tune.Trainable):
                 self._save(index)
 
     def _is_to_pause(self, index: int, training: Training) -> bool:
-        """Whether it has come as far as it was asked to, short of its end."""
+        """Whether the training has reached its `until`, or its end if it has none."""
         return training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING
 
     def _end(self, index: int) -> None:
@@ -244,7 +246,7 @@ class TrainTrial(tune.Trainable):
         self._conclude(index, outcome, share)
 
     def _keep_network(self, index: int, val_score: float, training: Training) -> None:
-        """Before the end is recorded: what is on record is not trained again."""
+        """Keep the network of a completed training. Call before recording it: a recorded training is not repeated."""
         try:
             self._recorder.keep(self._members[index], val_score, lambda: trained.dumps(training))
         except OSError as error:
@@ -267,7 +269,7 @@ class TrainTrial(tune.Trainable):
         self._conclude(index, failure(said, training.curve if training is not None else (), kind), share)
 
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
-        """Record an end, then have it reported."""
+        """Record an outcome, then set its report."""
         with self._recording:
             unstored = self._recorder.record(self._members[index], outcome, self._where(index, share))
         report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {
@@ -280,11 +282,11 @@ class TrainTrial(tune.Trainable):
         self._reports[index] = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
 
     def _where(self, index: int, share: float) -> dict:
-        started_at = self._started_at.get(index, self._taken_on)  # one may fail before it begins
+        started_at = self._started_at.get(index, self._taken_on)  # a training may fail before it starts
         return {"started_at": started_at, "device": device_name(self._device), "share": share}
 
     def _save(self, index: int) -> None:
-        """Keep the state, at a pace that costs little; at every look once the machine is about to be taken away."""
+        """Save the state, rarely enough to cost little; at every evaluation once the machine will be taken away."""
         began = time.monotonic()
         if began < self._due[index] and not noticed():
             return
@@ -310,13 +312,15 @@ class TrainTrial(tune.Trainable):
         return 1.1 * self._limit + SLACK - (time.monotonic() - min(running, default=time.monotonic()))
 
     def _overdue(self) -> None:
-        """In the watchdog's thread: a call does not come back. Who is out of time has failed; others may be begun again
-        elsewhere."""
+        """Record the trainings that are out of time as failed, or else the culprit, and end the process.
+
+        Runs in the watchdog's thread when a call hangs. The other trainings may be retried elsewhere.
+        """
         now, share = time.monotonic(), 1 / self._pack.at_once
         late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [
             self._pack.culprit
         ]
-        with self._recording:  # held until the process ends: nothing else is recorded any more
+        with self._recording:  # held until the process ends, so that nothing else is recorded
             for index in late:
                 training = self._pack.running.get(index)
                 outcome = failure(self._too_long(), training.curve if training is not None else (), "timeout")
@@ -338,7 +342,7 @@ class TrainTrial(tune.Trainable):
 
 
 def _report(best_score: float, evaluation: Evaluation) -> dict:
-    """What is told of one training after a look."""
+    """The report of a running training after an evaluation."""
     logged = {name: value for name, value in evaluation.scores.items() if name.startswith("train_")}
     return {"val_score": best_score, "images_seen": evaluation.images_seen, "status": "running", **logged}
 

@@ -2,11 +2,11 @@
 
 `crop_views`, usual in metric learning on photographs, crops, resizes and flips. `simclr_views` is SimCLR's:
 RandomResizedCrop (scale 0.08-1, ratio 3/4-4/3), horizontal flip (p = .5), ColorJitter(.8, .8, .8, .2) (p = .8, its four
-operations in random order), greyscale (p = .2), no blur: with the distributions of torchvision's transforms, which
-themselves draw one set of parameters for a whole batch. `draw_views` draws, `apply_views` computes.
+operations in random order), greyscale (p = .2), no blur. The distributions are those of torchvision's transforms, which
+draw one set of parameters for a whole batch. `draw_views` draws the parameters, `apply_views` applies them.
 
-No host synchronisation and no shapes that depend on data, so that a training step with views fits into a CUDA graph.
-Hence every image goes through every operation, with a parameter that leaves it alone where the operation is not wanted.
+The host never synchronises and shapes do not depend on data, so that a training step with views fits into a CUDA graph.
+Hence every image goes through every operation, with a neutral parameter where the operation is not wanted.
 On one core 64 RGB images of 64 px take 10 ms; a loop over torchvision's transforms takes 28 ms.
 """
 
@@ -54,7 +54,7 @@ class Views(Crops):
 def simclr_views(images: Tensor, generator: Generator, size: int | None = None) -> Tensor:
     """A random view of each image: uint8 [n, c, h, w] -> float32 [n, c, size, size] in [0, 1].
 
-    c: 3, or 1 (then brightness and contrast are all there is to colour).  size: px; None keeps h x w.
+    c: 3, or 1 (then only brightness and contrast change colours).  size: px; None keeps h x w.
     generator: on the images' device.  Raises ValueError for other images.
     """
     n, height, width = _check_images(images)
@@ -111,7 +111,7 @@ def draw_views(n: int, height: int, width: int, generator: Generator) -> Views:
         blends=order.argsort(dim=1),
         factors=1 + STRENGTH * (2 * factors - 1),
         hue=HUE * (2 * hue[:, 0] - 1),
-        hue_place=(4 * hue_place[:, 0]).long(),  # any place in any order of the other three: any order of the four
+        hue_place=(4 * hue_place[:, 0]).long(),  # a random place in a random order of three: a random order of four
         grey=grey < P_GREY,
     )
 
@@ -124,7 +124,7 @@ def draw_crops(n: int, height: int, width: int, generator: Generator, scale: tup
 
 
 def apply_views(images: Tensor, views: Views, size: tuple[int, int]) -> Tensor:
-    """The views of float images [n, c, h, w] in [0, 1] -> [n, c, *size]."""
+    """Apply the views to float images [n, c, h, w] in [0, 1] -> [n, c, *size]."""
     images = crop(images, views, size)
     factors = torch.where(views.jitter[:, None], views.factors.gather(1, views.blends), 1)  # [n, 3], as applied
     if images.shape[1] == 1:
@@ -205,7 +205,7 @@ def _hue(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _check_images(images: Tensor) -> tuple[int, int, int]:
-    """n, h and w of images [n, c, h, w]."""
+    """n, h and w of images [n, c, h, w]. Raises ValueError for other images than uint8 of 1 or 3 channels."""
     if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
         raise ValueError(f"images are {images.dtype} {tuple(images.shape)}, allowed is torch.uint8 [n, 1 or 3, h, w]")
     return images.shape[0], images.shape[2], images.shape[3]
@@ -246,7 +246,7 @@ def _whole(u: Tensor, largest: Tensor) -> Tensor:
 
 
 def _sampling_points(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:
-    """Where `size` px of output sample the crop [n] of an axis of `extent` px: [n, size], -1..1 from edge to edge."""
+    """Points [n, size] at which `size` output px sample the crops [n] of an axis of `extent` px, -1..1 edge to edge."""
     output = torch.arange(size, device=start.device) + 0.5  # centres of the output's pixels
     points = output * (length / size)[:, None] - 0.5  # 0 is the centre of the crop's first pixel
     points = torch.minimum(points.clamp_(min=0), length[:, None] - 1) + start[:, None]

@@ -30,7 +30,8 @@ class DeviceData:
 
     @classmethod
     def load(cls, setup: Setup, data_root: str | None, device: torch.device, download: bool = False) -> "DeviceData":
-        """Decode (once a machine), map and move. Raises as `load_dataset` and `load_benchmark`."""
+        """Load the set-up's data: decode (once a machine), memory-map, move to the device. Raises as `load_dataset` and
+        `load_benchmark`."""
         data = load_dataset(setup.dataset, data_root, image_size=setup.image_size, task=setup.task, download=download)
         splits = {name: split for name in ("train", "validation", "test") if (split := getattr(data, name)) is not None}
         resident = sum(split.images.nbytes for split in splits.values()) < room_on(device)

@@ -1,7 +1,7 @@
-"""Which images a batch holds: k of each class, or k views of each image.
+"""Sampling of batches: k images of each class, or k views of each image.
 
 Items of one class are adjacent, y = (0, 0, 1, 1, ...) as in fig:pipeline. Drawing is a handful of operations on the
-device, without a host synchronisation; what a dataset cannot provide is refused before anything is loaded.
+device, without a host synchronisation. Batches that a dataset cannot provide are refused before it is loaded.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def check_batch(batch_size: int, k: int, classes: int, unit: str = "training cla
     Args:
         batch_size: items of a batch, b.
         k: items of each class of the batch; two at least, or no positive pair exists.
-        classes: how many classes can be drawn from (for self-supervision: images).
+        classes: number of classes to draw from (for self-supervision: images).
         unit: what `classes` counts, for the message.
 
     Raises:
@@ -104,7 +104,7 @@ class Views:
     """b/k different images, k views of each, for self-supervision; every set of images equally likely.
 
     Args:
-        n_images: how many images there are.
+        n_images: number of images to draw from.
         batch_size: b, counting views; a multiple of k.
         k: views of each image. The index repeats; making the views differ is the augmentation's part.
         device: where batches are drawn; the generator must live there too.
@@ -127,9 +127,9 @@ class Views:
 
 
 def _distinct(n: int, count: int, device: torch.device, generator: torch.Generator) -> Tensor:
-    """`count` different numbers below n, in random order: where the largest of n random keys are.
+    """`count` different numbers below n, in random order: the positions of the largest of n random keys.
 
-    Equal keys (they have 24 random bits) are different positions all the same, so the numbers always differ.
+    Equal keys (they have 24 random bits) still have different positions, so the numbers always differ.
     """
     return torch.rand(n, generator=generator, device=device).topk(count).indices
 

@@ -33,21 +33,21 @@ DATASETS = {
     "tinyimagenet": tinyimagenet.recipe,
     "folder": folder.recipe,
 }
-DOWNLOADS = {  # root -> None; of the datasets that are published on the web
+DOWNLOADS = {  # dataset with a public archive -> function that fetches it into a root
     "omniglot": omniglot.download,
     "sop": sop.download,
     "landmarks": landmarks.download,
     "tinyimagenet": tinyimagenet.download,
 }
-DRAWN = ("glyphs",)  # made on the spot, so that no data root is looked at
+DRAWN = ("glyphs",)  # made on the spot, so that data roots are ignored
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """The findings of `check_source`: the name for results, the numbers of training classes and images, the place, the
-    images' channels (1 or 3), the number of test images (0: the dataset has no test split) and `Plan.content`."""
+    """The findings of `check_source`: the name for results, numbers of training classes and images, the data's place,
+    the images' channels (1 or 3), the number of test images (0: the dataset has no test split) and `Plan.content`."""
 
     name: str
     training_classes: int
@@ -66,14 +66,14 @@ def load_dataset(
     task: str | None = None,
     download: bool = False,
 ) -> Dataset:
-    """The dataset with square images of image_size px: decoded into the cache the first time, memory-mapped afterwards.
+    """Load a dataset with square images of image_size px: decoded into the cache once, memory-mapped afterwards.
 
-    name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for what is usual with the dataset.
-    download: fetch what is not there, into the first of the data roots; see DOWNLOADS.
-    Raises FileNotFoundError where there is no data (it names the places tried), ConnectionError where it cannot be
-    fetched, OSError where it does not fit the disk, and ValueError for an unknown name, a task that the dataset does
-    not allow, a size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another
-    digest than the URI says, and for a download of a dataset that has none.
+    name: one of DATASETS.  data_root: see `data_roots`.  task: "dml", "ssl" or None for the dataset's usual task.
+    download: fetch missing data into the first of the data roots; see DOWNLOADS.
+    Raises FileNotFoundError if there is no data (it names the places tried), ConnectionError if it cannot be fetched,
+    OSError if it does not fit the disk, and ValueError for an unknown name, a task that the dataset does not allow, a
+    size outside of IMAGE_SIZES, a URI that is not allowed, a wrong layout, damaged data, data with another digest than
+    the URI's, and for a download of a dataset that has none.
     """
     if isinstance(image_size, bool) or image_size not in IMAGE_SIZES:
         raise ValueError(
@@ -85,8 +85,8 @@ def load_dataset(
 def check_source(
     name: str, data_root: str | os.PathLike | None = None, *, task: str | None = None, download: bool = False
 ) -> SourceSummary:
-    """Check that the data is there (behind a URI: fetched) and laid out as expected; no image is decoded. Raises as
-    `load_dataset` does."""
+    """Check that the data is present (a URI's is fetched) and laid out as expected; decodes no image. Raises as
+    `load_dataset`."""
     recipe = _recipe(name, data_root, task, download)
     plan = recipe.plan()
     train = plan.splits["train"]
@@ -103,11 +103,12 @@ def check_source(
 
 
 def data_roots(data_root: str | os.PathLike | None = None, download: bool = False) -> list[Path]:
-    """The places of data, in order: data_root alone if given (a directory, or the archive itself), else $TUNE_CD_DATA
-    (where set) and ~/.cache/tune_cd. A URI in either (see `uri.parse`) gives its local copy alone, which is fetched
-    unless this machine has it.
+    """The places to look for data, in order.
 
-    download: whether data may be fetched into the first of them. Raises ValueError where that is a URI's copy, and as
+    They are data_root alone if given (a directory, or the archive itself), else $TUNE_CD_DATA (if set) and
+    ~/.cache/tune_cd. If either is a URI (see `uri.parse`), the only place is its local copy, which is fetched unless
+    this machine has it.
+    download: whether data may be fetched into the first place. Raises ValueError if that is a URI's copy, and as
     `materialise`.
     """
     address = _address(data_root, download)
@@ -137,7 +138,7 @@ def source_sha256(data_root: str | os.PathLike | None) -> str | None:
 
 
 def _address(data_root: str | os.PathLike | None, download: bool) -> Address | None:
-    """The URI that `data_roots` goes by, checked; None where it goes by paths."""
+    """The URI that `data_roots` uses, checked; None if it uses paths."""
     place, what = (
         (data_root, "the data root") if data_root is not None else (os.environ.get("TUNE_CD_DATA"), "TUNE_CD_DATA")
     )
@@ -153,7 +154,7 @@ def _address(data_root: str | os.PathLike | None, download: bool) -> Address | N
 
 
 def _recipe(name: str, data_root: str | os.PathLike | None, task: str | None, download: bool) -> Recipe:
-    """The recipe, after a download if one is asked for and needed; warns of what is left out."""
+    """The recipe, after a download if it is requested and needed; warns of data that are left out."""
     if name not in DATASETS:
         raise ValueError(f"dataset {name!r} is not known, these are: {', '.join(DATASETS)}")
     if download and name not in DOWNLOADS:

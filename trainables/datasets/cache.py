@@ -1,4 +1,4 @@
-"""Decoding happens once: arrays on disk, memory-mapped by every process of a machine.
+"""Cache of datasets: decoded once into arrays on disk, memory-mapped by every process of a machine.
 
 <cache>/arrays/<dataset>-<size>px-<key>/ holds {train,validation[,test]}_{images,labels}.npy and meta.json, where
 <cache> is $TUNE_CD_CACHE or ~/.cache/tune_cd. The key covers the dataset, FORMAT, the image size and the identity of
@@ -34,7 +34,7 @@ from trainables.datasets.structure import (
 FORMAT = 2  # raise it when the same source would give other arrays
 MAX_UNDECODABLE = 0.01  # of a dataset's images; more than a few stray files means damaged data
 SPLITS = ("train", "validation", "test")  # of which "test" may be absent
-AHEAD = 4  # decoded images a thread that may wait for an earlier one, at most 3 MB each at 1024 px
+AHEAD = 4  # decoded images per thread that may wait for an earlier one, at most 3 MB each at 1024 px
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def cache_root() -> Path:
 
 
 def load(recipe: Recipe, image_size: int) -> Dataset:
-    """The dataset at image_size px, decoded now if it has not been before.
+    """Load the dataset at image_size px; decode it first if it is not in the cache.
 
     Warns of images that were left out because they do not decode; raises ValueError if these are more than 1 %.
     """
@@ -100,8 +100,8 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
     plan = recipe.plan()
     total = sum(len(split.items) for split in plan.splits.values())
     log.info("decoding %d images of %s into %s, once", total, plan.name, folder.parent)
-    decoded: dict[str, list[int]] = {}  # split: which of its items
-    undecodable: dict[str, str] = {}  # item: reason
+    decoded: dict[str, list[int]] = {}  # split -> indices of its items that decode
+    undecodable: dict[str, str] = {}  # item -> reason
     with recipe.renderer(image_size) as render:
         for split, chosen in plan.splits.items():
             shape = (len(chosen.items), plan.channels, image_size, image_size)
@@ -123,10 +123,10 @@ def _decode(recipe: Recipe, image_size: int, folder: Path) -> None:
 def _decode_images(
     items: tuple[Any, ...], shape: tuple[int, int, int, int], render: Render, path: Path
 ) -> tuple[list[int], dict[str, str]]:
-    """Write the images (uint8, shape [n, c, s, s]) to the path, decoded by a thread a processor.
+    """Decode the images (uint8, shape [n, c, s, s]) with one thread per processor and write them to the path.
 
-    Threads, as Pillow and zlib work without Python's lock. The result does not depend on how many there are.
-    Returns the indices of the items that decode, whose images are in the file, and the reasons of the others.
+    Threads suffice, as Pillow and zlib release Python's lock. Their number does not change the result.
+    Returns the indices of the items that decode, whose images are in the file, and {item: reason} for the others.
     """
     images = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
     good: list[int] = []

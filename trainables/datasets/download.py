@@ -1,7 +1,7 @@
-"""Fetch one published file: continued where it broke off, checked before it gets its name, once for all processes.
+"""Download of a published file: resumed where it broke off, verified before it gets its name, once for all processes.
 
-While it is fetched a file is called <name>.part. It is renamed to <name> once its checksum is right, so that a file of
-that name is always whole.
+During the download the file is called <name>.part. It is renamed to <name> once it is verified, so that a file of that
+name is always whole.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ TIMEOUT = 30.0  # s without an answer
 CHUNK = 2**20  # bytes
 MAX_BYTES = 16 * 2**30  # of a file; the largest of those that are fetched has 3 GB
 REPORT_EVERY = 15.0  # s between two lines of progress
-TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})  # states of HTTP (RFC 9110) that may pass
+TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})  # HTTP statuses (RFC 9110) that may pass
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; trainables.datasets)"}  # some servers refuse urllib's own name
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Interrupted(ConnectionError):
 
 
 class Progress:
-    """Log how far something has come, every REPORT_EVERY seconds. total: None where it is unknown."""
+    """Logs the progress of a download every REPORT_EVERY seconds. total: None if it is unknown."""
 
     def __init__(self, what: object, total: int | None, unit: str = "bytes", done: int = 0):
         self._what, self._total, self._unit = what, "?" if total is None else f"{total:,}", unit
@@ -64,13 +64,13 @@ def fetch(
     backoff: float = BACKOFF,
     timeout: float = TIMEOUT,
 ) -> Path:
-    """The file at the path, fetched from the url (http or https) unless it is there already.
+    """Fetch the url (http or https) to the path, unless that exists; returns the path.
 
     sha256, md5: the published checksum, one of the two, as hexadecimal digits.  backoff, timeout: s.
-    verify: where none is published, a function that reads the whole file and raises ValueError for a wrong one.
-    Raises ConnectionError where the url cannot be fetched (what has arrived stays and is continued next time), and
-    ValueError for a wrong file or one above MAX_BYTES (what has arrived is deleted), for another kind of url, for one
-    with credentials, which it does not repeat, and unless one of sha256, md5 and verify is given.
+    verify: if none is published, a function that reads the whole file and raises ValueError for a wrong one.
+    Raises ConnectionError if the url cannot be fetched (the bytes that arrived are kept and continued next time), and
+    ValueError for a wrong file or one above MAX_BYTES (the bytes are deleted), for another kind of url, for one with
+    credentials, which it does not repeat, and unless exactly one of sha256, md5 and verify is given.
     """
     if "@" in urlsplit(url).netloc:
         raise ValueError("an address with credentials is refused, as it would end up in logs; fetch the file by hand")
@@ -108,7 +108,7 @@ def _check(part: Path, sha256: str | None, md5: str | None) -> None:
 
 
 def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:
-    """As `fetch`, from the first address of the file that answers; ConnectionError naming all if none does."""
+    """As `fetch`, from the first url that can be fetched. Raises ConnectionError naming all if none can."""
     failures = []
     for url in urls:
         try:
@@ -121,9 +121,9 @@ def fetch_any(urls: tuple[str, ...], path: Path, **checksum: str) -> Path:
 def bring(
     path: Path, blocks: Callable[[int], Iterator[bytes]], what: str, attempts: int = ATTEMPTS, backoff: float = BACKOFF
 ) -> None:
-    """Append what blocks(length of the file) yields to the file, again after each Interrupted.
+    """Append the bytes of blocks(length of the file) to the file, with a retry after each Interrupted.
 
-    Raises ConnectionError after `attempts` without a new byte.
+    Raises ConnectionError after `attempts` in a row without a new byte.
     """
 
     def attempt() -> None:
@@ -146,7 +146,7 @@ def bring(
 
 
 def retried(call: Callable[[], T], what: str, attempts: int = ATTEMPTS, backoff: float = BACKOFF) -> T:
-    """call(), again after Interrupted, until there are `attempts` without progress."""
+    """The result of call(), retried after Interrupted; raises it after `attempts` in a row without progress."""
     failures = 0
     while True:
         try:
@@ -161,7 +161,7 @@ def retried(call: Callable[[], T], what: str, attempts: int = ATTEMPTS, backoff:
 
 
 def blocks(url: str, start: int, timeout: float = TIMEOUT) -> Iterator[bytes]:
-    """The file's bytes from `start` on. Raises as `opened` and `chunks`, and ValueError for more than MAX_BYTES."""
+    """Yield the file's bytes from `start` on. Raises as `opened`, `chunks`, and ValueError for more than MAX_BYTES."""
     try:
         with opened(url, timeout, {"Range": f"bytes={start}-"} if start else None) as response:
             skip = start if response.status == 200 else 0  # a server that does not know ranges sends everything
@@ -180,12 +180,12 @@ def blocks(url: str, start: int, timeout: float = TIMEOUT) -> Iterator[bytes]:
 
 @contextmanager
 def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> Iterator[http.client.HTTPResponse]:
-    """The server's answer (redirects followed). Raises Interrupted, and ConnectionError for a permanent refusal."""
+    """Context of the server's response, redirects followed. Raises Interrupted; ConnectionError for a final refusal."""
     try:
         response = urllib.request.urlopen(
             urllib.request.Request(url, headers=HEADERS | (headers or {})), timeout=timeout
         )
-    except urllib.error.HTTPError as error:  # an OSError, so before those
+    except urllib.error.HTTPError as error:  # an OSError, so it comes before those
         kind = Interrupted if error.code in TEMPORARY else ConnectionError
         failure = kind(f"HTTP {error.code} {error.reason}")
         failure.status = error.code
@@ -198,7 +198,7 @@ def opened(url: str, timeout: float, headers: dict[str, str] | None = None) -> I
 
 
 def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body, at most CHUNK bytes at a time. Raises Interrupted where it ends before the announced length."""
+    """Yield the body, at most CHUNK bytes at a time. Raises Interrupted if it ends before the announced length."""
     announced, got = response.length, 0  # http.client forgets the length as it reads
     while True:
         try:

@@ -6,8 +6,8 @@ split once and for all, by hashes of their names:
 dml: classes are disjoint, 60 % for training, 15 % validation, 25 % test, at least MIN_CLASSES each.
 ssl: every class is in every split, 80 % of its images for training, 10 % validation, 10 % test, at least one each.
 
-The dataset is called folder-NAME-DIGEST: the place's own name, and a digest of the images' relative names and sizes, so
-that other images of the same place or name are another dataset, and a copy of them elsewhere is the same one.
+The dataset is called folder-NAME-DIGEST, with the place's name and a digest of the images' relative names and sizes.
+So other images in the same place are another dataset, and a copy of that name elsewhere is the same one.
 """
 
 import re
@@ -30,7 +30,7 @@ SPLIT_FOLDERS = {
     "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
     "test": "test", "testing": "test",
 }  # fmt: skip
-"""The split that a folder at the top is, by its name in small letters."""
+"""Name of a top folder, in small letters -> its split."""
 
 LAYOUT = (
     "a directory or a zip archive with one sub-folder a class and its .jpg, .jpeg, .jfif, .png, .webp, .bmp, .tif, "
@@ -47,7 +47,7 @@ Classes = dict[str, list[str]]  # class -> names relative to the top, sorted
 
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
-    """The images of the one root, split for the task. Raises FileNotFoundError, ValueError."""
+    """The recipe for the images of the only root, split for the task. Raises FileNotFoundError, ValueError."""
     task = allowed_task("folder", task, TASKS)
     if len(roots) != 1:
         raise ValueError(
@@ -58,7 +58,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
         raise missing_data("folder", [root], LAYOUT, "your own images")
     source = Source((root,), _IMAGE)
     name = f"folder-{_cleaned(root)}"
-    # The task because the splits differ, the name because an archive's identity does not cover it.
+    # Includes the task, because the splits differ, and the name, because an archive's identity does not cover it.
     identity = blake2b(repr((source.identity(), task, name)).encode(), digest_size=16).hexdigest()
 
     return Recipe("folder", source.location, identity, lambda: _plan(source, task, name), source.photographs)
@@ -104,7 +104,7 @@ def _plan(source: Source, task: str, name: str) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """The common beginning of all names, before class or split: the directory's name, or an archive's one folder."""
+    """The common prefix of all names, before class or split: the directory's name, or an archive's only top folder."""
     root = source.roots[0]
     if not root.is_file():
         return f"{root.name}/"
@@ -125,7 +125,7 @@ def _classes(source: Source, images: list[str], depth: int) -> Classes:
 
 
 def _check_unread(source: Source, images: list[str], unread: list[str], depth: int) -> None:
-    """Warn of image files that are not read; ValueError where a class folder at `depth` would lose all of its own."""
+    """Warn of image files that are not read. Raises ValueError if a folder at `depth` has only such images."""
     if lost := sorted(_folders(unread, depth) - _folders(images, depth)):
         raise ValueError(
             f"{source.location}: of {preview(lost)} no file is an image that is read, only {_by_ending(unread)}; "
@@ -141,20 +141,20 @@ def _folders(names: list[str], depth: int) -> set[str]:
 
 
 def _by_ending(names: list[str]) -> str:
-    """`12 .heic, 3 .avif`"""
+    """Numbers of files by ending, for messages: `12 .heic, 3 .avif`."""
     counts = Counter(PurePosixPath(name).suffix.lower() for name in names)
     return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
 
 
 def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classes]:
-    """The user's split. Without a test split val is that; what is then missing for validation is taken out of train in
-    the usual proportions."""
+    """The user's split. Without a test split, val is the test split. A missing validation split is taken out of train
+    in the usual proportions."""
     found = defaultdict(list)
     for image in images:
         found[image.split("/")[0]].append(image)
     places = _split_places(source, found)
     splits = {split: _classes(source, found[top], depth=2) for split, top in places.items()}
-    folders = {top: splits[split] for split, top in places.items()}  # messages speak of the user's
+    folders = {top: splits[split] for split, top in places.items()}  # messages use the user's names
     if task == "ssl":
         _check_same_classes(source, folders)
     else:
@@ -166,7 +166,7 @@ def _own_split(source: Source, images: list[str], task: str) -> dict[str, Classe
 
 
 def _split_places(source: Source, tops: Iterable[str]) -> dict[str, str]:
-    """{split: the folder at the top that is it}, always with train and test. ValueError where it is not clear."""
+    """{split: its top folder}, always with train and test. Raises ValueError if the folders are ambiguous."""
     places = defaultdict(list)
     for top in sorted(tops):
         places[SPLIT_FOLDERS.get(top.casefold(), "no split")].append(top)
@@ -190,7 +190,7 @@ def _split_classes(classes: Classes) -> dict[str, Classes]:
 
 
 def _validation_classes(classes: Classes) -> tuple[Classes, Classes]:
-    """(for training, for validation), where the test classes are already taken."""
+    """Split the classes left after the test split into (training, validation)."""
     share = CLASS_FRACTIONS["validation"] / (1 - CLASS_FRACTIONS["test"])
     return _take_classes(classes, share, "folder validation")
 
@@ -206,13 +206,13 @@ def _split_images(source: Source, classes: Classes) -> dict[str, Classes]:
 
 
 def _validation_images(source: Source, classes: Classes) -> tuple[Classes, Classes]:
-    """(for training, for validation), where the test images are already taken."""
+    """Split the images left after the test split into (training, validation)."""
     share = IMAGE_FRACTIONS["validation"] / (1 - IMAGE_FRACTIONS["test"])
     return _take_images(source, classes, share, "folder validation")
 
 
 def _take_classes(classes: Classes, share: float, purpose: str) -> tuple[Classes, Classes]:
-    """(the other classes, `share` of the classes, at least MIN_CLASSES)."""
+    """Split the classes into (the others, `share` of them but at least MIN_CLASSES)."""
     count = max(MIN_CLASSES, round(share * len(classes)))
     taken = set(fixed_order(classes, purpose)[:count])
     rest = {label: images for label, images in classes.items() if label not in taken}
@@ -220,7 +220,7 @@ def _take_classes(classes: Classes, share: float, purpose: str) -> tuple[Classes
 
 
 def _take_images(source: Source, classes: Classes, share: float, purpose: str) -> tuple[Classes, Classes]:
-    """(the other images, `share` of every class's images, at least one). ValueError where a class has only one."""
+    """Split the images into (the others, `share` of each class, at least one). ValueError if a class has only one."""
     if short := [label for label, images in classes.items() if len(images) < 2]:
         raise ValueError(
             f"{source.location}: classes need at least 2 images to share with validation: {preview(short)}"

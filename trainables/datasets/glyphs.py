@@ -38,8 +38,8 @@ FONT_SIZE = 20 / 28
 
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
-    """The recipe for glyphs; `roots` is not looked at. Raises FileNotFoundError without matplotlib or its fonts,
-    ValueError for an unknown task."""
+    """The recipe for glyphs; `roots` is ignored. Raises FileNotFoundError without matplotlib or its fonts, ValueError
+    for an unknown task."""
     task = allowed_task("glyphs", task, ("dml", "ssl"))
     folder = _font_folder()
 
@@ -48,7 +48,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
         size = round(FONT_SIZE * image_size)
         # the basic layout: raqm, where a machine has it, would place marks differently
         fonts = {face: ImageFont.truetype(folder / face, size, layout_engine=ImageFont.Layout.BASIC) for face in FACES}
-        one_at_a_time = threading.Lock()  # FreeType's faces have a state; drawing keeps Python's lock anyway
+        one_at_a_time = threading.Lock()  # FreeType's faces are stateful; drawing holds Python's lock anyway
 
         def render(item: tuple[str, str]) -> np.ndarray:
             with one_at_a_time:
@@ -62,10 +62,10 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
 
 def draw_glyph(font: ImageFont.FreeTypeFont, character: str, image_size: int) -> np.ndarray:
-    """uint8 [1, image_size, image_size]: the ink's box in the middle, shrunk (aspect kept) where it does not fit."""
+    """Draw a character: uint8 [1, image_size, image_size], its ink centred, shrunk (aspect kept) if it does not fit."""
     canvas = Image.new("L", (3 * image_size, 3 * image_size))
     ImageDraw.Draw(canvas).text((image_size, image_size), character, fill=255, font=font)
-    ink = canvas.crop(canvas.getbbox())  # font.getbbox would count the room around a letter in
+    ink = canvas.crop(canvas.getbbox())  # font.getbbox would include the space around a letter
     side = max(*ink.size, image_size)
     image = Image.new("L", (side, side))
     image.paste(ink, ((side - ink.width) // 2, (side - ink.height) // 2))

@@ -1,4 +1,4 @@
-"""The ground truth of revisited Oxford and Paris, a pickle read without running what a pickle could run."""
+"""The ground truth of revisited Oxford and Paris, a pickle that is read without running any code of it."""
 
 import io
 import pickle
@@ -27,7 +27,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """The images of the database and the queries, and which are relevant to which.
+    """The images of the database and of the queries, and each query's relevant images.
 
     database, queries: names of images, without extension.  boxes: float64 [queries, 4], x0, y0, x1, y1 in px.
     relevant: for every query {"easy", "hard", "junk"} -> int64 positions in the database.
@@ -66,7 +66,8 @@ class _Refused(ValueError):
 
 
 class _PlainUnpickler(pickle._Unpickler):
-    """In Python, as the one in C makes room for every place of its memo that a file names: 64 GB for ten bytes."""
+    """Reads plain data only. In Python, as the C unpickler allocates its memo up to any index that a file names: 64 GB
+    for ten bytes."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = _constructors()
@@ -80,7 +81,7 @@ class _PlainUnpickler(pickle._Unpickler):
     def persistent_load(self, pid: Any) -> Any:
         raise _Refused(f"it refers to an object outside of the file, {reprlib.repr(pid)}")
 
-    def load_bytearray8(self) -> None:  # pickle's makes room before it looks how much there is
+    def load_bytearray8(self) -> None:  # pickle's allocates before it checks the size
         (size,) = struct.unpack("<Q", self.read(8))
         self.append(bytearray(self.read(size)))
 
@@ -118,9 +119,9 @@ class _Array:
 
 
 def _constructors() -> dict[tuple[str, str], Callable | str]:
-    """The functions that a pickle of plain arrays calls, each replaced by one that makes nothing else.
+    """The functions that a pickle of plain arrays calls, each replaced by one that makes only such arrays and bytes.
 
-    Fresh functions for every use, because a pickle can set attributes of what it is given.
+    The functions are made anew for every use, because a pickle can set attributes of objects that it gets.
     """
 
     def scalar(kind: _Type, data: bytes) -> Any:
@@ -215,7 +216,8 @@ def _positions(value: Any, what: str, images: int) -> np.ndarray:
 
 
 def _flat(values: Any) -> Any:
-    """The values, unless lists lie in lists: numpy would make them one array, of any size from a few bytes."""
+    """The values, a flat list of numbers. Raises ValueError for others: from a few bytes of nested lists numpy would
+    make an array of any size."""
     if not isinstance(values, np.ndarray) and not (
         isinstance(values, list | tuple) and all(isinstance(value, Real) for value in values)
     ):

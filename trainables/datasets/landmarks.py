@@ -30,7 +30,7 @@ from trainables.datasets.structure import (
 )
 
 PUBLISHED_CLASSES = 586  # of 42,410 training and 6,382 validation images
-MAX_UNTRIED = 0.5  # of the images may be missing without a dead link; above it, nothing was downloaded yet
+MAX_UNTRIED = 0.5  # of the images may be missing without a known dead link; more means a missing download
 IMAGES_PER_CLASS = 2
 
 LISTS = {"train": "annotation_clean_train.txt", "validation": "annotation_clean_val.txt"}
@@ -55,12 +55,12 @@ log = logging.getLogger(__name__)
 
 
 class IncompleteData(FileNotFoundError, ValueError):
-    """The lists are there, and too few photos: a wrong state of the folder, and one that a download mends."""
+    """The lists are present but too few photos: a wrong state of the folder, which a download can repair."""
 
 
 def recipe(roots: list[Path], task: str | None = None) -> Recipe:
-    """Find Landmarks-clean below the roots. Raises FileNotFoundError, ValueError, and both at once
-    (IncompleteData) where over half of the photos is missing whose links may still be good."""
+    """Find Landmarks-clean below the roots. Raises FileNotFoundError, ValueError, and both at once (IncompleteData) if
+    over half of the photos are missing without a known dead link, or if a list has no class with enough photos."""
     allowed_task("landmarks", task, ("dml",))
     folder = _find(roots)
     source = Source((folder,), _WANTED)
@@ -94,7 +94,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
 
 def download(root: Path, *, threads: int = THREADS, timeout: float = TIMEOUT) -> None:
-    """Fetch the photos that are neither there nor known to be dead (dead.txt; delete it to try those again).
+    """Fetch the missing photos, except those of known dead links (in dead.txt; delete it to try those again).
 
     Can be interrupted and called again. threads: photos fetched at a time.  timeout: s for each to arrive.
     Raises FileNotFoundError without the lists, and ConnectionError if there is no photo and no server answered.
@@ -120,7 +120,7 @@ def download(root: Path, *, threads: int = THREADS, timeout: float = TIMEOUT) ->
 
 
 def read_list(path: Path) -> list[tuple[str, str]]:
-    """[(URL, class)]; ValueError naming the first line that is something else."""
+    """[(URL, class)] of a list. Raises ValueError naming the first malformed line."""
     entries = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
         fields = line.rsplit(maxsplit=5)  # from the right, as some URL may hold a space
@@ -142,9 +142,10 @@ def read_dead(folder: Path) -> dict[str, str]:
 
 
 def _fetch_all(folder: Path, urls: list[str], threads: int, timeout: float) -> dict[str, str]:
-    """Fetch; list the dead links. Returns {URL: reason} of those that may be alive, as perhaps it was our own network.
+    """Fetch the photos and append dead links to dead.txt. Returns {URL: reason} of links that may still be alive.
 
-    A link without an answer counts as dead as soon as another one, asked later, is answered, by whatever server.
+    A link without an answer counts as dead once a later link is answered, by any server; before, our own network may
+    be the cause.
     """
     silent: dict[str, str] = {}
     answered = False
@@ -155,7 +156,7 @@ def _fetch_all(folder: Path, urls: list[str], threads: int, timeout: float) -> d
             answered = answered or answers
             if reason:
                 silent[url] = reason
-            # As many as there are threads may lie at the end with nothing behind them.
+            # Up to one link per thread may lie at the end, without later links.
             if answers or (answered and number == len(urls) and len(silent) <= threads):
                 file.writelines(f"{url}\t{' '.join(reason.split())}\n" for url, reason in silent.items())
                 file.flush()
@@ -165,14 +166,14 @@ def _fetch_all(folder: Path, urls: list[str], threads: int, timeout: float) -> d
 
 
 def _fetch_image(url: str, path: Path, timeout: float) -> tuple[bool, str]:
-    """(whether a server answered, why there is no image: "" if there is one, whole, at the path)."""
+    """Fetch a photo: (whether a server answered, the reason of failure, or "" if the whole image is at the path)."""
     reason = ""
     for _ in range(ATTEMPTS):
         try:
             data = _read_image(url, timeout)
         except Interrupted as error:
             reason = str(error)
-        except (ConnectionError, ValueError) as error:  # refused for good; no image; a URL that cannot be one
+        except (ConnectionError, ValueError) as error:  # a final refusal, no image, or a malformed URL
             return True, str(error) or type(error).__name__
         else:
             part = path.with_name(path.name + ".part")
@@ -187,7 +188,7 @@ def _read_image(url: str, timeout: float) -> bytes:
     start, parts, size = time.monotonic(), [], 0
     with opened(quote(url, safe="%/:?#[]@!$&'()*+,;=~"), timeout) as response:
         if "unavailable" in response.url:  # Flickr's photo_unavailable.png is a picture too, with status 200
-            raise ValueError(f"redirected to {response.url.partition('?')[0]}")  # what follows may be a signature
+            raise ValueError(f"redirected to {response.url.partition('?')[0]}")  # its query may be a signature
         for data in chunks(response):
             parts.append(data)
             size += len(data)
@@ -235,7 +236,7 @@ def _member(folder: Path, url: str) -> str:
 def _classes(
     folder: Path, lists: dict[str, list[tuple[str, str]]], source: Source
 ) -> tuple[dict[str, dict[str, list[str]]], list[str]]:
-    """({split: {class: its images}}, "split class" of those left out); a URL counts once, the first time."""
+    """({split: {class: its images}}, ["<split> <class>" of classes left out]); a repeated URL counts only once."""
     classes: dict[str, dict[str, list[str]]] = {}
     few, seen = [], set()
     for split, entries in lists.items():

@@ -53,7 +53,7 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
 
 
 def download(root: Path) -> None:
-    """Fetch those of the two archives (9.5 and 6.5 MB) that are not below the root. Raises as `fetch` does."""
+    """Fetch the archives (9.5 and 6.5 MB) that are missing below the root. Raises as `fetch` does."""
     place = next((place for place in _places(root) if any(_part(place, part) for part in PARTS)), root / "omniglot")
     for part in PARTS:
         if _part(place, part) is None:

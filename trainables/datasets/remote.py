@@ -1,10 +1,10 @@
 """Data behind a URI (see `uri.parse`) as local files: fetched once a machine, whole or not at all.
 
 <cache>/sources/<name>-<key>/ holds the archive <name>.zip or the folder <name>/, and source.json; <key> is the first
-24 digits of the content's SHA-256. That of a folder is what `find * -type f | LC_ALL=C sort | xargs sha256sum |
-sha256sum` prints there. The server's version of the data (size, ETag, Last-Modified) is recorded: when it changes, the
-data are fetched again into a folder of their own, and the old one stays. At every use names, sizes and times of change
-are compared with the recorded ones; where they differ, the content is hashed again.
+24 digits of the content's SHA-256. For a folder that is the output of `find * -type f | LC_ALL=C sort | xargs sha256sum
+| sha256sum` in it. The server's version of the data (size, ETag, Last-Modified) is recorded: when it changes, the data
+are fetched again into another folder, and the old one stays. At every use names, sizes and times of change are compared
+with the recorded ones; if they differ, the content is hashed again.
 """
 
 import errno
@@ -31,11 +31,12 @@ log = logging.getLogger(__name__)
 
 
 def materialise(address: Address) -> Path:
-    """The local copy, an archive or a folder; fetched now unless it is there. Of several processes one fetches.
+    """The path of the local copy, an archive or a folder; fetched if absent, by only one of several processes.
 
-    No server is asked where a copy with the address's digest is there. Raises FileNotFoundError and ConnectionError
-    where the data cannot be had (what has arrived is continued next time), ValueError where they have another digest
-    than the address says, are no archive or have names that lead elsewhere, OSError where they do not fit the disk.
+    If a copy with the address's digest is present, the server is not asked. Raises FileNotFoundError and
+    ConnectionError if the data cannot be fetched (a partial copy is continued next time), ValueError if they have
+    another digest than the address, are not an archive or have names that lead elsewhere, OSError if they do not fit
+    the disk.
     """
     there = None if address.sha256 else survey(address)
     version = there and there.version
@@ -48,17 +49,17 @@ def materialise(address: Address) -> Path:
 
 
 def held(address: Address) -> bool:
-    """Whether a whole copy with the address's digest is here; no server is asked."""
+    """Whether a whole copy with the address's digest is on this machine; does not ask the server."""
     return address.sha256 is not None and _find(address, None) is not None
 
 
 def pinned(address: Address) -> str:
-    """The URI with the digest of its present content, which is fetched."""
+    """The URI with the digest of its present content, which is fetched if absent."""
     return address.pinned(_record(materialise(address).parent)["sha256"])
 
 
 def content(path: Path) -> str | None:
-    """An identity of the content of a copy made here, or of a path in it; None for any other path."""
+    """The content's identity of a local copy, or of a path in it: digest and relative path. None for other paths."""
     if not path.is_relative_to(_shelf()) or path == _shelf():
         return None
     folder = _shelf() / path.relative_to(_shelf()).parts[0]
@@ -71,7 +72,7 @@ def _shelf() -> Path:
 
 
 def _find(address: Address, version: str | None) -> Path | None:
-    """The folder of a whole copy with the address's digest, or where it has none, of that version."""
+    """The folder of a whole copy with the address's digest or, if it has none, of that version; None if absent."""
     for folder in _folders(address):
         record = _record(folder)
         if record is None:
@@ -86,12 +87,12 @@ def _find(address: Address, version: str | None) -> Path | None:
 
 
 def _folders(address: Address, ending: str = "") -> list[Path]:
-    """Copies of this name, or with ".partial" what is being fetched."""
+    """Folders of the copies of this name; with ".partial" those still being fetched."""
     return sorted(_shelf().glob(f"{address.stem}-{'[0-9a-f]' * KEY}{ending}"))
 
 
 def _record(folder: Path) -> dict | None:
-    """{"sha256", "seen": {URI: version}, "files": {name: [bytes, time of change in ns]}}; None without such a file."""
+    """{"sha256", "seen": {URI: version}, "files": {name: [bytes, time of change in ns]}}; None if it cannot be read."""
     try:
         record = json.loads((folder / RECORD).read_text())
         return record if record.keys() >= {"sha256", "seen", "files"} else None
@@ -106,7 +107,7 @@ def _write_record(folder: Path, record: dict) -> None:
 
 
 def _is_whole(folder: Path, name: str, record: dict) -> bool:
-    """Whether the copy is as recorded; where only times differ, as after copying it, they are recorded anew."""
+    """Whether the copy is as recorded. If only times differ, as after copying it, they are recorded anew."""
     try:
         found = _status(folder / name)
         if found == record["files"]:
@@ -142,7 +143,7 @@ def _digest(root: Path) -> str:
 
 
 def _fetch(address: Address, found: Survey) -> Path:
-    """Fetch into a folder of its own, check, and give it its name. Needs the lock. Raises as `materialise`."""
+    """Fetch into a partial folder, check it, and rename it; the caller holds the lock. Raises as `materialise`."""
     for _ in range(ATTEMPTS):
         partial = _shelf() / f"{address.stem}-{address.key(found.version)}.partial"
         if found.version is None:  # the part may be of another version
@@ -176,7 +177,7 @@ def _fetch(address: Address, found: Survey) -> Path:
 
 
 def _check(address: Address, root: Path, digest: str) -> None:
-    """Raises ValueError where what arrived is not what was asked for."""
+    """Raise ValueError if the data have another digest than requested, or are not a zip archive."""
     if address.sha256 and digest != address.sha256:
         raise ValueError(
             f"what is there now has SHA-256 {digest}, but {address.sha256} is asked for: it has changed, or is "
@@ -187,7 +188,7 @@ def _check(address: Address, root: Path, digest: str) -> None:
 
 
 def _publish(address: Address, found: Survey, partial: Path, digest: str) -> Path:
-    """Rename what is whole; a copy of the same content stays as it is, as others may be reading it."""
+    """Give a whole copy its final name; an existing copy of the same content stays, as others may be reading it."""
     folder = _shelf() / f"{address.stem}-{digest[:KEY]}"
     before = _record(folder)
     same = before is not None and before["sha256"] == digest and _is_whole(folder, address.name, before)

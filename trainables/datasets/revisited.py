@@ -53,10 +53,10 @@ BENCHMARKS = {
 
 
 class Images(Sequence):
-    """Images of different sizes behind each other in one memory map: uint8 [3, h, w] each, read-only."""
+    """Images of different sizes, one after the other in a memory map: uint8 [3, h, w] each, read-only."""
 
     def __init__(self, pixels: np.ndarray, offsets: np.ndarray, shapes: np.ndarray):
-        """pixels: uint8, flat.  offsets: int64 [n], each image's first.  shapes: int64 [n, 2], heights, widths."""
+        """pixels: uint8, flat.  offsets: int64 [n], each image's first byte.  shapes: int64 [n, 2], heights, widths."""
         self._pixels, self._offsets, self.shapes = pixels, offsets, shapes
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Images(Sequence):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A database and queries cropped to what they ask for; relevant: the lists easy, hard and junk of every query."""
+    """A database, and queries cropped to their boxes; relevant: the lists easy, hard and junk of every query."""
 
     name: str
     database: Images
@@ -92,11 +92,11 @@ class BenchmarkSummary:
 def load_benchmark(
     name: str, data_root: str | os.PathLike | None = None, *, image_size: int = 1024, download: bool = False
 ) -> Benchmark:
-    """The benchmark with images of at most image_size px on the longer side; decoded once, then memory-mapped.
+    """Load the benchmark with images of at most image_size px on the longer side; decoded once, then memory-mapped.
 
-    name: one of BENCHMARKS.  data_root: see `trainables.datasets.data_roots`.  download: fetch what is nowhere.
-    Raises FileNotFoundError where there is no data, ValueError for an unknown name, a wrong layout, damaged ground
-    truth, and for every image that is missing or does not decode: an evaluation with holes is none.
+    name: one of BENCHMARKS.  data_root: see `trainables.datasets.data_roots`.  download: fetch missing data.
+    Raises FileNotFoundError if there is no data, ValueError for an unknown name, a wrong layout, damaged ground truth,
+    and for any image that is missing or does not decode: the scores need all images.
     """
     if isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 8:
         raise ValueError(f"image_size={image_size!r}: whole pixels, at least 8")
@@ -118,18 +118,18 @@ def load_benchmark(
 def check_benchmark(
     name: str, data_root: str | os.PathLike | None = None, *, download: bool = False
 ) -> BenchmarkSummary:
-    """Check ground truth and that every image is there; none is decoded. Raises as `load_benchmark` does."""
+    """Check the ground truth and that every image is present; decodes none. Raises as `load_benchmark`."""
     folder, truth = _find(name, data_root, download)
     _files(folder, truth)
     return BenchmarkSummary(_published(name, truth), len(truth.database), len(truth.queries), str(folder))
 
 
 def download(name: str, root: str | os.PathLike) -> Path:
-    """Fetch ground truth and images into <root>/<name>, unless they are there; returns that folder.
+    """Fetch missing ground truth and images into <root>/<name>; returns that folder.
 
     No checksum of these files is published. So they are read to their ends before they take their names, every image
-    that the ground truth names must be in the archives (ValueError otherwise), and nothing else of them is kept. An
-    archive is removed once its images are extracted.
+    that the ground truth names must be in the archives (ValueError otherwise), and other members are not kept. The
+    archives are removed once the images are extracted.
     """
     published = _known(name)
     folder = Path(root) / name
@@ -181,7 +181,7 @@ def _find(name: str, data_root: str | os.PathLike | None, fetch_it: bool) -> tup
 
 
 def _files(folder: Path, truth: GroundTruth) -> list[Path]:
-    """The images' files, first the database's, then the queries'. ValueError naming those that are not there."""
+    """The images' files, first the database's, then the queries'. Raises ValueError naming the missing ones."""
     files = [folder / "jpg" / f"{image}.jpg" for image in (*truth.database, *truth.queries)]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ValueError(f"{folder / 'jpg'}: {len(missing)} of {len(files)} images are missing: {preview(missing)}")
@@ -189,8 +189,8 @@ def _files(folder: Path, truth: GroundTruth) -> list[Path]:
 
 
 def _identity(folder: Path, name: str, files: list[Path], image_size: int) -> str:
-    """Digest of the ground truth, the image size, and the images' names, sizes and times of change; of data from a URI
-    their SHA-256 instead."""
+    """Digest of the ground truth, the image size, and the images' names, sizes and times of change. For data from a URI
+    their SHA-256 replaces these three."""
     digest = blake2b((folder / f"gnd_{name}.pkl").read_bytes(), digest_size=12)
     status = content(folder) or [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest.update(json.dumps([FORMAT, name, image_size, status]).encode())

@@ -20,7 +20,7 @@ from trainables.datasets.structure import in_order
 from trainables.datasets.uri import Address
 
 BACKOFF = download.BACKOFF
-BLOCK = 16 * 2**20  # bytes of an object that are asked for at a time
+BLOCK = 16 * 2**20  # bytes of an object per request
 THREADS = 16  # objects of a prefix that are fetched at a time
 AHEAD = 1024  # objects that may wait for a slow one
 GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's default is 15 minutes
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class Survey:
     """A server's description of its data, before they are fetched.
 
-    version: changes when they change; None where the server gives no sign of that.  sizes: bytes by relative name, None
-    where they are unknown.
+    version: changes when the data change; None if the server gives no sign of changes.  sizes: relative name -> bytes,
+    None if unknown.
     """
 
     version: str | None
@@ -41,8 +41,8 @@ class Survey:
 
 
 def survey(address: Address) -> Survey:
-    """Ask the server. Raises FileNotFoundError where nothing is there, ConnectionError where that cannot be known, and
-    ValueError for names of objects that are no plain relative paths."""
+    """Ask the server for its data's description. Raises FileNotFoundError if there are no data, ConnectionError if that
+    is unknown, and ValueError for names of objects that are not plain relative paths."""
     try:
         if address.is_web:
             return retried(lambda: _survey_web(address), address.uri, ATTEMPTS, BACKOFF)
@@ -56,10 +56,10 @@ def survey(address: Address) -> Survey:
 
 
 def bring(address: Address, found: Survey, folder: Path) -> None:
-    """Fetch all that was found into the folder, as <name>, an archive or a folder; continue what is there.
+    """Fetch all data of the survey into the folder, as <name>, an archive or a folder; partial files are continued.
 
-    Raises ConnectionError (Interrupted where a file has another size than announced), ValueError for an archive of a
-    web server above `download.MAX_BYTES`, and OSError (ENOSPC) where the disk is too small.
+    Raises ConnectionError (Interrupted if a file has another size than announced), ValueError for an archive of a web
+    server above `download.MAX_BYTES`, and OSError (ENOSPC) if the disk is too small.
     """
     here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     total, free = sum(size or 0 for size in found.sizes.values()), shutil.disk_usage(folder).free
@@ -114,7 +114,8 @@ def _survey_object(files: fs.FileSystem, address: Address) -> Survey:
 
 
 def _survey_prefix(files: fs.FileSystem, address: Address) -> Survey:
-    """Raises ValueError for names that are no plain relative paths, or a file and a folder at once."""
+    """Survey the objects below a prefix. Raises ValueError for names that are not plain relative paths, or that are a
+    file and a folder at once."""
     prefix = f"{address.host}/{address.path}"
     found = files.get_file_info(fs.FileSelector(prefix.rstrip("/"), recursive=True, allow_not_found=True))
     stamps = sorted(
@@ -135,7 +136,7 @@ def _survey_prefix(files: fs.FileSystem, address: Address) -> Survey:
 
 
 def _blocks(files: fs.FileSystem, source: str, start: int, progress: Progress) -> Iterator[bytes]:
-    """The object's bytes from `start` on. Raises FileNotFoundError where it is gone, Interrupted for all else."""
+    """Yield the object's bytes from `start` on. Raises FileNotFoundError if it is gone, Interrupted for all else."""
     try:
         with files.open_input_file(source) as file:
             file.seek(start)

@@ -80,7 +80,7 @@ def _plan(source: Source) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """The folder of the two lists in the names; ValueError unless there is one of each, side by side."""
+    """The names' prefix up to the two lists. Raises ValueError unless there is one of each, in one folder."""
     lists = [name for name in source.members if name.endswith(LISTS)]
     prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in lists})
     if len(prefixes) != 1 or len(lists) != len(LISTS):

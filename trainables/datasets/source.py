@@ -24,7 +24,7 @@ from trainables.datasets.remote import content
 from trainables.datasets.structure import Render, UndecodableImage
 
 # Photographs from the web (Landmarks, a user's folder) come from cameras of up to 50 Mpx; the other datasets stay below
-# 1 Mpx and 1 MB. Limits all the same: a file of a few kB can claim gigapixels, and every thread decodes one in memory.
+# 1 Mpx and 1 MB. A file of a few kB can claim gigapixels, and every thread decodes one in memory: hence limits.
 MAX_MEMBER_BYTES = 64 * 2**20
 MAX_PIXELS = 64 * 10**6  # 192 MB as RGB
 
@@ -39,7 +39,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What turns an image upright, by its EXIF orientation."""
+"""EXIF orientation -> the operation that turns the image upright."""
 
 _NOT_PLAIN = re.compile(r"^/|^[A-Za-z]:|\\|(^|/)\.\.(/|$)")
 
@@ -66,7 +66,7 @@ class Source:
 
     @cached_property
     def listing(self) -> list[tuple[str, Member]]:
-        """(name, file) of every file, wanted or not, but those that tools keep for themselves (`_is_hidden`).
+        """(name, file) of every file, wanted or not, except those of tools (`_is_hidden`).
 
         Raises ValueError for an incomplete archive and for a member's name that points outside of the archive.
         """
@@ -96,10 +96,10 @@ class Source:
         return ", ".join(map(str, self.roots))
 
     def identity(self) -> str:
-        """Digest of every name and size, and of the CRC (archive) or time of change (directory); the path is not in it.
+        """Digest of every name and size, and of the CRC (archive) or time of change (directory), but not of the path.
 
-        Of data that came from a URI it is their SHA-256, so that it is the same on every machine.
-        Takes milliseconds for an archive of any size, and a listing for a directory.
+        For data from a URI it covers their SHA-256 instead, so that it is the same on every machine.
+        It takes milliseconds for an archive of any size; a directory is listed.
         """
         digest = blake2b(digest_size=16)
         for root in self.roots:
@@ -118,11 +118,11 @@ class Source:
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[str], bytes]]:
-        """Yields name -> bytes, for use by many threads, which raises UndecodableImage for an archive member that is
-        damaged, or compressed but not by deflate.
+        """Yield a function name -> bytes that many threads may call.
 
+        It raises UndecodableImage for an archive member that is damaged, encrypted, or compressed but not by deflate.
         All threads share one handle of an archive: ZipFile locks it for a member's raw bytes only, and inflates and
-        checks them outside of the lock. Handles of their own would cost each thread a listing of the archive.
+        checks them outside of the lock. A handle of its own would cost each thread a listing of the archive.
         """
         with ExitStack() as stack:
             archives = {root: stack.enter_context(_open_zip(root)) for root in self.roots if root.is_file()}
@@ -147,9 +147,10 @@ class Source:
 
 
 def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
-    """An image file of one of FORMATS as size x size px: upright as its EXIF says, on white where it is transparent,
-    centre-cropped if it is not square, antialiased if it shrinks. Of several frames or pages the first.
+    """Decode an image file of one of FORMATS to size x size px.
 
+    It is turned upright by its EXIF orientation, put on white where it is transparent, centre-cropped if it is not
+    square, antialiased if it shrinks. Of several frames or pages the first is taken.
     mode: "L" or "RGB" (a greyscale image gets three equal channels); 16 bits of grey become 8. Raises UndecodableImage.
     """
     try:
@@ -163,12 +164,12 @@ def decode_image(data: bytes, mode: str, size: int) -> Image.Image:
     except UnidentifiedImageError as error:
         raise UndecodableImage("of no known format") from error
     except (OSError, SyntaxError, EOFError, ValueError, Image.DecompressionBombError) as error:
-        # All of these Pillow raises on damaged files: SyntaxError ("broken PNG file"), for one, is no mistake here.
+        # Pillow raises all of these on damaged files, SyntaxError too ("broken PNG file").
         raise UndecodableImage(str(error)) from error
 
 
 def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:
-    """Transparency is resolved last, at size x size px: Pillow weighs colours by it where it shrinks an image."""
+    """Fit an image to size x size px. Transparency is resolved last: Pillow weights colours by it when it shrinks."""
     if image.mode not in ("LA", "PA", "RGBA", "RGBa") and "transparency" not in image.info:
         return ImageOps.fit(image.convert(mode), (size, size), Image.Resampling.BILINEAR)
     fitted = ImageOps.fit(image.convert("RGBA"), (size, size), Image.Resampling.BILINEAR)
@@ -176,8 +177,8 @@ def _fitted(image: Image.Image, mode: str, size: int) -> Image.Image:
 
 
 def _of_eight_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits, 0 to 65535, as 0 to 255, where Pillow would cut it off at 255. ValueError for 32 bits a pixel,
-    of which nobody knows what is white."""
+    """Scale grey of 16 bits, 0 to 65535, to 0 to 255; Pillow would cut it off at 255. Raises ValueError for 32 bits a
+    pixel, of which the value of white is unknown."""
     if not image.mode.startswith(("I", "F")):
         return image
     if image.mode in ("I", "F") and image.format != "PNG":  # Pillow 10 has a PNG's 16 bits in mode I
@@ -186,7 +187,7 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int | None:
-    """As the camera noted it; None where there is no note, or a damaged one, which spoils no pixels."""
+    """The EXIF orientation; None if it is absent, or damaged, which does not spoil the pixels."""
     try:
         return image.getexif().get(ExifTags.Base.Orientation)
     except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):
@@ -205,8 +206,8 @@ def find_archive(
 ) -> Path:
     """The dataset's folder or archive in the first root that has one; a root that is a file is the archive itself.
 
-    folder: its name below a root, unless the root itself is it.  marks: files of which it has at least one.
-    Raises FileNotFoundError with the layout, the origin and what was tried.
+    folder: the folder's name below a root; the root itself may be the folder.  marks: files of which the folder has at
+    least one. Raises FileNotFoundError with the layout, the origin and the places tried.
     """
     tried = []
     for root in roots:
@@ -226,7 +227,7 @@ def find_archive(
 def missing_data(
     dataset: str, tried: Iterable[Path], layout: str, origin: str, *, download: bool = False
 ) -> FileNotFoundError:
-    """The error for data that is nowhere: paths tried, layout expected, where to get it (download: --download can)."""
+    """The error for data that is not found: paths tried, expected layout, origin. download: suggest --download."""
     hint = ", or add --download" if download else ""
     paths = "".join(f"\n  {path}" for path in tried)
     return FileNotFoundError(f"no {dataset} data found. Tried:{paths}\nExpected: {layout}\nGet it from: {origin}{hint}")
@@ -240,9 +241,9 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The member's bytes, inflated no further than its claimed size; `ZipFile.read` inflates all, then cuts."""
+    """The member's bytes, inflated no further than its claimed size; `ZipFile.read` would inflate all, then cut."""
     info = archive.getinfo(name)
-    # of other compressions zipfile inflates all it has read
+    # with other compressions zipfile inflates all that it has read
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise NotImplementedError("it is compressed, and not by deflate; only that is read")
     with archive.open(info) as member:
@@ -288,7 +289,7 @@ def _list_zip(path: Path) -> Iterator[tuple[str, Member]]:
 
 
 def _list_directory(path: Path) -> Iterator[tuple[str, Member]]:
-    def stop(error: OSError) -> None:  # os.walk leaves out what it cannot list unless told otherwise
+    def stop(error: OSError) -> None:  # without it os.walk skips what it cannot list
         raise error
 
     for folder, folders, files in os.walk(path, onerror=stop, followlinks=True):
@@ -303,5 +304,5 @@ def _list_directory(path: Path) -> Iterator[tuple[str, Member]]:
 
 
 def _is_hidden(name: str) -> bool:
-    """What tools leave beside the data: .ipynb_checkpoints, .git, ._files and __MACOSX of macOS."""
+    """Whether it is a tool's file beside the data: .ipynb_checkpoints, .git, ._files and __MACOSX of macOS."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))

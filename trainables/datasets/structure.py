@@ -43,9 +43,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Its splits, and the name that results may carry: the published one only for the published number of classes.
+    """The splits, and the name for results: the published name only for the published number of classes.
 
-    test: None where the dataset has none of its own and is tested on another one (landmarks).
+    test: None if the dataset has no test split and is tested on another dataset (landmarks).
     """
 
     name: str
@@ -56,9 +56,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Which images make up a split; items are whatever the recipe's renderer understands.
+    """The images of a split before decoding.
 
-    items: n descriptions of an image.  labels: n integers, 0..n_classes-1.
+    items: n descriptions of an image, in the form that the recipe's renderer takes.  labels: n integers,
+    0..n_classes-1.
     images_per_class: the fewest images a class may have (2 where images of a class are paired).
     Raises ValueError naming the classes that have fewer.
     """
@@ -82,7 +83,7 @@ class SplitPlan:
 
     @classmethod
     def of(cls, items_of_class: dict[str, Iterable[Any]], images_per_class: int) -> "SplitPlan":
-        """From {class name: its images}; labels follow the order of the dict."""
+        """The plan of {class name: its images}; labels follow the order of the dict."""
         pairs = [(item, label) for label, items in enumerate(items_of_class.values()) for item in items]
         items, labels = zip(*pairs, strict=True) if pairs else ((), ())
         return cls(items, labels, tuple(items_of_class), images_per_class)
@@ -100,8 +101,8 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test". content: of a
-    user's own images, how many they are, and a digest of their names and sizes."""
+    """A dataset before decoding. channels: 1 or 3. splits: "train", "validation" and perhaps "test". content: number
+    and size of a user's own images, and a digest of their names and sizes."""
 
     name: str
     channels: int
@@ -113,7 +114,7 @@ class Plan:
 class Recipe:
     """How to make one dataset from data that was found; nothing is decoded yet.
 
-    dataset: the name it is asked for by.  location: where the data is, for messages.
+    dataset: the name by which it is requested.  location: where the data is, for messages.
     identity: a digest that changes with the data's content.
     plan(): lists and checks the layout; ValueError where it is wrong.
     renderer(image_size in px): a context that yields item -> uint8 [c, image_size, image_size], for many threads.
@@ -131,9 +132,9 @@ class Recipe:
 
 
 def local_path(place: str | os.PathLike, what: str) -> Path:
-    """The absolute path that `place` names, in which ~ is one's home.
+    """The absolute path of `place`, with ~ expanded.
 
-    Raises ValueError for a URI, and does not repeat it, as it may hold a secret.
+    Raises ValueError for a URI, without repeating it, as it may hold a secret.
     """
     path = Path(place).expanduser().absolute()
     if _URI.search(os.fspath(place)) and not path.exists():
@@ -142,7 +143,7 @@ def local_path(place: str | os.PathLike, what: str) -> Path:
 
 
 def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
-    """The names in a shuffled order that depends on nothing but the names and the purpose.
+    """The names in a shuffled order that depends only on the names and the purpose.
 
     Sorting by a hash instead of a seeded generator: numpy may change its streams between versions, and a name's place
     relative to the others stays when names are added.
@@ -153,7 +154,7 @@ def fixed_order(names: Iterable[str], purpose: str) -> list[str]:
 
 
 def allowed_task(dataset: str, task: str | None, allowed: tuple[str, ...]) -> str:
-    """The task ("dml" | "ssl"), for None the first allowed, which is usual there; ValueError for another."""
+    """The task ("dml" | "ssl"); None gives the first of `allowed`, the usual one. Raises ValueError for others."""
     if task is None:
         return allowed[0]
     if task not in allowed:
@@ -174,7 +175,7 @@ def preview(names: Iterable[str], most: int = 5) -> str:
 
 @contextmanager
 def made_whole(folder: Path) -> Iterator[Path]:
-    """A directory beside `folder` to be filled, which then takes its name: the folder is either whole or absent."""
+    """Context of an empty directory to fill, which is then renamed to `folder`: that is either whole or absent."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     partial.mkdir(parents=True)
@@ -188,7 +189,7 @@ def made_whole(folder: Path) -> Iterator[Path]:
 
 
 def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path], None]) -> T:
-    """What `read` finds in the folder, filled first where it finds nothing. Of several processes one fills it."""
+    """The result of `read`. If that is None, `fill` fills the folder first, in only one of several processes."""
     found = read()
     if found is None:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -203,10 +204,10 @@ def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path],
 
 
 def in_order(function: Callable[[Any], Any], items: Iterable[Any], threads: int, ahead: int) -> Iterator[Any]:
-    """function(item) for every item, by that many threads; the results come in the order of the items.
+    """Yield function(item) for every item, computed by that many threads, in the order of the items.
 
-    ahead: how many results may wait for an earlier one, which bounds the memory. What the function raises is raised
-    here, and what has not begun by then is never begun.
+    ahead: how many results may wait for an earlier one, which bounds the memory. Errors of the function are raised
+    here; items that have not begun by then are dropped.
     """
     pool = ThreadPoolExecutor(threads)
     waiting: deque[Future] = deque()

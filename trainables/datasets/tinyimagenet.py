@@ -83,7 +83,7 @@ def _plan(source: Source) -> Plan:
 
 
 def _prefix(source: Source) -> str:
-    """The folder of wnids.txt in the names; ValueError where the layout is wrong or there are several copies."""
+    """The names' prefix up to wnids.txt. Raises ValueError if the layout is wrong or there are several copies."""
     prefixes = sorted({_WANTED.search(name)["prefix"] or "" for name in source.members})
     needed = ("wnids.txt", "val/val_annotations.txt")
     if len(prefixes) != 1 or any(prefixes[0] + name not in source.members for name in needed):

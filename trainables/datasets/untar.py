@@ -1,4 +1,4 @@
-"""Wanted files out of tar archives that somebody else made."""
+"""Extraction of wanted files from untrusted tar archives."""
 
 import gzip
 import os
@@ -12,11 +12,11 @@ from trainables.datasets.source import MAX_MEMBER_BYTES
 from trainables.datasets.structure import made_whole, preview
 
 MAX_ARCHIVE_BYTES = 16 * 2**30  # inflated; the largest of those that are fetched has 2 GB
-MAX_MEMBERS = 1_000_000  # of which tarfile keeps a record in memory
+MAX_MEMBERS = 1_000_000  # tarfile keeps a record of each in memory
 
 
 class _Inflated(gzip.GzipFile):
-    """A .tgz of which neither a member's headers, which tarfile reads into memory, nor the whole is without bound."""
+    """A .tgz with bounds on a member's headers, which tarfile reads into memory, and on the inflated whole."""
 
     left: int  # bytes that may be read until it is set again
 
@@ -46,11 +46,11 @@ def check_complete(archive: Path) -> None:
 
 
 def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
-    """Put the wanted files of .tgz archives side by side into the folder, which appears once it is complete.
+    """Extract the wanted files of .tgz archives into one flat folder, which appears once it is complete.
 
-    wanted: file names without a path; where a file lies in an archive does not matter, links and other files are left.
+    wanted: file names without a path, which may lie anywhere in an archive; links and other files are skipped.
     Raises ValueError for a member that points outside of the folder, for a file above MAX_MEMBER_BYTES, for two of one
-    name, for an archive that is damaged or beyond the bounds of this module, and where a wanted file is in none.
+    name, for an archive that is damaged or beyond the bounds of this module, and for a wanted file that is in none.
     """
     with made_whole(folder) as partial:
         for archive in archives:
@@ -67,7 +67,7 @@ def extract(archives: Iterable[Path], folder: Path, wanted: set[str]) -> None:
 
 def _extract_one(archive: Path, folder: Path, wanted: set[str]) -> None:
     for tar, member in _members(archive):
-        tarfile.data_filter(member, str(folder))  # raises FilterError for what would leave the folder, or a device
+        tarfile.data_filter(member, str(folder))  # raises FilterError for a path outside of the folder, or a device
         name = PurePosixPath(member.name).name
         if not member.isfile() or member.issparse() or name not in wanted:
             continue

@@ -1,7 +1,7 @@
 """URIs of data: an archive on a web server or in an object store, or all objects below a prefix of a store.
 
-They are checked without connecting. A URI ends up in logs and files, so that one with a secret is refused. A refusal
-does not repeat the URI.
+URIs are checked without connecting. They end up in logs and files, so a URI with a secret is refused, and the refusal
+does not repeat it.
 """
 
 import os
@@ -25,8 +25,8 @@ OPTIONS = {
         "retry_limit_seconds": r"\d{1,6}(\.\d+)?",
     },
 }
-"""Query parameters and their decoded values; the names are those of `pyarrow.fs.FileSystem.from_uri`. A web address has
-none: its query may be a signature."""
+"""Scheme -> query parameter -> pattern of its decoded value; the names are those of `pyarrow.fs.FileSystem.from_uri`. A
+web address may have none: its query could be a signature."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)  # not C:/
 _SEGMENT = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~=+!(),%s-]+"  # of a path: neither . nor .., and no @
@@ -68,7 +68,7 @@ class Address:
 
     @property
     def uri(self) -> str:
-        """Without the digest."""
+        """The URI without the digest."""
         query = "&".join(f"{name}={value}" for name, value in self.options)
         host = f"anonymous@{self.host}" if self.anonymous else self.host
         return f"{self.scheme}://{host}/{self.path}{f'?{query}' if query else ''}"
@@ -79,7 +79,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """Of the local copy: the last part of the path in letters, digits, '_', '.' and '-'; not hidden."""
+        """Name of the local copy: the last part of the path in letters, digits, '_', '.' and '-'; not hidden."""
         last = self.path.rstrip("/").rpartition("/")[2] or self.host
         return re.sub(r"[^A-Za-z0-9_.-]+", "_", unquote(last))[-LONGEST:].lstrip(".") or "data"
 
@@ -98,7 +98,7 @@ def is_uri(place: str | os.PathLike) -> bool:
 
 
 def parse(uri: str | os.PathLike, what: str = "the data root") -> Address:
-    """The address that a URI stands for. Raises ValueError, which begins with `what` and does not repeat the URI."""
+    """Parse and check a URI. Raises ValueError, whose message begins with `what` and does not repeat the URI."""
     match = _URI.fullmatch(os.fspath(uri))
     if match is None:
         raise ValueError(f"{what} is no URI; {ALLOWED} are allowed")
@@ -118,7 +118,7 @@ def parse(uri: str | os.PathLike, what: str = "the data root") -> Address:
 def _reason(
     scheme: str, slash: str, host: str, path: str, options: list[tuple[str, str]] | None, fragment: str
 ) -> str | None:
-    """The first reason to refuse a URI of these parts. options: None for a query that cannot be allowed."""
+    """The first reason to refuse a URI of these parts, else None. options: None for a query that is never allowed."""
     if scheme not in _PLACES:
         return "its kind is unknown"
     if not slash:

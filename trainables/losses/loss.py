@@ -1,4 +1,4 @@
-"""What a loss is: a weighted sum of named terms. Without torch, as its registry is."""
+"""`Loss`, a weighted sum of named terms. Like its registry, this module does not import torch."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Loss:
 
     name: its name in LOSSES, or "module:function".
     terms: names of the unweighted terms, in order.
-    published: the authors' coefficients in the order of the terms; 1 where there is none.
+    published: the authors' coefficients in the order of the terms; 1 where none is published.
     compute: (embeddings [b, d], labels [b], settings) -> {term: scalar}, unweighted, in the order of `terms`.
-    tasks: of `Setup.task`, those that it can train.
-    normalised: whether its embeddings are L2-normalised rows; else they are the network's output as it is.
-    k: items of each class that its batches must have; None: any number.
+    tasks: the values of `Setup.task` that it can train.
+    normalised: whether it takes L2-normalised rows; else it takes the network's output as it is.
+    k: items of each class that a batch must have; None: any number.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Loss:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Names of the terms' weights, each times the learning rate: parameters of a search."""
+        """Names of the terms' weights, the parameters of a search. A weight includes the learning rate."""
         return tuple(f"Lambda_{term}" for term in self.terms)
 
     @property
@@ -59,13 +59,13 @@ class Loss:
 
     @property
     def pairwise(self) -> bool:
-        """Whether it is a positive and an entropy term of equal weight, whose usual balances are the averages over
-        pairs; the usual balance of any other loss is its published one."""
+        """Whether the terms are a positive and an entropy term with published coefficients 1. Their usual balances are
+        the averages over pairs; the usual balance of any other loss is its published one."""
         return self.terms == PAIR and self.published == (1.0, 1.0)
 
     @property
     def scores(self) -> tuple[str, ...]:
-        """The names under which results have the terms."""
+        """Names of the terms in results."""
         if self.terms == PAIR:
             return ("positive_term", "entropy_term")
         return tuple(f"term_{term}" for term in self.terms)

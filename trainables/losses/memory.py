@@ -9,7 +9,7 @@ Each iteration enqueues its batch first, so that the memory holds it, and adds t
 
 Everything is tensor arithmetic of fixed shapes that never waits for the device, like the losses. Forward and backward
 of b = 64, d = 128 and 55,000 remembered embeddings, the published size, take one core 0.06 s (margin) or 0.08 s
-(InfoNCE), 0.025 s of them the two matrix products. Masks by torch.where and counts by count_nonzero save nothing.
+(InfoNCE), 0.025 s of which are the two matrix products. Masks by torch.where and counts by count_nonzero save no time.
 """
 
 import torch
@@ -30,7 +30,7 @@ class CrossBatchMemory(nn.Module):
     Buffers:
         embeddings: [size, d] float32; the n-th item ever enqueued (from 0) is in row n % size.
         labels: [size] int64.
-        enqueued: int64 scalar, the items ever enqueued; slots from there on are unfilled, and zero, so finite.
+        enqueued: int64 scalar, the number of items ever enqueued; slots from there on are unfilled: zero, so finite.
     """
 
     def __init__(self, size: int, dimensions: int):
@@ -47,7 +47,7 @@ class CrossBatchMemory(nn.Module):
         return self.labels.shape[-1]
 
     def forget(self) -> None:
-        """Be as new, in the same buffers."""
+        """Empty the memory in place."""
         for buffer in self.buffers():
             buffer.zero_()
 
@@ -75,14 +75,14 @@ class CrossBatchMemory(nn.Module):
         return slots
 
     def pairs(self, labels: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Which remembered items make a positive and which a negative pair with a batch's items.
+        """Masks of the positive and negative pairs of a batch's items with the remembered items.
 
         Args:
             labels: [b] integers.
-            slots: [b] int64, where the batch's own items are, as `enqueue` said.
+            slots: [b] int64, the rows of the batch's own items, from `enqueue`.
 
         Returns:
-            (positives, negatives): [b, size] bool. Unfilled slots make no pair, and neither does an item with its copy.
+            (positives, negatives): [b, size] bool. Unfilled slots, and an item with its own copy, are in neither.
         """
         filled = torch.arange(self.size, device=labels.device) < self.enqueued  # [size]
         same = labels[:, None] == self.labels  # [b, size]
@@ -117,10 +117,10 @@ def memory_terms(
     Args:
         z: [b, d] floating point, rows L2-normalised by the caller; half precision is computed in float32.
         labels: [b] integers.
-        slots: [b] int64, where `memory` holds this very batch, as `enqueue` said.
+        slots: [b] int64, the rows of `memory` that hold this batch, from `enqueue`.
         memory: enqueue the next batch only after the backward pass: it needs these embeddings.
         loss: "margin" or "infonce".
-        distance: "euclidean" or "cosine", the same as inside the batch, which is why there is no default.
+        distance: "euclidean" or "cosine". It must equal that inside the batch, so there is no default.
         margin, q: of "margin"; see `margin_terms`.
         temperature: of "infonce"; see `infonce_terms`.
 
@@ -151,15 +151,15 @@ def memory_terms(
 def memory_weights(
     mode: str, positive_pairs: Tensor, negative_pairs: Tensor, batch_size: int, k: int
 ) -> tuple[Tensor, Tensor]:
-    """Weights of the memory's two terms in units of the batch's, that is of Lambda_p and Lambda_e (sec:xbm).
+    """Factors by which the memory's two terms are weighted relative to the batch's Lambda_p and Lambda_e (sec:xbm).
 
-    "fixed" (S2, S3): the same balance for both, 1 and 1.
+    "fixed" (S2, S3): 1 and 1, the same balance for memory and batch.
 
     "variable" (S1): as published. That loss sums, for each anchor, 1 - s over its positives and s over its negatives
     with s > 0.5, and averages over the anchors. Its slope is that of our averages (margin 0.5, cosine, q = 1) times
-    the pairs per anchor: (k - 1, b - k) in the batch, (|P_mem| / b, |E_mem| / b) in the memory. With the batch's
-    as (Lambda_p, Lambda_e), times the learning rate, the memory's are these factors of them. They grow as the memory
-    fills, and not alike: the balance drifts.
+    the pairs per anchor: (k - 1, b - k) in the batch, (|P_mem| / b, |E_mem| / b) in the memory. The batch's, times the
+    learning rate, are (Lambda_p, Lambda_e); the factors are the memory's divided by the batch's. They grow at
+    different rates as the memory fills, so the balance drifts.
 
     Args:
         mode: "variable" or "fixed".
@@ -170,7 +170,7 @@ def memory_weights(
         (factor_p, factor_e): scalar tensors on the pair counts' device.
 
     Raises:
-        ValueError: `mode` is another word.
+        ValueError: unknown `mode`.
     """
     _check_mode(mode)
     factor_p = positive_pairs / (batch_size * (k - 1))
@@ -181,7 +181,7 @@ def memory_weights(
 
 
 def check_memory(mode: str, size: int, batch_size: int, k: int) -> None:
-    """Refuse a memory that cannot be trained with, before the training.
+    """Refuse settings of the memory that cannot be trained, before the training.
 
     Args:
         mode: see `memory_weights`.

@@ -11,16 +11,16 @@ from torch import Tensor
 from trainables.losses.loss import PAIR, Loss, Settings
 from trainables.own import imported
 
-TRIED = (16, 8)  # b, d of the random batch that a function is called with once
+TRIED = (16, 8)  # b, d of the random batch on which a function is tried once
 
 
 def own_loss(name: str) -> Loss:
-    """The loss that the function `name`, "module:function", computes.
+    """Make a `Loss` of the user's function `name`, "module:function".
 
     The function is called with (z [b, d], labels [b]) and returns {term: scalar tensor}, unweighted. Rows of z are unit
     vectors; with an attribute `normalised = False` the function gets the network's output as it is. An attribute
-    `published`, {term: coefficient}, says with which coefficients the loss is usual; they are 1 otherwise. In
-    self-supervision labels are 0, 0, 1, 1, ...: views of an image lie side by side.
+    `published`, {term: coefficient}, gives the usual coefficients; without it they are 1. In self-supervision labels
+    are 0, 0, 1, 1, ...: views of an image are adjacent.
 
     Raises ValueError for a function that cannot be imported, fails on a small random batch, or returns anything else.
     """
@@ -42,7 +42,7 @@ def _examined(name: str, function: Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
 def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: bool) -> tuple[str, ...]:
-    """The names of the terms of a small random batch, two items per class."""
+    """Call the function on a small random batch, two items per class; returns the names of its terms."""
     b, d = TRIED
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         z = torch.randn(b, d, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -57,7 +57,7 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
 
 
 def _ordered(terms: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """The names as the function has them, but p before e."""
+    """The names in the function's order, except that p precedes e."""
     return PAIR if set(terms) == set(PAIR) else tuple(terms)
 
 
@@ -77,7 +77,7 @@ def _check_terms(name: str, terms: object) -> None:
 
 
 def _published(name: str, function: Callable[..., Any], terms: tuple[str, ...]) -> tuple[float, ...]:
-    """The function's own coefficients in the order of the terms."""
+    """The function's coefficients in the order of the terms, 1 if it gives none."""
     given = getattr(function, "published", None)
     if given is None:
         return (1.0,) * len(terms)

@@ -1,6 +1,7 @@
 """Losses by name. Each is a sum of Lambda_<term> * term over its named terms.
 
-Light, so that set-ups and command lines know the losses without torch: what computes terms is imported when it is used.
+This module does not import torch, so set-ups and command lines can list the losses quickly. The functions that compute
+the terms are imported at first use.
 """
 
 from __future__ import annotations
@@ -64,17 +65,17 @@ LOSSES: dict[str, Loss] = {
         Loss("siglip", ("pos", "neg"), (1.0, 1.0), _siglip, **_OF_VIEWS),
     )
 }
-"""The sources of the coefficients are with the terms, in `trainables.losses.two_views`."""
+"""Losses by name. The coefficients' sources are beside the terms, in `trainables.losses.two_views`."""
 
 
 REMEMBERED = ("margin", "infonce")
-"""The losses that the cross-batch memory has terms of."""
+"""The losses that the cross-batch memory supports."""
 
 
 def find_loss(name: str) -> Loss:
-    """The loss of that name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).
+    """Find a loss by name: one of LOSSES, or a user's own as "module:function" (see `trainables.losses.own`).
 
-    Raises ValueError naming what exists, or what is wrong with the user's own.
+    Raises ValueError listing the known losses, or saying what is wrong with the user's own.
     """
     if name in LOSSES:
         return LOSSES[name]

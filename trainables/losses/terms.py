@@ -1,17 +1,17 @@
 """Pairwise contrastive losses as two unweighted terms, positive and entropy (sec:background, sec:balance).
 
-The caller adds them up where everybody can see the balance (eq:contrastive_decomposition_update):
+The caller adds them up, so that the balance is visible there (eq:contrastive_decomposition_update):
 
     loss = Lambda_p * positive + Lambda_e * entropy
 
-A loss has a rectangular core, `margin_of` or `infonce_of`: similarities of n anchors with m others, and two masks that
-say which pairs are positive and which negative. Inside a batch the others are the batch itself (`margin_terms`,
-`infonce_terms`); `trainables.losses.memory` puts remembered embeddings there. The distances, too, are made of the
-similarities, so a loss has one n x m matrix product and no difference of vectors.
+Each loss has a rectangular core, `margin_of` or `infonce_of`. It takes the similarities of n anchors with m others, and
+a mask each of the positive and the negative pairs. Inside a batch the others are the batch itself (`margin_terms`,
+`infonce_terms`); in `trainables.losses.memory` they are remembered embeddings. Distances are computed from the
+similarities, so a loss needs one n x m matrix product and no differences of vectors.
 
-Masks are applied, never indexed with. No shape depends on the labels' values and nothing waits for the device, so
-the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. What could only be checked by reading
-values from the device is in `check_labels`, which a caller runs once.
+Masks are applied elementwise, never used as indices. Shapes do not depend on the labels' values and nothing waits for
+the device, so the losses work under `torch.func.vmap`, `torch.func.grad` and in CUDA graphs. Checks that must read
+values from the device are in `check_labels`, which a caller runs once.
 """
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 # Distances of unit vectors lie in [0, 2], euclidean (at most two radii) and cosine (1 - s, s >= -1) alike.
 LARGEST_DISTANCE = 2.0
 
-# Keeps the square root's slope finite at distance 0. torch.cdist is no alternative: inexact near 0, NaN slopes at 0.
+# Keeps the square root's slope finite at distance 0. torch.cdist is not used: inexact near 0, NaN slopes at 0.
 SMALLEST_SQUARED_DISTANCE = 1e-12
 
 
@@ -115,8 +115,8 @@ def infonce_of(
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature is {temperature}; it is a finite number above 0")
     logits = -_distances(similarities, distance) / temperature  # [n, m]
-    # All K_ij of one anchor i share its negatives: their logsumexp once per row, then j joins it, pair by pair.
-    # The lowest finite number instead of -inf: a row without negatives then has no NaN in its gradient.
+    # All K_ij of one anchor i share its negatives: their logsumexp is taken once per row, then j is added pair by pair.
+    # The lowest finite number replaces -inf, which would give a row without negatives a gradient of NaN.
     lowest = torch.finfo(logits.dtype).min
     of_negatives = logits.masked_fill(~negatives, lowest).logsumexp(dim=1, keepdim=True)  # [n, 1]
     return _mean(-logits, positives), _mean(torch.logaddexp(logits, of_negatives), positives)
@@ -130,7 +130,7 @@ def pair_statistics(z: Tensor, labels: Tensor) -> dict[str, Tensor]:
         labels: [b] integers.
 
     Returns:
-        dict of scalar tensors, left on z's device so that asking does not wait for it: "positive_similarity" and
+        dict of scalar tensors, left on z's device so that the host does not wait: "positive_similarity" and
         "negative_similarity" (mean cosine, in [-1, 1]; NaN without such pairs), "positive_pairs" and "negative_pairs"
         (|P| and |E|, ordered pairs as in sec:balance).
 
@@ -187,7 +187,7 @@ def check_batch(z: Tensor, labels: Tensor) -> None:
 def cosines(z: Tensor, others: Tensor) -> Tensor:
     """Cosine similarities [n, m] of unit rows z [n, d] with unit rows others [m, d].
 
-    In float32 at least, or in the wider of the two kinds, inside an autocast region too.
+    Computed in the wider of the two types and at least in float32, inside an autocast region too.
     """
     kind = torch.promote_types(torch.promote_types(z.dtype, others.dtype), torch.float32)
     with torch.autocast(z.device.type, enabled=False):
@@ -196,7 +196,7 @@ def cosines(z: Tensor, others: Tensor) -> Tensor:
 
 def _similarities(z: Tensor) -> Tensor:
     """Cosine similarities [b, b] of unit rows z [b, d]."""
-    z = z.to(torch.promote_types(z.dtype, torch.float32))  # once: both sides' gradients add up before they are rounded
+    z = z.to(torch.promote_types(z.dtype, torch.float32))  # once: both sides' gradients are added before rounding
     return cosines(z, z)
 
 
@@ -212,7 +212,7 @@ _DISTANCES = {"euclidean": _euclidean, "cosine": _cosine}
 
 
 def _distances(similarities: Tensor, distance: str) -> Tensor:
-    """Distances [n, m], the paper's M, of unit rows whose similarities [n, m] these are."""
+    """Distances [n, m], the paper's M, from the similarities [n, m] of unit rows."""
     if distance not in _DISTANCES:
         raise ValueError(f"distance is {distance!r}; one of {', '.join(_DISTANCES)} is expected")
     return _DISTANCES[distance](similarities)

@@ -16,7 +16,7 @@ TARGET_DEVIATION = 1.0  # gamma of VICReg, sec. 4.1
 
 
 def two_views(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The two views [b/2, d] of a batch z [b, d] whose labels are 0, 0, 1, 1, ...; the labels are not looked at.
+    """Split a batch z [b, d] with labels 0, 0, 1, 1, ... into its two views [b/2, d]; the labels' values are not read.
 
     Raises ValueError for other shapes or kinds, or an odd b.
     """
@@ -58,10 +58,10 @@ def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
 
     C is the cross-correlation of the two views over the batch. As in the authors' code each dimension is standardised
     by batch normalisation, with its epsilon of 1e-5 in the variance, which eq. 2 does not have. Earlier versions of
-    that code multiply the whole loss by 0.024 or 1/32 (--scale-loss), the present one has other learning rates instead.
+    that code multiply the whole loss by 0.024 or 1/32 (--scale-loss); the present one has other learning rates instead.
 
     Args:
-        z, other: [n, d] floating point, n >= 2, as the projector makes them; row i of both is of image i.
+        z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i.
 
     Returns:
         {"on": sum_i (1 - C_ii)^2, "off": sum_{i != j} C_ij^2}: scalars.
@@ -77,11 +77,11 @@ def barlow_twins_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
 def vicreg_terms(z: Tensor, other: Tensor) -> dict[str, Tensor]:
     """VICReg's three terms (Bardes et al., ICLR 2022, sec. 4.1; published coefficients 25, 25 and 1).
 
-    As in the authors' code, for which those coefficients are: "sim" is the mean over n and d, where the paper's
-    invariance has a sum over d, and "std" the mean over both views, where the paper has their sum (vicreg, issue 26).
+    The coefficients belong to the terms of the authors' code, which are used here: "sim" is the mean over n and d,
+    where the paper sums over d, and "std" the mean over both views, where the paper sums them (vicreg, issue 26).
 
     Args:
-        z, other: [n, d] floating point, n >= 2, as the projector makes them; row i of both is of image i.
+        z, other: [n, d] floating point, n >= 2, the projector's output; row i of both is of image i.
 
     Returns:
         {"sim": mean squared difference, "std": mean over both views and d of max(0, 1 - sqrt(variance + 1e-4)),
@@ -107,8 +107,8 @@ def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0)
     """The sigmoid loss of SigLIP in two parts (Zhai et al., ICCV 2023, algorithm 1; published coefficients 1 and 1).
 
     s_ij is the cosine of z_i and z'_j. The signs are those of algorithm 1 and of the authors' code (big_vision); eq. 1
-    of the paper has -t s_ij + b by mistake (open_clip, issue 476). There t and b are learned, and begin at 10 and -10;
-    here they are constants.
+    of the paper has -t s_ij + b by mistake (open_clip, issue 476). In the paper t and b are learned, starting at 10 and
+    -10; here they are constants.
 
     Args:
         z, other: [n, d] floating point, n >= 2, rows L2-normalised by the caller; row i of both is of image i.
@@ -130,7 +130,7 @@ def siglip_terms(z: Tensor, other: Tensor, t: float = 10.0, beta: float = -10.0)
 
 
 def _checked(z: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Both views in float32 at least."""
+    """Both views in a common type, at least float32. Raises ValueError for other shapes or kinds."""
     for name, view in {"z": z, "other": other}.items():
         if view.ndim != 2 or not view.is_floating_point():
             raise ValueError(

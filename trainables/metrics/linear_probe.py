@@ -2,12 +2,12 @@
 
 The protocol is Patacchiola and Storkey's (self-supervised-relational-reasoning, NeurIPS 2020): one linear layer,
 cross-entropy, Adam at 1e-3, 100 epochs of shuffled batches of 128, no weight decay, no schedule. Features are
-extracted once, from images that are not augmented. Few steps of that do not converge on features that a training has
-made small, and then measure their size; those of standardised features do.
+extracted once, from images that are not augmented. With few steps it does not converge on features of small scale, and
+then measures their scale; on standardised features it converges.
 
-The update is written by hand: at this size a step is nothing but calls, and autograd, the module and the optimiser
-make most of them. On one core 10,000 x 64 features of 20 classes take 0.4 s for the 100 epochs, against 5 s. The
-features of several networks are classified side by side for the same reason: a step of all is as many calls as of one.
+The update is written by hand: at this size the overhead of calls dominates a step, and autograd, the module and the
+optimiser make most calls. On one core 10,000 x 64 features of 20 classes take 0.4 s for the 100 epochs, against 5 s.
+For the same reason several networks' features are classified side by side: a step needs as many calls as for one.
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor
 
 ADAM_BETAS = (0.9, 0.999)  # torch.optim.Adam's defaults, which the protocol uses
 ADAM_EPSILON = 1e-8
-FLAT = 1e-5  # of its largest value: what a dimension varies less is rounding
+FLAT = 1e-5  # of a dimension's largest value: a smaller standard deviation is rounding
 
 
 @torch.no_grad()
@@ -43,8 +43,8 @@ def linear_probe(
         train_features, test_features: [n, d] floating point, computed in float32.
         train_labels, test_labels: [n] integers from 0 on; the largest training label sets the number of classes.
         epochs: passes over the training features.
-        steps: the least number of steps; where epochs have fewer there are more of these.
-        batch_size: features a step; the last batch of an epoch may be smaller.
+        steps: the least number of steps; if `epochs` have fewer, more epochs are run.
+        batch_size: features per step; the last batch of an epoch may be smaller.
         learning_rate: Adam's.
         standardised: whether each dimension is first given mean 0 and standard deviation 1 over the training features,
             as MAE's probe does (He et al. 2022, appendix A). A dimension without spread becomes 0.
@@ -81,18 +81,18 @@ def linear_probes(
 ) -> Tensor:
     """The accuracies [members] that `linear_probe` gives for each member's features, by one stack of classifiers.
 
-    All members start from the same weights and see the same batches, as with equal seeds alone. Only the labels are
-    waited for.
+    All members start from the same weights and see the same batches, as they would alone with equal seeds. The host
+    waits only for the labels.
 
     Args:
         train_features, test_features: [members, n, d] floating point, on one device, computed in float32.
         train_labels, test_labels, and the settings: as in `linear_probe`, the same for all members.
 
     Returns:
-        float64 on the features' device, NaN for a member some of whose features are not finite.
+        float64 on the features' device; NaN for a member with features that are not finite.
 
     Raises:
-        ValueError: as `linear_probe`, but for features that are not finite.
+        ValueError: as `linear_probe`, except for features that are not finite.
     """
     _check_settings(epochs, steps, batch_size, learning_rate)
     device = train_features.device
@@ -199,7 +199,7 @@ def checked_labels(name: str, labels: Tensor, n: int, device: torch.device) -> T
 
 
 def _standardised(x: Tensor, x_test: Tensor) -> tuple[Tensor, Tensor]:
-    """Both, float32 [members, n, d], in the means and standard deviations of the first."""
+    """Standardise both, float32 [members, n, d], by the means and deviations of the first; flat dimensions become 0."""
     variance, mean = torch.var_mean(x, dim=1, correction=0, keepdim=True)
     deviation = variance.sqrt()
     flat = deviation <= FLAT * x.abs().amax(dim=1, keepdim=True)
@@ -208,5 +208,5 @@ def _standardised(x: Tensor, x_test: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _with_ones(features: Tensor) -> Tensor:
-    """Features [members, n, d + 1], with a last column of ones: the bias's."""
+    """Append a column of ones for the bias to features [members, n, d]: [members, n, d + 1]."""
     return torch.cat([features, features.new_ones(*features.shape[:2], 1)], dim=2)

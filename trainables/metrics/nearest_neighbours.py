@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from trainables.metrics.linear_probe import check_features, checked_splits
 
 NEIGHBOURS = 20
-TEMPERATURE = 0.07  # sec. 3.4 there
-AT_ONCE = 2**25  # similarities, 128 MB
+TEMPERATURE = 0.07  # Wu et al., sec. 3.4
+AT_ONCE = 2**25  # similarities in memory, 128 MB
 
 
 @torch.no_grad()
@@ -57,17 +57,17 @@ def knn_accuracies(
     k: int = NEIGHBOURS,
     temperature: float = TEMPERATURE,
 ) -> Tensor:
-    """The accuracies [members] that `knn_accuracy` gives for each member's features. Only the labels are waited for.
+    """The accuracies [members] that `knn_accuracy` gives for each member's features. The host waits for labels alone.
 
     Args:
         train_features, test_features: [members, n, d] floating point, on one device.
         train_labels, test_labels, and the settings: as in `knn_accuracy`, the same for all members.
 
     Returns:
-        float64 on the features' device, NaN for a member some of whose features are not finite.
+        float64 on the features' device; NaN for a member with features that are not finite.
 
     Raises:
-        ValueError: as `knn_accuracy`, but for features that are not finite.
+        ValueError: as `knn_accuracy`, except for features that are not finite.
     """
     if k < 1 or k % 1:
         raise ValueError(f"k is {k}; a whole number from 1 on is expected")
@@ -83,7 +83,7 @@ def knn_accuracies(
 
 
 def _voted(x: Tensor, y: Tensor, x_test: Tensor, classes: int, k: int, temperature: float) -> Tensor:
-    """The classes [m] that the neighbours of x_test [m, d] among x [n, d] of labels y [n] vote for."""
+    """The classes [m] of x_test [m, d] by the vote of their k nearest neighbours among x [n, d] with labels y [n]."""
     x, x_test = (F.normalize(features.float(), dim=1) for features in (x, x_test))
     voted = []
     for rows in x_test.split(max(1, AT_ONCE // len(x))):

@@ -1,8 +1,8 @@
-"""Retrieval scores, exact: every image asks for the other images of its class, or queries ask a database.
+"""Exact retrieval scores: every image is a query for the other images of its class, or queries search a database.
 
-`retrieval_scores` works in blocks, each a matrix product and a topk; no N x N matrix exists. On one core 4,000 images x
-64 dimensions take about 0.1 s, 60,502 x 128 about 20 s, 60,502 x 512 about 80 s with 0.25 GB beside the embeddings
-(with recall at 1,000). `revisited_map` is the protocol of revisited Oxford and Paris.
+`retrieval_scores` works in blocks, each a matrix product and a topk; the N x N matrix is never held. On one core 4,000
+images x 64 dimensions take about 0.1 s, 60,502 x 128 about 20 s, 60,502 x 512 about 80 s with 0.25 GB beside the
+embeddings (with recall at 1,000). `revisited_map` is the protocol of revisited Oxford and Paris.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,11 +64,11 @@ def retrieval_scores(
 
 
 class Retrieval:
-    """The scores of `retrieval_scores` for any embeddings of the same images: what the labels decide is found once, so
-    that several networks are scored without waiting for any.
+    """`retrieval_scores` for several networks' embeddings of the same images, without waiting for any of them.
 
-    labels, recall_at, block_bytes: as in `retrieval_scores`, and raised as there.  images: how many.  device: that of
-    the embeddings.  names: of the scores, in their order.
+    Everything that depends on the labels alone is computed once, by the constructor.
+    labels, recall_at, block_bytes: as in `retrieval_scores`, with the same errors.  images: N.  device: that of the
+    embeddings.  names: the scores' names, in order.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Retrieval:
 
     @torch.no_grad()
     def scores(self, embeddings: Tensor) -> Tensor:
-        """float64 [names] on the device of embeddings [N, d]; meaningless unless all are finite, not checked."""
+        """Scores, float64 [names], on the device of embeddings [N, d], which must be finite (not checked)."""
         z = _unit_rows(embeddings)
         totals = torch.zeros(len(self.names), dtype=torch.float64, device=z.device)
         with _full_precision(z.device):
@@ -110,7 +110,7 @@ def scores_per_query(hits: Tensor, relevant: Tensor) -> Tensor:
     """The four scores of single queries, in float64 (appendix "R-mAP vs mAP@R").
 
     Args:
-        hits: [n, K] booleans, rel(k) at ranks k = 1 ... K; ranks beyond a query's R are not looked at.
+        hits: [n, K] booleans, rel(k) at ranks k = 1 ... K; ranks beyond a query's R are ignored.
         relevant: [n] integers, R of every query, 1 <= R <= K.
 
     Returns:
@@ -134,7 +134,7 @@ def revisited_map(
 ) -> dict[str, float]:
     """Mean average precision by the protocol of revisited Oxford and Paris (Radenović et al., CVPR 2018).
 
-    The database is ranked by similarity, equal ones in the order of their positions. Junk is taken out of the ranking.
+    The database is ranked by similarity, with ties in the order of positions. Junk is removed from the ranking.
     AP is the area below the precision-recall curve by trapezoids: the positive number j = 0, 1, ... at rank r (from 0)
     adds ((j / r, or 1 at r = 0) + (j + 1) / (r + 1)) / 2 / positives. A query without positives at a level is left out
     of that level.
@@ -142,7 +142,7 @@ def revisited_map(
     Args:
         similarities: [queries, database] floating point, larger is nearer.
         ground_truth: for every query the positions of its "easy", "hard" and "junk" images in the database (arrays or
-            lists, possibly empty; other keys are not looked at).
+            lists, possibly empty; other keys are ignored).
         precision_at: numbers k, each of which adds the mean precision at k of each level, "<level>_precision_at_<k>".
             As in the authors' code the k ranks end at the last positive where that comes earlier.
 
@@ -191,7 +191,7 @@ def _revisited_scores(wanted: Tensor, removed: Tensor, precision_at: Sequence[in
     """
     has_positive = wanted.any(1)
     wanted, removed = wanted[has_positive], removed[has_positive]
-    ranks = (~removed).cumsum(1) - 1  # [n, database], from 0, of what is not junk
+    ranks = (~removed).cumsum(1) - 1  # [n, database], from 0, without counting junk
     found = wanted.cumsum(1)  # positives up to here
     before = torch.where(ranks > 0, (found - 1) / ranks.clamp(min=1).double(), 1.0)
     after = found / (ranks + 1).clamp(min=1).double()
@@ -266,7 +266,7 @@ def _neighbours(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int)
         z: [N, d], rows of length 1.
         queries: positions of the queries [Q], sorted by depth.
         depths: list of Q integers, how many neighbours each query needs.
-        block_bytes: bounds the two [n, N] buffers and what is computed from R_max columns (about 40 bytes each).
+        block_bytes: bounds the two [n, N] buffers and the results of R_max columns (about 40 bytes each).
     """
     images = len(z)
     rows = max(1, block_bytes // (images * (z.element_size() + 8) + depths[-1] * 40))
@@ -286,7 +286,7 @@ def _neighbours(z: Tensor, queries: Tensor, depths: list[int], block_bytes: int)
 
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
-    """Plain float32 products: bfloat16 and TensorFloat32 keep 8 and 11 bits, which swaps neighbours."""
+    """Context of plain float32 products: bfloat16 and TensorFloat32 keep 8 and 11 bits, which swaps neighbours."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -1,4 +1,4 @@
-"""A network on revisited Oxford and Paris: descriptors of whole photographs at several scales, then `revisited_map`."""
+"""Scores on revisited Oxford and Paris: descriptors of whole photographs at several scales, then `revisited_map`."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,12 +19,11 @@ Embed = Callable[[Tensor], Tensor]  # float32 [1, 3, h, w] in [-1, 1] -> unit ro
 def evaluate_benchmark(
     embed: Embed, benchmark: Benchmark, *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
 ) -> dict[str, float]:
-    """{"<benchmark>_easy_map", "<benchmark>_medium_map", "<benchmark>_hard_map"}, each in [0, 1].
+    """Score a network: {"<benchmark>_easy_map", "<benchmark>_medium_map", "<benchmark>_hard_map"}, each in [0, 1].
 
-    embed: a network in evaluation mode that takes images of any size, and lies on the device.
-    {} where a descriptor is not finite.
-    One image at a time is on the device; besides that memory holds one descriptor an image. Raises ValueError for
-    scales that are not positive.
+    embed: a network on the device, in evaluation mode, that takes images of any size.
+    Returns {} if a descriptor is not finite. Only one image at a time is on the device; memory also holds one
+    descriptor per image. Raises ValueError for scales that are not positive.
     """
     if not scales or not all(scale > 0 for scale in scales):
         raise ValueError(f"scales are {scales!r}; at least one number, each > 0, is expected")
@@ -40,7 +39,7 @@ def evaluate_benchmark(
 def descriptors(
     embed: Embed, images: Sequence[np.ndarray], *, scales: Sequence[float] = SCALES, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each."""
+    """Descriptors as unit rows [n, d] in float32 on the CPU; images: uint8 [3, h, w] each."""
     rows = []
     for index in range(len(images)):
         pixels = torch.from_numpy(np.array(images[index])).to(device)[None]  # copied: the memory map is read-only
@@ -49,7 +48,7 @@ def descriptors(
 
 
 def multi_scale(embed: Embed, image: Tensor, scales: Sequence[float] = SCALES) -> Tensor:
-    """The mean of the embeddings of an image [1, 3, h, w] at these scales, of length 1 again: [1, d]."""
+    """The mean of the embeddings of an image [1, 3, h, w] at these scales, normalised again: [1, d]."""
     height, width = image.shape[2:]
     total = torch.zeros(())
     for scale in scales:

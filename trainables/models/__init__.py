@@ -1,1 +1,1 @@
-"""Networks, and the weights they begin with."""
+"""Networks and their initial weights."""

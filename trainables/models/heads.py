@@ -10,11 +10,11 @@ ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
 
 
 def head_of(features: int, *, activation: str | None, embedding: int, projector: Sequence[int]) -> nn.Module | None:
-    """The head on so many features, None for the features as they are.
+    """Build the head on so many features; None if the embedding is the features.
 
-    activation: of the usual projection head; None: there is no projection.
-    embedding: its dimension; 0: the projection's usual one, or without a projection the features'.
-    projector: widths of a `perceptron` in the projection's place.
+    activation: of the usual projection head; None: no projection.
+    embedding: its dimension; 0: the projection's usual 64, or without a projection the features'.
+    projector: widths of a `perceptron` that replaces the projection.
     """
     if projector:
         return perceptron(features, projector)
@@ -37,8 +37,8 @@ def perceptron(features: int, widths: Sequence[int]) -> nn.Module:
     """Linear layers without bias, batch normalisation and ReLU after all but the last.
 
     Maps [b, features] to [b, widths[-1]].
-    The projector of Barlow Twins' authors (main.py). VICReg's (main_vicreg.py) has biases in the inner layers, which
-    the batch normalisation takes out again.
+    It is the projector of Barlow Twins' authors (main.py). VICReg's (main_vicreg.py) has biases in the inner layers,
+    which the batch normalisation removes again.
     """
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise((features, *widths[:-1])):

@@ -1,8 +1,8 @@
-"""Embedding networks f_θ (`subsec:pipeline`): images [b, c, h, w] in, embeddings [b, d] out, unit vectors mostly.
+"""Embedding networks f_θ (`subsec:pipeline`) from images [b, c, h, w] to embeddings [b, d], usually unit vectors.
 
 Every network is an `Embedder`: a trunk that makes features and a head that makes the embedding the loss sees. In deep
 metric learning the head is the identity, or linear; in self-supervision it is a projection that the linear probe leaves
-out. Networks are built on the CPU and fed `views.normalise`d images.
+out. Networks are built on the CPU and take images from `data.augmentation.normalise`.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from trainables.own import imported
 class Embedder(nn.Module):
     """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation.
 
-    normalised: whether embeddings are divided by their length; `build_network` sets it as the loss wants it.
+    normalised: whether embeddings are divided by their length; `build_network` sets it as the loss requires.
     """
 
     def __init__(self, trunk: nn.Module, head: nn.Module | None = None, normalised: bool = True):
@@ -46,8 +46,9 @@ class Embedder(nn.Module):
 class GeM(nn.Module):
     """Generalised-mean pooling, avg_pool(clamp(x, eps)^p)^(1/p) with a learnable p: [b, c, h, w] -> [b, c].
 
-    Computed in float32 (float64 stays) inside autocast too: bfloat16 has too few digits for powers. The largest value
-    of a map is taken out of the powers, which changes neither mean nor gradient, so that no p under- or overflows.
+    Computed in float32 (float64 stays) inside autocast too: bfloat16 has too few digits for powers. Each map is divided
+    by its largest value before the power and multiplied by it afterwards. This changes neither the result nor its
+    gradient, and no p under- or overflows.
     """
 
     def __init__(self, p: float = 3.0, eps: float = 1e-6):
@@ -77,7 +78,7 @@ def small_conv(channels: int, image_size: int) -> tuple[nn.Module, int]:
 
 
 class _PoolToTwo(nn.AdaptiveAvgPool2d):
-    """2 x 2 means; maps that are 2 x 2 already (images of 17 to 32 px) pass: means of one value cost 3 % of a step."""
+    """2 x 2 means. Maps of 2 x 2 (images of 17 to 32 px) pass unchanged: means of one value cost 3 % of a step."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x if x.shape[-2:] == (2, 2) else super().forward(x)
@@ -170,21 +171,22 @@ def build_network(
     projector: Sequence[int] = (),
     normalised: bool = True,
 ) -> Embedder:
-    """A network with a fresh head, the same for the same seed; torch's global generators are left as they were.
+    """Build a network with a fresh head, equal for equal seeds; torch's global generators stay unchanged.
 
     name: one of `NETWORKS`, or "module:function" for one's own: function(channels, image_size) returns a module that
-        maps [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, its own head in the projection's
-        place. The module is imported as Python imports: `python -m` finds it in the current directory, Ray's workers
-        where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's `runtime_env`.
-    projection: False, the head is the identity or linear (metric learning); True, it is the projection head.
-    embedding: what the loss sees, in dimensions; 0 is the features as they are, or the projection's usual 64.
+        maps [b, c, h, w] to [b, features], or an `Embedder`, which is used as it is, with its own head instead of the
+        projection. The module is imported as Python imports: `python -m` finds it in the current directory, Ray's
+        workers where it is installed, on their PYTHONPATH, or in the `working_dir` or `py_modules` of Ray's
+        `runtime_env`.
+    projection: False: the head is the identity or linear (metric learning); True: it is the projection head.
+    embedding: dimension of the embedding; 0: that of the features, or the projection's usual 64.
     activation: of the projection, one of `heads.ACTIVATIONS`.
-    projector: widths of a `heads.perceptron` in the usual projection's place, the embedding's dimension last; ():
+    projector: widths of a `heads.perceptron` that replaces the usual projection, the embedding's dimension last; ():
         the usual one.
     normalised: whether its embeddings are unit vectors.
-    weights: "none", "imagenet" or a file, see `read_weights`, or an `Embedder`'s state dict; loaded whole, or
-        ValueError. The head stays the seeded one unless the file has the same; networks of torchvision's layers
-        standardise their inputs as their weights' did, and take one channel as grey or three as RGB.
+    weights: "none", "imagenet" or a file, see `read_weights`, or an `Embedder`'s state dict; loaded completely, else
+        ValueError. The head keeps its seeded weights unless the file has the same head. Networks of torchvision's
+        layers standardise their inputs if their weights were trained so, and take one channel as grey or three as RGB.
     Raises ValueError, and OSError for weights that cannot be read, naming what is wrong and what is allowed.
     """
     if ":" not in name and name not in NETWORKS:
@@ -212,9 +214,9 @@ def check_network(
     name: str, weights: str, *, channels: int, image_size: int, embedding: int = 0, projection: bool = False,
     projector: Sequence[int] = (),
 ) -> None:  # fmt: skip
-    """Raise what `build_network` would raise, before anything expensive begins: it builds the network and drops it.
+    """Raise the errors of `build_network` before anything expensive begins, by building the network and dropping it.
 
-    "imagenet" is downloaded by this where it is not yet in torch.hub's folder.
+    This downloads the weights "imagenet" unless torch.hub's folder has them.
     """
     build_network(
         name,
@@ -231,9 +233,9 @@ def check_network(
 def _untrained(
     name: str, channels: int, image_size: int, head: "partial[nn.Module | None]"
 ) -> tuple[Embedder, tuple[str, ...]]:
-    """The network from scratch, and how the names begin of what was put on top of it, so that weights may lack it.
+    """The network from scratch, and the name prefixes of the layers put on top of it, which weights may lack.
 
-    head: `head_of` of the features' number alone.
+    head: `head_of` with all arguments but the number of features.
     """
     trunk, features = _own(name, channels, image_size) if ":" in name else NETWORKS[name](channels, image_size)
     if not isinstance(trunk, Embedder):
@@ -260,7 +262,7 @@ def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
 
 
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
-    """The user's module, and how many features it makes of two black images in evaluation mode."""
+    """The user's module, and its number of features, found with two images of zeros in evaluation mode."""
     function, network = imported(name, "network"), f"network {name!r}"
     try:
         module = function(channels, image_size)

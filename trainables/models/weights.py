@@ -36,7 +36,7 @@ def imagenet_weights(network: str) -> "WeightsEnum":
 
 
 class Standardise(nn.Module):
-    """From what `views.normalise` makes to what ImageNet's weights were trained on: (x - mean) / std of x in [0, 1].
+    """Converts images from `augmentation.normalise` to the input of ImageNet's weights: (x - mean) / std, x in [0, 1].
 
     [b, 1 or 3, h, w] in [-1, 1] -> [b, 3, h, w]. Grey is repeated, so that the first convolution stays as trained.
     The numbers are buffers, so that a saved network carries the form of its input.
@@ -53,7 +53,7 @@ class Standardise(nn.Module):
 
 
 def read_weights(network: str, weights: str) -> State | None:
-    """The state dict that `weights` stands for, under an `Embedder`'s names; None for "none", which is: from scratch.
+    """Read the state dict named by `weights`, under an `Embedder`'s names; None for "none", a start from scratch.
 
     weights: "none", "imagenet" (downloaded once a machine, into torch.hub's folder), or a file's path, in which ~ is
         one's home and which every machine that trains must see.
@@ -73,21 +73,21 @@ def read_weights(network: str, weights: str) -> State | None:
 
 
 def load_tensors(file: BinaryIO) -> Any:
-    """Read a torch.save of tensors and plain types, without running code. OSError; ValueError for other content."""
+    """Read a torch.save of tensors and plain types; runs no code. Raises OSError, and ValueError for other content."""
     try:
         if _inflated_bytes(file) <= file.seek(0, os.SEEK_END):
             file.seek(0)
             return torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # whatever bytes of any kind make the unpickler raise
+    except Exception as error:  # wrong bytes may make the unpickler raise anything
         raise ValueError(f"torch.load(weights_only=True) refuses it with {type(error).__name__}") from error
     raise ValueError("it stands for more bytes than it has, which torch.load would inflate and torch.save never writes")
 
 
 def _inflated_bytes(file: BinaryIO) -> int:
-    """The claimed sizes of a zip archive's members together; 0 for torch.save's old form, which inflates nothing."""
-    if file.read(4) != b"PK\3\4":  # as torch.load tells
+    """The sum of the claimed sizes of a zip archive's members; 0 for torch.save's old form, which inflates nothing."""
+    if file.read(4) != b"PK\3\4":  # the same test as torch.load's
         return 0
     with zipfile.ZipFile(file) as archive:
         return sum(member.file_size for member in archive.infolist())
@@ -101,9 +101,9 @@ def wants_standardised(state: State) -> bool:
 def load_weights(model: nn.Module, state: State, source: str, may_miss: tuple[str, ...] = ()) -> None:
     """Load `state` into an `Embedder`, all of it or nothing.
 
-    may_miss: beginnings of names that keep their values where `state` has none of them at all: what was added to the
-    network afterwards. A head or a classifier `fc` that the network lacks is left out; the counters of BatchNorm, which
-    old files lack, are no weights. Raises ValueError naming `source`, how many names do not fit, and the first of them.
+    may_miss: name prefixes of layers that were added to the network; they keep their values if `state` has none of
+    their names. A head or a classifier `fc` that the network lacks is left out. BatchNorm's counters may be absent, as
+    in old files. Raises ValueError naming `source`, how many names do not fit, and the first of them.
     """
     here = model.state_dict()
     absent = tuple(start for start in may_miss if not any(name.startswith(start) and name in here for name in state))

@@ -22,7 +22,7 @@ LEAST = 1 / (10 * 2)  # min_lr = BASE_LR / (10 * STEPS) there, with STEPS: 2 in 
 def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, ...]:
     """The terms of the set-up's loss in their order, unweighted scalars.
 
-    Raises ValueError where the user's own loss has other terms for this batch than it had at first.
+    Raises ValueError if the user's own loss returns other terms for this batch than it did when it was tried.
     """
     loss = find_loss(setup.loss)
     terms = loss.compute(z, labels, setup)
@@ -32,7 +32,7 @@ def loss_terms(z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, ...]:
 
 
 def decay(schedule: str, done: float) -> float:
-    """The factor of the learning rate when this share of the training is done, 0 <= done < 1."""
+    """The factor of the learning rate after the share `done` of the training, 0 <= done < 1."""
     if schedule == "cosine":
         return (1 + math.cos(math.pi * done)) / 2
     return 1.0 if schedule == "constant" or done < 0.6 else 0.1 if done < 0.8 else 0.01
@@ -41,9 +41,10 @@ def decay(schedule: str, done: float) -> float:
 def plateau(scores: Sequence[float]) -> float:
     """The factor of the learning rate after these validation scores ("with decay" in `table:xbm`).
 
-    As in the XBM authors' code (research-xbm, solver/build.py), which is torch's ReduceLROnPlateau: a tenth after more
-    than PATIENCE evaluations in a row that are not better by THRESHOLD of the best; those within COOLDOWN of a
-    reduction do not count; never below LEAST. Follows from the scores alone, so a resumed training needs nothing else.
+    As in the XBM authors' code (research-xbm, solver/build.py), which is torch's ReduceLROnPlateau. The factor falls to
+    a tenth after more than PATIENCE evaluations in a row that do not improve the best by THRESHOLD of it. Evaluations
+    within COOLDOWN of a reduction do not count. The factor stays at least LEAST. It depends on the scores alone, so a
+    resumed training needs no other state.
     """
     factor, best, bad, cooldown = 1.0, -math.inf, 0, 0
     for score in scores:
@@ -61,7 +62,7 @@ def next_evaluation(iteration: int, iterations: int, evaluations: int) -> int:
 
 
 def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:
-    """Enqueue a batch, then compare it with the memory (`sec:xbm`): two terms in units of the batch's own weights."""
+    """Enqueue a batch, then compute its two terms with the memory (`sec:xbm`), to be weighted as the batch's terms."""
     slots = memory.enqueue(z, labels)
     positive, entropy, positive_pairs, negative_pairs = memory_terms(
         z, labels, slots, memory, loss=setup.loss, margin=setup.margin, temperature=setup.temperature,
@@ -87,7 +88,7 @@ def network_of(setup: Setup, channels: int, *, seed: int, weights: str | State, 
 
 
 def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) -> torch.optim.Optimizer:
-    """Bare SGD with learning rate 1, or Adam; where the rate is scheduled, a tensor that a recorded step reads."""
+    """Bare SGD with learning rate 1, or Adam. A scheduled rate is a tensor, which a recorded step reads."""
     rate = setup.learning_rate if setup.optimizer == "adam" else 1.0
     lr = rate if setup.schedule == "constant" else torch.tensor(rate, device=device)
     if setup.optimizer == "adam":
@@ -105,7 +106,7 @@ def build_optimiser(model: torch.nn.Module, setup: Setup, device: torch.device) 
 def build_memory(
     model: torch.nn.Module, setup: Setup, data: DeviceData, batch_size: int, device: torch.device
 ) -> CrossBatchMemory | None:
-    """Empty, for embeddings of the model's dimension; None where the set-up has none."""
+    """An empty memory for embeddings of the model's dimension; None if the set-up has none."""
     if setup.memory == "none":
         return None
     check_memory(setup.memory, setup.memory_size, batch_size, setup.k)
@@ -114,7 +115,7 @@ def build_memory(
 
 
 def build_sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:
-    """Classes for metric learning, views for self-supervision. Raises ValueError where the batch cannot be drawn."""
+    """The sampler: k per class for dml, views for ssl. Raises ValueError if such a batch cannot be drawn."""
     images, labels = data.train
     if setup.task == "ssl":
         return Views(len(images), batch_size, setup.k, device)

@@ -12,7 +12,7 @@ from trainables.training.loop import Training
 
 
 def dumps(training: Training) -> bytes:
-    """The state."""
+    """The training's state as bytes."""
     buffer = io.BytesIO()
     torch.save(training.state(), buffer)
     return buffer.getvalue()
@@ -33,7 +33,7 @@ def loads(training: Training, data: bytes, where: str) -> None:
 
 
 def save(training: Training, path: Path) -> None:
-    """Write the state: the file is the old one or the whole new one at any time."""
+    """Write the state atomically: at any time the file is the old one or the whole new one."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     partial.write_bytes(dumps(training))
     os.replace(partial, path)

@@ -1,9 +1,9 @@
-"""A training step as one CUDA graph: at b = 64 a step is 150 to 300 small kernels, and launching them one by one costs
-more than running them.
+"""A training step as one CUDA graph.
 
-The step must wait for nothing and keep what it needs at fixed addresses: weights, buffers, the two Lambdas and the
-learning rate are tensors that outlive it, and a graph moves the generator on with every replay. Then one recording
-serves all iterations, and all trainings of equal batch size that take turns in the same tensors.
+At b = 64 a step is 150 to 300 small kernels, and launching them one by one costs more than running them. The step must
+not wait for the device, and its data must stay at fixed addresses: weights, buffers, the Lambdas and the learning rate
+are tensors that outlive it. A graph advances the generator with every replay. Then one recording serves all iterations,
+and all trainings of equal batch size that use the same tensors in turn.
 """
 
 import logging
@@ -16,8 +16,8 @@ from torch import Tensor
 from trainables.training.errors import is_of_recording
 
 STREAMS = 32
-"""torch hands out so many streams, in turn, and CUDA has at most so many hardware queues for them; but for 8 it must be
-asked before it starts."""
+"""The number of streams that torch hands out in turn, and the most hardware queues that CUDA has for them. More than 8
+queues must be requested before CUDA starts."""
 
 WARM_UP = 3  # steps run one by one before the recording: cuDNN chooses its algorithms, the optimiser is set up
 
@@ -29,10 +29,10 @@ Step = Callable[[], tuple[Tensor, ...]]
 
 
 def open_queues() -> None:
-    """Give each of STREAMS a hardware queue of its own, or kernels of trainings side by side wait for each other.
+    """Give each of STREAMS a hardware queue of its own, else kernels of trainings side by side wait for each other.
 
-    To be called before CUDA starts in this process, which says so where it is too late. An environment that sets
-    CUDA_DEVICE_MAX_CONNECTIONS itself is left alone.
+    Call it before CUDA starts in this process; later it only logs a warning. If the environment already sets
+    CUDA_DEVICE_MAX_CONNECTIONS, that value stays.
     """
     if QUEUES in os.environ:
         return
@@ -44,11 +44,11 @@ def open_queues() -> None:
 class Replayed:
     """A step that is recorded at call number WARM_UP + 1 and replayed from then on; every call is one real step.
 
-    stream: current when this is called, from the first step on.  generator: the one the step draws from.
-    pool: of an earlier recording whose memory may be used again, because the two never run at the same time.
-    A step that cannot be recorded, as in a user's network that reads a value on the host, runs plainly instead, which
-    is said once. What a call returns is overwritten by the next one. (The step is not kept: its owner keeps this, and a
-    circle of the two would hold the GPU's memory until Python's collector comes by.)
+    stream: must be the current one in every call, from the first on.  generator: the one the step draws from.
+    pool: the memory pool of an earlier recording, reused because the two never run at the same time.
+    A step that cannot be recorded, as in a user's network that reads a value on the host, runs eagerly instead, and one
+    warning is logged. The next call overwrites the tensors that a call returned. (The step is not stored here: its
+    owner stores this object, and a cycle of the two would hold the GPU's memory until Python's collector runs.)
     """
 
     def __init__(self, stream: torch.cuda.Stream, generator: torch.Generator, pool: tuple[int, int] | None = None):
@@ -68,18 +68,18 @@ class Replayed:
 
     @property
     def pool(self) -> tuple[int, int] | None:
-        """The recording's memory, for `pool` of another one."""
+        """The recording's memory pool, for `pool` of another recording."""
         return self._graph.pool() if self._graph is not None else self._pool
 
     def _record(self, step: Step) -> bool:
-        """Whether the step could be recorded. Recording runs nothing: neither weights nor generator change."""
+        """Record the step; returns whether that worked. Recording runs nothing: weights and generator do not change."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
         try:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                 self._outputs = step()
         except RuntimeError as error:
-            first = error.__context__ or error  # what the step raised, before the recording could not be ended well
+            first = error.__context__ or error  # the step's own error, before the recording failed to end
             if not is_of_recording(first):
                 raise first from None
             self.plain = True
@@ -90,7 +90,7 @@ class Replayed:
         return True
 
     def _reset_generator(self) -> None:
-        """A recording that broke off leaves the generator as in a recording: it gets the same state anew."""
+        """Give the generator a copy of its state, because a recording that broke off leaves it in recording mode."""
         if self._generator.device.type == "cuda":
             fresh = torch.Generator(self._generator.device)
             fresh.set_state(self._generator.get_state())

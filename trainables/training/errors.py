@@ -1,4 +1,4 @@
-"""Errors of a training itself, and errors of the machine that it runs on."""
+"""Telling errors of a training from errors of the machine that it runs on."""
 
 import traceback
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-TRACEBACK = 4000  # characters of it that are kept
+TRACEBACK = 4000  # characters of a traceback that are kept
 
 DEVICE_ERRORS = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
 
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED", "nable to find an engine")
-"""What CUDA, cuBLAS and cuDNN say where the GPU's memory is too small; the last is of cuDNN, which then finds no
+"""Messages of CUDA, cuBLAS and cuDNN when the GPU's memory is too small. The last is cuDNN's, which then finds no
 algorithm whose workspace fits."""
 
 
@@ -22,12 +22,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_of_recording(error: BaseException) -> bool:
-    """Whether a step cannot be recorded as a CUDA graph, though it may run: it waits for the GPU, or for its result."""
+    """Whether a step cannot be recorded as a CUDA graph, because it waits for the GPU or a result; it may still run."""
     return _says(error, "capturing", "capture")
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Whether the training may succeed in another process: an error of files, of the host's memory or of the GPU."""
+    """Whether files, the host's memory or the GPU are at fault, so that the training may succeed in another process."""
     if is_out_of_memory(error) or is_of_recording(error):
         return False
     return isinstance(error, (OSError, MemoryError, *DEVICE_ERRORS)) or _says(
@@ -36,7 +36,7 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 
 def described(error: BaseException, configuration: Mapping[str, Any], device: str) -> str:
-    """The error in one line, which names a batch size that does not fit, and the traceback below it."""
+    """Describe an error in one line, with the traceback below. For out of memory the line names the batch size."""
     said = " ".join(str(error).split())
     if is_out_of_memory(error):
         said = f"out of memory: batch_size={configuration['batch_size']} on {device}: {said}"

@@ -17,16 +17,16 @@ from trainables.metrics.revisited import evaluate_benchmark
 from trainables.models.networks import Embedder
 from trainables.training.setup import Setup
 
-BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images a forward pass, fewer of large ones
-CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # their maps stay in a core's cache: 1.2 to 1.7 times as fast as 512
-RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; those that a split is large enough for
-PROBED_BYTES = 4 * 2**30  # of training features that are classified as one stack
+BATCH, BATCH_PIXELS = 512, 512 * 64 * 64  # images per forward pass, fewer if they are large
+CPU_BATCH, CPU_BATCH_PIXELS = 64, 32 * 64 * 64  # activations stay in a core's cache: 1.2 to 1.7 times as fast as 512
+RECALL_AT = (2, 4, 8, 10, 100, 1000)  # as papers print it; only k below the number of images
+PROBED_BYTES = 4 * 2**30  # of training features whose probes are fitted as one stack
 COLLAPSED = 1e-6  # spread below which float32 no longer tells embeddings apart: cosines differ by a few roundings
 
 
 @torch.no_grad()
 def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.device, size: int) -> Tensor:
-    """function over the centres, size x size px, of uint8 images [n, c, h, w] in batches, un-augmented.
+    """Apply a function in batches to the centres, size x size px, of uint8 images [n, c, h, w], without augmentation.
 
     Returns [n, d] in float32 on the device.
     """
@@ -47,13 +47,13 @@ def evaluate(
     *,
     whole: bool = False,
 ) -> list[dict[str, float]]:
-    """Scores of each model on a split, by the set-up's task; `setup.metric` names the one that counts.
+    """Score each model on a split, by the set-up's task; `setup.metric` names the score that selects weights.
 
-    All are enqueued on the device before the first is waited for.
-    train, split: (images uint8 [n, c, h, w], labels int64 [n]); train is where the probe's classifier learns.
-    whole: recall at RECALL_AT besides.
-    "spread" among the scores is `spread`; below COLLAPSED the others are rounding errors.
-    The scores of a model whose output is not finite are {}.
+    All models are enqueued on the device before the host waits for the first.
+    train, split: (images uint8 [n, c, h, w], labels int64 [n]); the linear probe is trained on `train`.
+    whole: whether to add recall at RECALL_AT.
+    The scores include "spread" (see `spread`); where it is below COLLAPSED the others are rounding errors.
+    A model whose output is not finite has the scores {}.
     """
     if not models:
         return []
@@ -67,7 +67,7 @@ def evaluate(
 
 
 def evaluate_test(models: Sequence[Embedder], setup: Setup, data: DeviceData) -> list[dict[str, float]]:
-    """Scores of each model on the test split, or on the benchmark that is the set-up's test; {} as in `evaluate`."""
+    """Score each model on the test split, or on the benchmark named by `setup.test`; {} as in `evaluate`."""
     if setup.test == "split":
         return evaluate(models, setup, data.train, data.test, whole=True)
     for model in models:
@@ -87,7 +87,7 @@ class UnitLength(nn.Module):
 def _retrieved(
     models: Sequence[Embedder], setup: Setup, split: tuple[Tensor, Tensor], whole: bool
 ) -> tuple[list[str], Tensor]:
-    """Names, and scores [models, names] on the models' device."""
+    """Names of the retrieval scores, and the scores [models, names] on the models' device."""
     (images, labels), device = split, _device_of(models)
     recall_at = [1] * (setup.metric == "recall_at_1") + [k for k in RECALL_AT if whole and k < len(images)]
     retrieval = Retrieval(labels, len(images), device, recall_at=recall_at)
@@ -101,7 +101,10 @@ def _retrieved(
 def _probed(
     models: Sequence[Embedder], setup: Setup, train: tuple[Tensor, Tensor], split: tuple[Tensor, Tensor]
 ) -> tuple[list[str], Tensor]:
-    """Names, and scores [models, names] on the models' device; as many probes at once as PROBED_BYTES hold."""
+    """Names of the scores in ssl, and the scores [models, names] on the models' device.
+
+    As many probes are fitted at once as PROBED_BYTES hold.
+    """
     device, rows = _device_of(models), []
     width = apply(models[0].features, split[0][:1], device, setup.input_size).shape[1]
     at_once = max(1, PROBED_BYTES // (4 * len(train[0]) * width))

@@ -1,13 +1,13 @@
 """One training in steps: SGD with learning rate 1 on the sum of Lambda_i * term_i over the loss's terms.
 
-(`eq:contrastive_decomposition_update`, of any number of terms.) `trainables.training.side_by_side` has it go on, alone
-or beside others: `advance` up to the next validation evaluation, `outcomes` tests the weights that were best there. In
-between the caller may report, stop, or keep `state()`, from which another process resumes to the same end. No Ray, no
-search.
+(`eq:contrastive_decomposition_update`, for any number of terms.) `trainables.training.side_by_side` drives it, alone or
+beside others: `advance` trains up to the next validation evaluation, `outcomes` tests the weights that were best on
+validation. In between the caller may report, stop, or keep `state()`, from which another process resumes to the same
+result. This module knows neither Ray nor a search.
 
 Equal seeds give equal bits on the CPU, for an equal number of threads. On a GPU they give the same batches, views and
-first weights; sums on the device are not ordered, and runs differ by rounding. There each training has a stream of its
-own, on which its steps run, as a recorded graph (`trainables.training.cuda_graphs`) unless the step forbids it.
+initial weights, but runs differ by rounding, as sums on the device are not ordered. On a GPU each training runs its
+steps on a stream of its own, as a recorded graph (`trainables.training.cuda_graphs`) if the step is `recordable`.
 """
 
 import copy
@@ -42,16 +42,16 @@ from trainables.training.outcome import Evaluation, Outcome, named
 from trainables.training.setup import Setup
 
 DIVERGENCE_CHECK = 25  # iterations between two checks of the loss: each waits for the device
-CHECK_LEAD = 5  # iterations that a check looks back: the device does them while the host waits
+CHECK_LEAD = 5  # age in iterations of the terms that a check reads: the device runs these while the host waits
 TERM_BATCHES = 16  # batches over which the terms are averaged after training
 
 
 class Training:
-    """One configuration being trained, until `done`; `begin` makes it another one."""
+    """The training of one configuration, until `done`; `begin` starts it over with another one."""
 
     def __init__(self, setup: Setup, data: DeviceData, h: dict, *, seed: int, device: torch.device):
-        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError where the
-        data have too few classes for it."""
+        """h: the weights of the loss's terms, named as in `Loss.weights`, and "batch_size". Raises ValueError if the
+        data have too few classes for a batch."""
         self.setup, self.data, self.device = setup, data, device
         self.loss = find_loss(setup.loss)
         self.batch_size = int(h["batch_size"])
@@ -62,18 +62,18 @@ class Training:
         self.model = build_model(setup, data, seed).to(device, memory_format=torch.channels_last)
         self.optimiser = build_optimiser(self.model, setup, device)
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
-        # each [terms], in their order
-        self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, where a recorded step reads them
+        # three tensors [terms], in the loss's order
+        self.weights = torch.zeros(len(self.loss.terms), device=device)  # the Lambdas, read here by a recorded step
         self._sums = torch.zeros_like(self.weights)  # of the terms since the last evaluation
         self.checked = torch.zeros_like(self.weights)  # the terms CHECK_LEAD iterations before a check
         self.check_made = torch.cuda.Event() if self.stream else None
-        self._replayed: dict[bool, Replayed] = {}  # with and without the memory's loss
+        self._replayed: dict[bool, Replayed] = {}  # with_memory -> the recorded step
         self._start(h, seed)
 
     def begin(self, h: dict, *, seed: int) -> None:
-        """Start over as a new training of another balance and seed would, and keep what was built and recorded.
+        """Start over with another balance and seed, as a new training would; buffers and recorded graphs are reused.
 
-        Raises ValueError for another batch size, which all of it was built for.
+        Raises ValueError for another batch size than that of the constructor.
         """
         if int(h["batch_size"]) != self.batch_size:
             raise ValueError(f"batch_size {h['batch_size']!r}: this training was built for {self.batch_size}")
@@ -104,7 +104,7 @@ class Training:
 
     @property
     def share(self) -> float:
-        """How much of its full length is done."""
+        """The share of its iterations that is done."""
         return self.iteration / self.iterations
 
     @property
@@ -115,7 +115,7 @@ class Training:
         )
 
     def rehearse(self) -> None:
-        """Take and record every kind of step that there will be, for the memory they need; then start over."""
+        """Run and record every kind of step, so that their memory can be measured; then start over."""
         self.model.train()
         with torch.cuda.stream(self.stream):
             for with_memory in (False, True)[: 1 + (self.memory is not None)]:
@@ -139,7 +139,7 @@ class Training:
     def step(self) -> None:
         """One iteration, without waiting for the device."""
         with_memory = self.memory is not None and self.iteration >= self.setup.memory_start
-        with torch.cuda.stream(self.stream):  # None: no stream, nothing to do
+        with torch.cuda.stream(self.stream):  # None on a CPU: no effect
             if self.setup.schedule != "constant":
                 for group in self.optimiser.param_groups:
                     group["lr"].fill_(group["initial_lr"] * self._rate_factor())
@@ -160,12 +160,12 @@ class Training:
         self.terms, self.z, self.labels = self._recorded(with_memory)(step) if self.recordable else step()
 
     def wait(self) -> None:
-        """Until the device has done all steps so far."""
+        """Wait until the device has done all steps so far."""
         if self.stream:
             self.stream.synchronize()
 
     def logged(self) -> dict[str, Tensor]:
-        """Scalars of the iterations since the last evaluation, and of the last batch."""
+        """Scalars to log: mean terms since the last evaluation, and pair statistics of the last batch."""
         means = (self._sums / (self.iteration - self.departed_at)).unbind()
         measured = dict(zip(self.loss.scores, means)) | self._pair_statistics(self.z, self.labels)
         return {f"train_{name}": value for name, value in measured.items()}
@@ -174,8 +174,8 @@ class Training:
         return pair_statistics(z if self.loss.normalised else F.normalize(z, dim=1), labels)
 
     def judge(self, scores: dict[str, float], logged: dict[str, float]) -> Evaluation:
-        """The evaluation of these scores, {} of an output that is not finite. A better one than before keeps the
-        weights; a loss or output that is not finite, or embeddings that all coincide, end the training here."""
+        """Append and return the evaluation with these scores, {} for an output that is not finite. The best so far
+        keeps its weights. A loss or output that is not finite, or embeddings that all coincide, end the training."""
         self.diverged = self.diverged or not scores or scores["spread"] < COLLAPSED
         val_score = math.nan if self.diverged else scores[self.setup.metric]
         if val_score > self.best_score:
@@ -185,7 +185,7 @@ class Training:
         return evaluation
 
     def conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
-        """The outcome with these test scores; where they are {}, those of an output that is not finite, it diverged."""
+        """The outcome with these test scores. {} stands for an output that is not finite: the training diverged."""
         seen = self.iteration * self.batch_size
         self.diverged = self.diverged or not test
         if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
@@ -199,7 +199,7 @@ class Training:
         )  # fmt: skip
 
     def so_far(self) -> Outcome:
-        """The outcome of pausing after the latest look: nothing is tested."""
+        """The outcome of a pause after the latest evaluation; nothing is tested."""
         best = max(self.curve, key=lambda evaluation: evaluation.val_score)
         return Outcome(
             "stopped", best.val_score, None, named(best.scores, {}), None, None, self.iteration * self.batch_size,
@@ -208,11 +208,11 @@ class Training:
 
     @property
     def _test_metric(self) -> str:
-        """The set-up's `test_metric`, by the name of the benchmark that is really there (a part of one is named so)."""
+        """The set-up's `test_metric`, with the loaded benchmark's name, which differs if only a part is present."""
         return self.setup.metric if self.data.benchmark is None else f"{self.data.benchmark.name}_medium_map"
 
     def state(self) -> dict:
-        """The state from which a training resumes to the same end: tensors and plain types alone."""
+        """The state from which a training resumes to the same result: only tensors and plain types."""
         return {
             **self._identity(),
             "model": self.model.state_dict(),
@@ -227,7 +227,7 @@ class Training:
         }
 
     def load_state(self, state: dict) -> None:
-        """The inverse of `state`. Raises ValueError for the state of another training, naming what differs."""
+        """Resume from `state()`. Raises ValueError for the state of another training, naming what differs."""
         identity = self._identity()
         differs = [name for name in identity if state.get(name) != identity[name]]
         if differs:
@@ -244,7 +244,7 @@ class Training:
                 group["lr"] = group["lr"].to(self.device) if isinstance(group["lr"], Tensor) else group["lr"]
             after = _tensors(self.optimiser)
             if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
-                self._replayed = {}  # recorded steps use the former ones; bare SGD has none
+                self._replayed = {}  # recorded steps use the former tensors; bare SGD has none
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
         self.iteration = self.target = state["iteration"]
@@ -257,8 +257,8 @@ class Training:
 
     @property
     def recordable(self) -> bool:
-        """Whether the step runs as a recorded graph: on a GPU that holds the images, unless it cannot be recorded; a
-        user's network or loss only if asked."""
+        """Whether the step runs as a recorded graph: on a GPU that holds the images, unless recording has failed. With
+        a user's network or loss, only if `setup.step` is "graph"."""
         if self.stream is None or not self.data.train[0].is_cuda or any(one.plain for one in self._replayed.values()):
             return False
         return self.setup.step == "graph" or (
@@ -275,7 +275,7 @@ class Training:
         return aside([self])
 
     def _step(self, with_memory: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """One iteration without waiting: the terms [terms], embeddings [b, d] and labels [b]."""
+        """Run one iteration without waiting; returns the terms [terms], embeddings [b, d] and labels [b]."""
         images, labels = self._batch()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setup.precision == "bfloat16"):
             z = self.model(images)
@@ -290,7 +290,7 @@ class Training:
         return terms.detach(), z.detach(), labels
 
     def _batch(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Images [b, c, h, w] ready for the network and their labels [b]; generator: None, the training's own."""
+        """Images [b, c, h, w] ready for the network, and their labels [b]. generator None: the training's own."""
         generator = generator or self.generator
         indices, labels = self.sampler.draw(generator)
         images = take(self.data.train[0], indices)
@@ -305,7 +305,7 @@ class Training:
         """The terms and the pair statistics of the tested weights, in evaluation mode, averaged over fresh batches."""
         self.model.eval()
         generator, rows = torch.Generator(self.device), []
-        generator.set_state(self.generator.get_state())  # which stays: tested again, it has the same terms
+        generator.set_state(self.generator.get_state())  # a copy, so that a second test has equal terms
         for _ in range(TERM_BATCHES):
             images, labels = self._batch(generator)
             z = self.model(images)
@@ -315,14 +315,14 @@ class Training:
 
 
 def _tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    """What it works on beside the parameters."""
+    """The tensors of an optimiser beside the parameters: its state and settings."""
     held = [*optimiser.state.values(), *optimiser.param_groups]
     return [value for values in held for value in values.values() if isinstance(value, Tensor)]
 
 
 @contextmanager
 def aside(trainings: Sequence[Training]) -> Iterator[None]:
-    """On the process's stream, after the trainings' steps so far and before their next ones."""
+    """Context on the process's stream, whose work runs after the trainings' steps so far and before their next ones."""
     streams = [training.stream for training in trainings if training.stream is not None]
     shared = torch.cuda.current_stream(streams[0].device) if streams else None
     for stream in streams:

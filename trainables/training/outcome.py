@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Evaluation:
-    """One evaluation on the validation split. scores: every number measured; val_score: the one that selects."""
+    """One evaluation on the validation split. scores: all numbers measured; val_score: the one that selects weights."""
 
     images_seen: int
     train_seconds: float
@@ -18,11 +18,11 @@ class Evaluation:
 class Outcome:
     """The end of a training, or a pause, as the results table stores it."""
 
-    status: str  # completed | diverged | failed | stopped, which may go on
+    status: str  # completed | diverged | failed | stopped (paused, may be resumed)
     val_score: float | None
     test_score: float | None
     scores: dict[str, float]
-    positive_term: float | None  # of losses of a positive and an entropy term; others' terms are among the scores
+    positive_term: float | None  # of losses with these two terms; the terms of others are among the scores
     entropy_term: float | None
     images_seen: int
     best_at: int | None
@@ -39,6 +39,6 @@ def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -
 
 
 def named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:
-    """Both splits' scores in one map, as the results table holds them."""
+    """Merge the scores of both splits in one dict, named as in the results table."""
     scores = {name if name.startswith("train_") else f"val_{name}": value for name, value in validation.items()}
     return scores | {f"test_{name}": value for name, value in test.items()}

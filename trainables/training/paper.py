@@ -1,10 +1,10 @@
-"""The source of every number of a `paper` set-up: the paper, the code that it cites, or, both silent, us.
+"""The source of every number of a `paper` set-up: the paper, the code it cites, or, where both are silent, our choice.
 
     python -m trainables.training.paper                   all of it, as Markdown
     python -m trainables.training.paper sop "sop, xbm"    some set-ups
 
 The values are repeated here as the source has them; a test compares them with `trainables.training.setups`. A row's
-note gives the reason for a choice of ours, and names where we depart from a source knowingly.
+note gives the reason for our choice, and names every known departure from a source.
 """
 
 import argparse
@@ -23,12 +23,12 @@ RELATIONAL = "self-supervised-relational-reasoning"  # github.com/mpatacchiola: 
 RESEARCH_XBM = "research-xbm"
 CIRTORCH = "cnnimageretrieval-pytorch"  # github.com/filipradenovic: Radenović et al., PAMI 2018 and CVPR 2018
 SOURCES = ("sec:", "ssec:", "subsec:", "eq:", "fig:", "table:", RELATIONAL, RESEARCH_XBM, CIRTORCH, OURS, UNUSED)
-"""The beginnings of a source: a label of the paper, a cited repository, or one of the two words."""
+"""The allowed beginnings of a source: a label of the paper, a cited repository, OURS or UNUSED."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A value and where it comes from, one of SOURCES with a place. note: what was chosen and why, or what departs."""
+    """A value and its source, which begins with one of SOURCES. note: the reason for a choice, or a departure."""
 
     value: Any
     source: str
@@ -89,7 +89,7 @@ EVERYWHERE = {
         "fine-tuning of a pretrained model; which is not said: torchvision's IMAGENET1K_V1",
     ),
 }
-"""field -> Number, where a set-up has none of its own."""
+"""field -> Number, for set-ups that have none of their own."""
 
 CROPS = {
     "augmentation": Number(
@@ -218,10 +218,10 @@ NUMBERS: dict[str, dict[str, Number]] = {
         "memory_start": Number(1000, "sec:xbm", f"iterations; XBM.START_ITERATION of {RESEARCH_XBM}"),
     },
 }  # fmt: skip
-"""set-up -> field -> Number: those of the paper. What is not here is EVERYWHERE's."""
+"""set-up of the paper -> field -> Number. For other fields see EVERYWHERE."""
 
 COPIES = {"glyphs": "omniglot", "glyphs, ssl": "tinyimagenet", "folder": "sop", "folder, ssl": "tinyimagenet"}
-"""Set-ups of data that are not in the paper -> the one they follow."""
+"""set-up of data that are not in the paper -> the set-up that it follows."""
 NOT_IN_THE_PAPER: dict[str, dict[str, Number]] = {
     "glyphs": {"weights": Number("none", OURS, "fonts are quickly learned from scratch, without a download")},
     "glyphs, ssl": {
@@ -231,7 +231,7 @@ NOT_IN_THE_PAPER: dict[str, dict[str, Number]] = {
     "folder": {"images_seen": Number(1_000_000, OURS, "half of SOP's")},
     "folder, ssl": {},
 }
-"""The differences from these."""
+"""set-up of COPIES -> field -> Number, where it differs from the set-up that it follows."""
 
 ELSEWHERE: dict[str, Number] = {
     "training.setups.SEARCH_RANGE": Number((1e-6, 17.0), "sec:exps, HPO ranges"),

@@ -1,10 +1,10 @@
 """Several configurations trained in one process, as many at a time as the device has room for.
 
-A small training leaves most of a large GPU idle, so a process trains several side by side: each is a whole `Training`
-of its own, with its own balance, seed, best weights and end, whose recorded steps run on a stream of its own. Nothing
-is shared but the data, so each comes out as it would alone, one that diverges is not noticed by the others and costs
-nothing from then on, and batch sizes may differ. Trainings that have ended are used again for the next configurations:
-networks, buffers and recorded graphs stay where they are.
+A small training leaves most of a large GPU idle, so a process trains several side by side. Each is a `Training` with
+its own balance, seed, best weights and end, and runs its recorded steps on its own stream. Only the data are shared.
+Hence each has the result that it would have alone, batch sizes may differ, and a diverged training neither affects the
+others nor costs anything from then on. Ended trainings are reused for the next configurations: networks, buffers and
+recorded graphs stay where they are.
 
 (The alternative, one network of stacked weights under `torch.func.vmap`, is measured beside this in
 `tests/benchmarks/training.py`.)
@@ -37,8 +37,8 @@ class Pack:
     """Trains lists of configurations, each the weights of the loss's terms, "batch_size", "seed" and more.
 
     `begin(configurations)`, then `advance()` and `finish(index)` until `done`; then the next list.
-    at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where they
-    would only take each other's time.
+    at_once: how many at a time; None: as many as the GPU's free memory holds, up to MOST, and one on a CPU, where
+    several would only slow each other down.
     begun: called with (index, training) before a training's first step, to load the state that it resumes from.
     """
 
@@ -53,7 +53,7 @@ class Pack:
         self.begin([])
 
     def begin(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Leave what was being trained and start with these."""
+        """Drop the present configurations and start with these."""
         self._spare += self.running.values()
         self.configurations = list(configurations)
         self.waiting = deque(range(len(self.configurations)))
@@ -62,7 +62,7 @@ class Pack:
         self._tested: dict[int, Outcome] = {}
         self._tested_apart = False
         self._starting = 0
-        self._caution = MOST  # as many at a time, until this list is done
+        self._caution = MOST  # limit of trainings at a time after errors, in this list
         self._before: int | None = None  # `_at_once` before the retreats of this list
 
     @property
@@ -75,12 +75,12 @@ class Pack:
         return max(1, min(len(self.configurations), self._at_once or 1))
 
     def advance(self, but: Container[int] = ()) -> dict[int, Evaluation]:
-        """Train each running training up to its next evaluation; evaluations by index. Call `finish` for those `done`.
-        but: trainings that stay as they are; those that only begin now may be among them.
+        """Train each running training up to its next evaluation; returns index -> evaluation. Call `finish` if `done`.
 
-        If an error occurs while several run, half as many go on, until the failing training runs alone. Then its error
-        is raised, it is the `culprit`, and the others are as many at a time as before. An error of the machine is
-        raised at once.
+        but: indices that are not trained further; trainings that begin in this call may be among them.
+        If an error occurs while several run, half as many at a time start over, until the failing training runs alone.
+        Then its error is raised, `culprit` names it, and the others run as many at a time as before. An error of the
+        machine is raised at once.
         """
         try:
             self._fill()
@@ -100,7 +100,7 @@ class Pack:
 
     def finish(self, index: int) -> Outcome:
         """Test a training that is done, and make room for the next. All that are done then are tested together; if that
-        is an error, each is tested alone, so that only those whose own error it is raise it."""
+        raises an error, each is tested alone, so that only the failing ones raise it."""
         if index not in self._tested:
             self._test(index)
         outcome = self._tested.pop(index)
@@ -136,7 +136,7 @@ class Pack:
         self.finished.add(index)
 
     def start(self, index: int) -> Training:
-        """The training of a waiting configuration, ready to go: a spare one that fits it, or a new one."""
+        """Start a waiting configuration on a spare training that fits it, or on a new one."""
         self._starting, configuration = index, self.configurations[index]
         names = (*find_loss(self.setup.loss).weights, "batch_size")
         h, seed = {name: configuration[name] for name in names}, configuration["seed"]
@@ -170,14 +170,14 @@ class Pack:
                 self._go_on_with(len(self.running), error)  # there is no room for one more, or it will fail alone
 
     def _measured(self, index: int) -> int:
-        """The number of trainings like this one that fit the GPU, measured by one that takes and records every kind of
-        step; it is used again."""
+        """Measure how many trainings like this one fit the GPU, by one that runs and records every kind of step. It is
+        kept as a spare."""
         self._starting, configuration = index, self.configurations[index]
         torch.cuda.empty_cache()
         before = torch.cuda.mem_get_info(self.device)[0]
         training = Training(self.setup, self.data, configuration, seed=configuration["seed"], device=self.device)
         training.rehearse()
-        if training.recordable:  # its memory is the recordings'; else it is what torch keeps for the next step
+        if training.recordable:  # the recordings hold its memory; else torch's cache does, for the next step
             torch.cuda.empty_cache()
         after = torch.cuda.mem_get_info(self.device)[0]
         self._spare.append(training)
@@ -191,9 +191,9 @@ class Pack:
         return min(MOST, room)
 
     def _retreat(self, error: BaseException) -> None:
-        """Half as many at a time: those that ran start over, as the error may be any one's."""
+        """Halve the number at a time. All that ran start over, as any of them may have raised the error."""
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)  # what still runs uses the memory that is given up now
+            torch.cuda.synchronize(self.device)  # running kernels use the memory that is freed now
         traceback.clear_frames(error.__traceback__)  # they hold trainings
         self._go_on_with(len(self.running) // 2, error)
         self.waiting.extendleft(sorted(self.running, reverse=True))
@@ -202,7 +202,7 @@ class Pack:
             torch.cuda.empty_cache()
 
     def _go_on_with(self, number: int, error: BaseException) -> None:
-        """So many at a time, for good where the memory is the reason."""
+        """Run `number` trainings at a time: in this list, or from now on if memory is the reason."""
         log.warning(
             "%s: %s; of %d trainings at a time %d go on", type(error).__name__, error, len(self.running), number
         )
@@ -212,7 +212,7 @@ class Pack:
             self._at_once = number
 
     def _relax(self, error: BaseException) -> None:
-        """After a training has failed alone: it was the reason, where it was the memory for that too."""
+        """Lift the limits after a training has failed alone: it was the reason, for lack of memory too."""
         self._caution = MOST
         if is_out_of_memory(error):
             self._at_once, self._before = self._before or self._at_once, None

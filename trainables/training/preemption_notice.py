@@ -1,6 +1,6 @@
-"""The notice that this machine will be taken away soon, left by the watcher of the cloud for the trainings on it.
+"""The notice that this machine will be taken away soon, left by the cloud's watcher for the trainings on it.
 
-It is a file whose name holds the machine's boot id, so that a file of an earlier boot is no notice.
+It is a file whose name holds the machine's boot id, so that the file of an earlier boot does not count.
 """
 
 import tempfile

@@ -1,6 +1,7 @@
-"""What defines a training: `Setup`, its fields, what they allow, and their values on a command line.
+"""`Setup`, which defines a training: its fields, their allowed values, and their values on a command line.
 
-Every field can be overridden by name (`--set FIELD=VALUE`), and the whole of it is stored with each trial.
+Every field but `dataset`, `task` and `loss` can be overridden by `--set FIELD=VALUE`. The whole set-up is stored with
+each trial.
 """
 
 import re
@@ -41,10 +42,10 @@ ONLY_WITH = {
     "crop_scale": ("views", ("crop",)), "memory_size": ("memory", ("variable", "fixed")),
     "memory_start": ("memory", ("variable", "fixed")), "test_image_size": ("test", ("roxford5k", "rparis6k")),
 }  # fmt: skip
-"""Field -> another one, and its values with which the first has an effect on a training."""
+"""Field -> (another field, the values of that one with which the first has an effect on a training)."""
 PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
-LARGEST_MARGIN = 2.0  # unit vectors are no further apart
+LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
 POSITIVE = (
     "image_size",
     "images_seen",
@@ -73,8 +74,8 @@ class Setup:
     image_size: int  # pixels
     images_seen: int  # the paper's "steps": iterations x b, both views of an image count
     evaluations: int  # validation evaluations, evenly spaced; the best one's weights are tested
-    selected_by: str | None = None  # the validation score that is best there, one of SELECTIONS; None: the task's first
-    learning_rate: float = 0.1  # the conventional recipe's; a start for the search, and Adam's where that is asked for
+    selected_by: str | None = None  # the validation score that selects them, one of SELECTIONS; None: the task's first
+    learning_rate: float = 0.1  # the conventional recipe's: with sgd the start of a search, with adam Adam's rate
     k: int = 2  # items per class (views per image) in a batch
     margin: float = 0.5  # m of eq:contrastive
     temperature: float = 0.1  # tau of eq:infoNCE_onepair; t of siglip is 1 / tau
@@ -82,17 +83,17 @@ class Setup:
     distance: str | None = None  # of margin and infonce; None: the loss's usual one, see `loss_distance`
     q: int = 1  # exponent of eq:contrastive
     probe_epochs: int = 100  # of the linear probe's classifier over the training features
-    probe_steps: int = 0  # it takes at least so many steps, in further epochs where images are few
+    probe_steps: int = 0  # the least number of its steps; with few images more epochs are run
     probe_rate: float = 1e-3  # its learning rate
-    probe_features: str = "raw"  # raw, or standardised: as large as the training made them, or all alike
-    weights: str = "none"  # the network's before training: none (from scratch), imagenet, or a file
-    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual
+    probe_features: str = "raw"  # raw, or standardised: every dimension with mean 0 and deviation 1
+    weights: str = "none"  # the network's initial ones: none (from scratch), imagenet, or a file
+    embedding: int = 0  # dimension of a linear head (dml) or the projection's output (ssl); 0: no head, or the usual 64
     augmentation: str | None = None  # crop: random resized crop and flip; None: none for dml, simclr for ssl
     crop_scale: float = 0.25  # of augmentation crop: least area of a crop / area of the image
-    crop_size: int = 0  # pixels that the network is fed: random crops in training, the centre otherwise; 0: image_size
+    crop_size: int = 0  # pixels of the network's input: random crops in training, else the centre; 0: image_size
     projection: str = "relu"  # between the two layers of the usual projection head (ssl)
-    projector: str = ""  # widths of a projector in its place, "256-256-256", as barlow_twins and vicreg have it
-    optimizer: str = "sgd"  # with learning rate 1 on Lambda; adam only to compare with published figures
+    projector: str = ""  # widths of a projector that replaces it, "256-256-256", as in barlow_twins and vicreg
+    optimizer: str = "sgd"  # sgd has learning rate 1 on Lambda; adam only to compare with published figures
     weight_decay: float = 0.0  # of adam, added to the gradient as torch.optim.Adam does; bare SGD has none
     schedule: str = "constant"  # of the learning rate: see `assembly.decay` (cosine, step) and `assembly.plateau`
     precision: str = "float32"  # of the forward pass in training
@@ -158,7 +159,7 @@ class Setup:
             )
 
     def _check_loss(self) -> None:
-        if ":" not in str(self.loss):  # one of the user's own is for any task and k
+        if ":" not in str(self.loss):  # a user's own loss takes any task and k
             loss = find_loss(self.loss)
             if self.task not in loss.tasks:
                 raise ValueError(f"loss = {self.loss!r} with task = {self.task!r}: it trains {', '.join(loss.tasks)}")
@@ -180,12 +181,12 @@ class Setup:
 
     @property
     def loss_distance(self) -> str:
-        """Euclidean is usual for the margin loss, cosine for InfoNCE; both on unit vectors."""
+        """`distance`, or the usual one on unit vectors: euclidean for the margin loss, cosine for InfoNCE."""
         return self.distance or ("euclidean" if self.loss == "margin" else "cosine")
 
     @property
     def projector_widths(self) -> tuple[int, ...]:
-        """Of its layers; () for the usual projection head."""
+        """Widths of the projector's layers; () for the usual projection head."""
         return tuple(map(int, self.projector.split("-"))) if self.projector else ()
 
     @property
@@ -200,18 +201,18 @@ class Setup:
 
     @property
     def input_size(self) -> int:
-        """Pixels of what the network is fed."""
+        """Side of the network's input in pixels."""
         return self.crop_size or self.image_size
 
     @property
     def test_metric(self) -> str:
-        """The score reported for the test: the same, or `medium` mAP on a revisited benchmark."""
+        """The score reported for the test: `metric`, or the medium mAP on a revisited benchmark."""
         return self.metric if self.test == "split" else f"{self.test}_medium_map"
 
 
 def override(setup: Setup, assignments: list[str]) -> Setup:
-    """`setup` with FIELD=VALUE assignments applied, read as the field's type. Raises ValueError naming the fields; the
-    loss is none of them, as the table has other set-ups for other losses."""
+    """Apply FIELD=VALUE assignments to `setup`, read as the field's type. Raises ValueError naming the allowed fields.
+    `loss` is not allowed, because other losses have other set-ups in the table."""
     kinds = {field.name: field.type for field in fields(Setup) if field.name not in ("dataset", "task", "loss")}
     changes = {}
     for assignment in assignments:
@@ -229,7 +230,7 @@ def override(setup: Setup, assignments: list[str]) -> Setup:
 
 
 def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[str]:
-    """Of FIELD=VALUE assignments those that change none of these trainings, at least one, each with why."""
+    """Messages on the FIELD=VALUE assignments that change none of these trainings (at least one), with the reason."""
     said = []
     for assignment in assignments:
         name = assignment.partition("=")[0]
@@ -241,8 +242,8 @@ def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[
 
 
 def completed(stored: dict) -> dict:
-    """A stored set-up's fields as this release has them: those it lacks have the value that such trainings had.
+    """Complete a stored set-up's fields for this release: missing ones get the value that such trainings had.
 
-    A precision of None, float32 on a CPU and bfloat16 on a GPU at the time, is left.
+    A stored precision of None is kept; it meant float32 on a CPU and bfloat16 on a GPU.
     """
     return {field.name: field.default for field in fields(Setup) if field.default is not MISSING} | stored

@@ -1,9 +1,9 @@
 """The paper's set-ups as data (`sec:exps`): one entry a dataset and task, each with a `paper` and a `small` form.
 
-`paper` is what the paper trained, `small` what makes sense on two CPU cores.
+`paper` is the paper's training, `small` a training for two CPU cores.
 
-`trainables.training.paper` has the source of every number of a `paper` form: the paper, the code of those it cites, or
-our choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
+`trainables.training.paper` has the source of every number of a `paper` form: the paper, the code it cites, or our
+choice where both are silent (image sizes, augmentation in metric learning, the number of validation evaluations).
 """
 
 from dataclasses import replace
@@ -21,8 +21,9 @@ PATACCHIOLA = {"network": "resnet32", "projection": "leaky_relu"}  # the SSL bas
 SMALL = {"network": "small_conv", "image_size": 28, "memory_size": 2_000, "memory_start": 50}
 PHOTOS = SMALL | {"image_size": 32}
 PROBE = {"probe_epochs": 30, "probe_steps": 390, "probe_features": "standardised"}
-"""In so few steps the probe of raw features measures their size. The rate is 1e-3, of fewer images 3e-3: so it has
-nearly converged after 30 epochs, and does not overfit (`tune_cd/run/README.md`)."""
+"""The probe of `small` set-ups. Features are standardised, because in so few steps a probe of raw ones measures their
+scale. With a rate of 1e-3, or 3e-3 for fewer images, it has nearly converged after 30 epochs and does not overfit
+(`tune_cd/run/README.md`)."""
 
 
 SETUPS: dict[str, dict[str, dict[str, Setup]]] = {
@@ -106,7 +107,7 @@ OF_LOSS: dict[str, dict[str, dict[str, str]]] = {  # the authors' projectors are
     loss: {"paper": {"projector": "2048-2048-2048"}, "small": {"projector": "256-256-256"}}
     for loss in ("barlow_twins", "vicreg")
 }
-"""loss -> form -> the fields of a set-up that are usual with it."""
+"""loss -> form -> the set-up fields that are usual with that loss."""
 
 XBM_ALIKE = {
     "embedding": 128, "k": 4, "distance": "cosine", "optimizer": "adam", "weight_decay": 5e-4,
@@ -120,14 +121,14 @@ XBM = {
     },
     "small": XBM_ALIKE | {"learning_rate": 1e-3, "evaluations": 20},
 }  # fmt: skip
-"""The changes of the experiment of `table:xbm` in a metric learning set-up; its batch size is 64.
+"""The fields that the experiment of `table:xbm` changes in a metric learning set-up; its batch size is 64.
 
-Its searches set `memory` and `schedule`. All are of one optimizer, the XBM authors': S1 and S2 have one cell without
-memory there, so that they differ in the balance alone; which one S3 had is not said.
+Its searches set `memory` and `schedule`. All use one optimizer, the XBM authors': S1 and S2 share a cell without memory
+in the table, so they differ in the balance alone. The paper does not name the optimizer of S3.
 """
 
 XBM_SCHEDULES = ("constant", "plateau")
-"""Without and with learning rate decay, the two numbers of a cell of `table:xbm`."""
+"""The schedules without and with learning rate decay, for the two numbers of a cell of `table:xbm`."""
 
 PUBLISHED_BEST = {
     ("omniglot", "margin"): (8e-3, 2.0),
@@ -139,18 +140,18 @@ PUBLISHED_BEST = {
 """(dataset, loss) -> (Lambda_p, Lambda_e) at b = 64, `ssec:best_hp_values`."""
 
 SEARCH_RANGE = (1e-6, 17.0)
-"""Lambda_p and Lambda_e, "HPO ranges" in `sec:exps`."""
+"""Range of Lambda_p and Lambda_e, "HPO ranges" in `sec:exps`."""
 
 XBM_RANGE = (1e-2, 1.7e5)
-"""The same box for weights that Adam's learning rate of 1e-4 is no part of; the XBM authors' (3, 60) lies inside."""
+"""The same range for weights that do not include Adam's learning rate of 1e-4; the XBM authors' (3, 60) lies inside."""
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 
 
 def find_setup(dataset: str, form: str, task: str | None = None, loss: str | None = None) -> Setup:
-    """The table's entry, with another loss where given (`ssec:switching`) and what is usual with it (`OF_LOSS`).
+    """Find the table's entry; `loss` replaces its loss (`ssec:switching`) and sets its usual fields (`OF_LOSS`).
 
-    task None: the dataset's first that the loss can train. Raises ValueError naming what exists.
+    task None: the dataset's first task that the loss can train. Raises ValueError listing the known names.
     """
     if dataset not in SETUPS:
         raise ValueError(f"dataset {dataset!r}: one of {sorted(SETUPS)}")
@@ -167,7 +168,7 @@ def find_setup(dataset: str, form: str, task: str | None = None, loss: str | Non
 
 
 def published_best(setup: Setup) -> dict[str, float]:
-    """The paper's best {"Lambda_p", "Lambda_e"} for the dataset and loss. Raises ValueError naming those it has."""
+    """The paper's best {"Lambda_p", "Lambda_e"} for the dataset and loss. Raises ValueError listing the known pairs."""
     if (setup.dataset, setup.loss) not in PUBLISHED_BEST:
         known = ", ".join(f"{dataset} with {loss}" for dataset, loss in PUBLISHED_BEST)
         raise ValueError(f"the paper has no best balance for {setup.dataset} with {setup.loss}; it has for {known}")

@@ -1,6 +1,6 @@
-"""Trainings on their way, one or several: their steps turn by turn, their looks and tests enqueued together.
+"""Driving one or several trainings: steps in turn, evaluations and tests enqueued together.
 
-Here the host waits for the device as rarely as it can: once for all members, after everything was enqueued.
+The host waits for the device as rarely as it can: once for all trainings, after everything is enqueued.
 """
 
 import time
@@ -18,8 +18,8 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
     """Train each up to its own next validation evaluation, side by side, and return one evaluation each.
 
     trainings: of one set-up, data and device.
-    `train_seconds` is the time until a training was there, which on a GPU it shared with the others. One that diverges
-    takes no further step, and does not affect the others.
+    `train_seconds` is the time until a training reached its evaluation, which on a GPU it shared with the others. A
+    training that diverges takes no further step, and does not affect the others.
     """
     started = time.perf_counter()
     for training in trainings:
@@ -47,8 +47,8 @@ def advance(trainings: Sequence[Training]) -> list[Evaluation]:
 
 
 def check(trainings: Sequence[Training]) -> None:
-    """Mark as diverged those whose loss was not finite CHECK_LEAD iterations ago. One copy to the host for all, during
-    which the device goes on."""
+    """Mark as diverged the trainings whose terms were not finite CHECK_LEAD iterations ago. All are read by one copy to
+    the host, during which the device goes on."""
     if not trainings:
         return
     for training in trainings:
@@ -60,7 +60,7 @@ def check(trainings: Sequence[Training]) -> None:
 
 
 def validate(trainings: Sequence[Training]) -> list[Evaluation]:
-    """Evaluate each on the validation split, all of them enqueued before the first is waited for."""
+    """Evaluate each training on the validation split; all are enqueued before the host waits for the first."""
     if not trainings:
         return []
     setup, data = trainings[0].setup, trainings[0].data
@@ -74,8 +74,8 @@ def validate(trainings: Sequence[Training]) -> list[Evaluation]:
 
 
 def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
-    """Test each one's weights that were best on validation, all enqueued before the first is waited for; and look at
-    the last weights of those that diverged."""
+    """Test each training's weights that were best on validation, all enqueued before the host waits for the first. Of
+    diverged trainings the last weights are evaluated on the test split."""
     setup, data = trainings[0].setup, trainings[0].data
     kept = [training for training in trainings if not training.diverged]
     lost = [training for training in trainings if training.diverged]
@@ -90,7 +90,7 @@ def outcomes(trainings: Sequence[Training]) -> list[Outcome]:
 
 
 def read(measured: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:
-    """Scalars on a device as numbers, by one copy; the dicts have equal names."""
+    """Copy scalars from the device as numbers, all in one copy; the dicts have equal names."""
     if not measured:
         return []
     rows = torch.stack([torch.stack([value.double() for value in one.values()]) for one in measured]).tolist()

@@ -10,15 +10,16 @@ from contextlib import contextmanager
 
 OVERDUE = 70  # the exit status of a process that was ended
 CALLBACK_SECONDS = 60  # that `overdue` may take
-GRACE = 60  # seconds more until a process is ended in which no Python thread runs any more
+GRACE = 60  # further seconds after which faulthandler ends a process in which no Python thread runs any more
 
 log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """overdue: called in a thread of its own when the time limit is exceeded; then the process exits with OVERDUE.
+    """Ends the process when a time limit is exceeded: the only way to end a call that never returns.
 
-    Nothing else ends a call that never returns. The stacks of all threads go to standard error.
+    overdue: called first, in a thread of its own; then the process exits with OVERDUE. The stacks of all threads go to
+    standard error.
     """
 
     def __init__(self, overdue: Callable[[], None]):
@@ -26,7 +27,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self, seconds: float | None) -> Iterator[None]:
-        """A context of at most so many seconds; None: no limit."""
+        """A context with a time limit in seconds; None: no limit."""
         if seconds is None:
             yield
             return

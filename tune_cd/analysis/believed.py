@@ -1,6 +1,6 @@
-"""What is believed of trainings that paused: how they would score at their ends.
+"""Expected final scores of paused trials, with their standard deviations.
 
-It follows from the rows, as the search's own belief follows from what it was told: no row stores it.
+They are computed from the rows by repeating the search's own inference; they are not stored in any row.
 """
 
 import math
@@ -14,16 +14,17 @@ from tune_cd.results.observations import mean
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.space import Array, Linear, Space
 
-SAME = 1e-6  # of a share
+SAME = 1e-6  # tolerance of a share
 
 
 def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | None = None) -> pd.DataFrame:
-    """A row a setting that paused, the most promising first.
+    """One row per paused setting, the most promising first.
 
-    Its columns are the varied parameters, share (trained so far, of a whole training), val_score (so far, the mean over
-    its seeds), end and deviation: what is believed of val_score at full length, and the standard deviation of that.
-    trials: one study's, of one set-up. ranges: what each parameter was allowed; without, from the least to the largest.
-    Empty where nothing pauses, or one value of each parameter was tried. See `PausingDescent.believed`.
+    Columns: the varied parameters; share (trained so far, of a full training); val_score (so far, mean over its seeds);
+    end and deviation (mean and standard deviation of the score expected at full length).
+    trials: rows of one study and one set-up. ranges: parameter -> (lowest, highest) allowed value, widened to the
+    values that were tried; a parameter without an entry has the range of its tried values. Empty if no trial paused, or
+    if no parameter took several values. See `PausingDescent.believed`.
     """
     names, runs = varied(trials), runs_of(searching(trials))
     if not names or not runs["paused"].any():

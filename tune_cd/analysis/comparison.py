@@ -1,4 +1,4 @@
-"""Search methods compared: the numbers of `tab:hp_res` and `tab:ablation` from curves, with intervals and tests."""
+"""Comparison of search methods by curves: the numbers of `tab:hp_res` and `tab:ablation`, intervals and tests."""
 
 from collections.abc import Sequence
 from math import inf, isfinite, nan
@@ -10,23 +10,22 @@ import pandas as pd
 from tune_cd.analysis.curves import Curve, auc_at, n_to_reach, padded
 from tune_cd.analysis.intervals import half_interval_of
 
-FEWEST = 8  # searches for a bootstrap interval: of 5 it would hold the mean in 83 % of cases, of 2 in 50 %
+FEWEST = 8  # searches for a bootstrap interval: with 5 it would hold the mean in 83 % of cases, with 2 in 50 %
 BUDGETS = (5, 10, 20, 50)
 RESAMPLES = 1000
 TIME_STEP = 0.1
-"""t-95 is found to this precision, in durations of a typical trial (of real trials in seconds), or to a 10,000th of the
-longest search, whichever is the coarser."""
-POINTS = 200  # of a mean curve over time
+"""Precision of t-95, in durations of a typical trial (of real trials in seconds). A 10,000th of the longest search is
+used instead where it is coarser."""
+POINTS = 200  # points of a mean curve over time
 
 
 def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> pd.DataFrame:
-    """The mean of what searches of one method had reached, with a 95 % bootstrap interval over searches
-    (`fig:hpo_curves`).
+    """The mean best-so-far curve of one method, with a 95 % bootstrap interval over searches (`fig:hpo_curves`).
 
     Indexed by `over`: the number of trials, or POINTS times up to the end of the longest search (a search that ended
-    keeps its last value). Columns mean, low, high; searches their number; low and high are NaN for less than FEWEST of
-    them, all of them NaN as long as no search had a score. Raises ValueError for no curve, curves of several methods or
-    landscapes, unknown times, and as `Curve.clock`.
+    keeps its last value). Columns: mean, low, high, and searches (their number). low and high are NaN for fewer than
+    FEWEST searches; mean, low and high are NaN until the first search has a score. Raises ValueError for an empty list,
+    for several methods or landscapes, for unknown times, and as `Curve.clock`.
     """
     of = sorted({(curve.method, curve.landscape) for curve in curves})
     if len(of) != 1:
@@ -51,16 +50,17 @@ def mean_curve(curves: Sequence[Curve], over: str = "trials", seed: int = 0) -> 
 
 
 def summary(curves: Sequence[Curve], reference: str | None = None) -> pd.DataFrame:
-    """One row a landscape and method, in order of appearance.
+    """One row per landscape and method, in order of appearance.
 
-    auc5 to auc50 (BUDGETS): AUC@k of what was reached; *_ci: half the 95 % interval over trajectories (Student's t).
-    n95: first number of trials at which the mean curve reaches 95 % of the best any of the methods reached on that
-    landscape, inf if it does not; n95_low, n95_high: 95 % of bootstrap resamples, NaN for less than FEWEST searches.
-    t95: the same in wall-clock time, NaN where that is unknown (with trials of equal length: rounds of all workers);
-    gpu95: the GPU time used up by then; both in the curves' own unit. stuck: share of searches that end below 95 %. d5
-    to d50: AUC@k less the reference method's, the mean over pairs of equal seeds (of several searches with one seed
-    their mean), *_ci, and *_p: two-sided p of Wilcoxon's signed-rank test over those pairs, not corrected for how many
-    are made; NaN without a reference, and for the reference itself. Raises ValueError for a reference that was not run.
+    auc5 to auc50 (BUDGETS): AUC@k of the best so far; *_ci: half the 95 % interval over trajectories (Student's t).
+    n95: the first number of trials at which the mean curve reaches 95 % of the best that any method reached on that
+    landscape; inf if it never does. n95_low, n95_high: the interval of 95 % of bootstrap resamples; NaN for fewer than
+    FEWEST searches. t95: the same in wall-clock time, NaN where times are unknown (with trials of equal length it
+    counts rounds of all workers). gpu95: the GPU time used by then. Both are in the curves' own unit. stuck: share of
+    searches that end below 95 %. d5 to d50: AUC@k less the reference method's, mean over pairs of equal seeds (several
+    searches with one seed count as their mean); *_ci; and *_p: two-sided p of Wilcoxon's signed-rank test over those
+    pairs, not corrected for the number of tests. These are NaN without a reference, and for the reference itself.
+    Raises ValueError if the reference is not among the methods.
     """
     if reference is not None and reference not in {curve.method for curve in curves}:
         raise ValueError(f"reference {reference!r}: one of {sorted({curve.method for curve in curves})} is required")
@@ -101,7 +101,7 @@ def _numbers(searches: list[Curve], target: float) -> dict[str, float]:
 
 
 def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, float]:
-    from scipy.stats import wilcoxon  # slow to import, and a study's own summary does without
+    from scipy.stats import wilcoxon  # slow to import, and a study's own summary does not need it
 
     ours, theirs = ({} if searches is reference else _by_seed(searches)), _by_seed(reference)
     row = {}
@@ -114,7 +114,7 @@ def _differences(searches: list[Curve], reference: list[Curve]) -> dict[str, flo
 
 
 def _by_seed(searches: list[Curve]) -> dict[int, list[np.ndarray]]:
-    """What searches reached, by their seeds: of several with one seed, in several studies, the mean counts."""
+    """Best-so-far curves by seed of the search; several searches with one seed count as their mean."""
     return {seed: [curve.by_trial for curve in curves] for seed, curves in grouped(searches, "seed").items()}
 
 
@@ -126,8 +126,10 @@ def _resampled(values: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
-    """The 2.5 and 97.5 % quantiles of `n_to_reach` over resampled trajectories; inf where it is not reached, NaN for
-    less than FEWEST."""
+    """The 2.5 and 97.5 % quantiles of `n_to_reach` over resampled trajectories.
+
+    inf where the target is not reached; NaN for fewer than FEWEST trajectories.
+    """
     if len(curves) < FEWEST:
         return nan, nan
     reached = _resampled(padded(max(map(len, curves)), curves)) >= target  # [RESAMPLES, length]
@@ -137,8 +139,7 @@ def _n_interval(target: float, curves: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _time_to_reach(target: float, searches: list[Curve]) -> float:
-    """When the mean over searches of the best so far first is at least `target`; inf: never; NaN: no times are
-    known."""
+    """The first time at which the mean best-so-far is at least `target`; inf if never, NaN if no times are known."""
     last = np.max([search.ended[-1] for search in searches])
     if not isfinite(last):
         return nan

@@ -1,5 +1,4 @@
-"""What tuning gains over a conventional recipe, with seeds that had no part in choosing; see `tune_cd.run`'s
-`--confirm`."""
+"""The gain of tuning over a conventional recipe, on seeds not used for choosing; see `tune_cd.run`'s `--confirm`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +14,14 @@ from tune_cd.analysis.rates import on_diagonal
 from tune_cd.analysis.scores import confirming, per_class, searching, weights_of
 
 GAINS = ("dataset", "loss", "batch_size", "study", "search", "tuned", "seeds", "fresh")
-"""Columns of `gains` beside those of each average."""
+"""Columns of `gains` besides those of each recipe."""
 
 RECIPES = (*balance.AVERAGES, balance.PUBLISHED)
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a score over seeds, and its 95 % interval (Student's t; NaN below two seeds)."""
+    """A mean score over seeds, with its 95 % interval (Student's t; NaN for fewer than two seeds)."""
 
     score: str  # test_score, or val_score where there is no test
     value: float
@@ -32,21 +31,24 @@ class Mean:
 
 
 def mean_of(values: np.ndarray, score: str) -> Mean:
-    """values [n_seeds], at least one."""
+    """The mean and interval of values [n_seeds], at least one."""
     mean, half = float(values.mean()), half_interval_of(values)
     return Mean(score, mean, mean - half, mean + half, len(values))
 
 
 def fresh_mean(trials: pd.DataFrame, of: pd.Series) -> Mean | None:
-    """A setting's score with fresh seeds; None where it was not trained with any. trials: with `setting` numbers."""
+    """The score of the setting `of` over fresh seeds; None without any. trials: with `setting` numbers."""
     score = "test_score" if pd.notna(of["test_score"]) else "val_score"
     values = _by_seed(confirming(trials), of, score).dropna().to_numpy(dtype=float)
     return mean_of(values, score) if len(values) else None
 
 
 def paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series) -> Mean:
-    """What the one setting's score is more than the other's, over the seeds that both were completed with; over fresh
-    ones alone where there are any. Without a common seed it is the difference of their means, of 0 seeds."""
+    """The score of `best` less that of `reached`, over the seeds with which both completed.
+
+    Only fresh seeds count where there is a common one. Without any common seed: the difference of their means, with 0
+    seeds.
+    """
     score = "test_score" if pd.notna(best["test_score"]) and pd.notna(reached["test_score"]) else "val_score"
     for rows in (confirming(trials), searching(trials)):
         pairs = (_by_seed(rows, best, score) - _by_seed(rows, reached, score)).dropna().to_numpy(dtype=float)
@@ -56,21 +58,23 @@ def paired(trials: pd.DataFrame, best: pd.Series, reached: pd.Series) -> Mean:
 
 
 def chosen(trials: pd.DataFrame) -> pd.Series | None:
-    """What the search asked for found best by validation, whatever the recipes beside it came to: a row of
-    `means_over_settings`. None where it completed nothing, and of a table with several searches or recipes alone.
-    trials: with `setting` numbers."""
+    """The best setting by validation of the study's own search, without recipes: a row of `means_over_settings`.
+
+    None if that search completed no trial, and for a table with several searches or only recipes. trials: with
+    `setting` numbers.
+    """
     rows = searching(trials)
     asked = rows[~rows["search"].isin(RECIPES)]
     return best_trial(means_over_settings(asked)) if asked["search"].nunique() == 1 else None
 
 
 def gains(trials: pd.DataFrame) -> pd.DataFrame:
-    """What each study's search chose, beside what each recipe of RECIPES reaches by its learning rate.
+    """The setting chosen by each study's search, compared with the best learning rate of each recipe of RECIPES.
 
-    One row a study of one problem and set-up, with columns GAINS and, for every recipe that the study has trials for,
-    NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the
-    test split where there is one, means over the fresh seeds where every setting of the row has some (`fresh`), else
-    over the seeds that chose. All are chosen by validation.
+    One row per study of one problem and set-up. Columns: GAINS and, for every recipe that the study has trials for,
+    NAME (its score), gain_NAME, low_NAME and high_NAME (the paired gain and its 95 % interval). Scores are of the test
+    split where there is one. They are means over the fresh seeds if every setting of the row has some (`fresh`),
+    otherwise over the seeds used for choosing. All settings are chosen by validation.
     """
     rows = [row for part in comparable(trials) for _, one in part.trials.groupby("study") if (row := _gain(one))]
     averages = [name for name in RECIPES if any(name in row for row in rows)]
@@ -79,7 +83,7 @@ def gains(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _gain(trials: pd.DataFrame) -> dict[str, Any] | None:
-    """The row of one study; None where its search completed nothing, or no recipe did."""
+    """The row of one study; None if its search or all of its recipes completed no trial."""
     trials = trials.reset_index(drop=True)
     trials = trials.assign(setting=setting_numbers(trials))
     means = means_over_settings(searching(trials))

@@ -1,4 +1,4 @@
-"""The best so far of a search after each of its trials, and the numbers of such curves (`fig:hpo_curves`)."""
+"""Best-so-far curves of searches over their trials, and numbers computed from them (`fig:hpo_curves`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,31 +16,34 @@ from tune_cd.results.observations import mean
 Value = TypeVar("Value")
 
 Values = Sequence[float] | np.ndarray
-"""The best so far of a search, a value a trial."""
+"""The best so far of a search after each trial."""
 
 OVER = ("trials", "seconds", "gpu_seconds")
-"""What best-so-far can be a function of: trials that ended, where they pause full trainings' worth of images;
-wall-clock time since the first began; GPU time used up."""
+"""The x axes of best-so-far: ended trials (full trainings' worth of images where trials pause); wall-clock time since
+the first trial began; GPU time used."""
 
 SETTING = ("study", "search", "search_seed", "trial_index")
-"""What tells a setting that a search asked for; rows that agree there are trainings of it with several seeds."""
+"""Columns that identify a setting that a search asked for; rows that agree in them are its trainings with several
+seeds."""
 
 
 RUN = (*SETTING, "run")
-"""The same, of one of the runs between which trainings of the setting paused."""
+"""Columns that identify one run of a setting whose trainings pause between runs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The best so far of one search, a value a trial in the order they ended; vizier's ConvergenceCurve, with a clock.
+    """The best so far of one search after each trial, in the order they ended.
 
-    landscape: what was searched, a replay's landscape or a dataset. seed: of the search. reached [n]: the reported
-    score of what the search held best; the landscape's lowest, `low`, while it had nothing: for the first `waiting`
-    trials. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN where rows
-    do not say. gpus [n]: reserved for each trial; 1 where trials ran without any, so that GPU-seconds are the seconds
-    of their processes then. score: the reported one's name. shares [n]: of a search whose trials pause, how much of a
-    full training each run was; None: every one is a trial. Raises ValueError for arrays of different lengths or
-    without a trial.
+    It is vizier's ConvergenceCurve with a clock.
+
+    landscape: the searched landscape, a replay's or a dataset. seed: of the search. reached [n]: the reported score of
+    the search's incumbent; during the first `waiting` trials, which have no incumbent, the landscape's lowest score
+    `low`. started, ended [n]: seconds (in replays durations of a typical trial) since the search began, NaN if rows do
+    not say. gpus [n]: GPUs reserved for each trial; 1 where trials ran without any, so that GPU-seconds are then the
+    seconds of their processes. score: name of the reported score. shares [n]: for a search whose trials pause, the
+    share of a full training in each run; None: every value is a trial. Raises ValueError for arrays of different
+    lengths or without a trial.
     """
 
     landscape: str
@@ -66,7 +69,7 @@ class Curve:
         return len(self.reached)
 
     def clock(self, over: str) -> np.ndarray:
-        """Where on the axis `over` each value holds from [n]. Raises ValueError for one that is not in OVER."""
+        """The place of each value on the axis `over` [n]. Raises ValueError if `over` is not in OVER."""
         if over not in OVER:
             raise ValueError(f"over {over!r}: one of {list(OVER)}")
         if over != "trials":
@@ -75,34 +78,34 @@ class Curve:
 
     @property
     def by_trial(self) -> np.ndarray:
-        """What was reached after each trial, or full training's worth of images."""
+        """The best so far after each trial, or where trials pause after each full training's worth of images."""
         if self.shares is None:
             return self.reached
         return self.at(np.arange(1.0, max(1.0, np.floor(self.shares.sum() + 1e-6)) + 1), "trials")
 
     def at(self, clock: np.ndarray, over: str) -> np.ndarray:
-        """What was reached at each of these points of an axis.
+        """The best so far at each of these points of an axis.
 
-        Before the first trial ended that is `low`, after the last trial the last value.
+        Before the first trial ended it is `low`, after the last trial the last value.
         """
         return np.array([self.low, *self.reached])[np.searchsorted(self.clock(over), clock + 1e-9, side="right")]
 
     def used(self, until: float) -> float:
-        """GPU time that trials had run by a time, those still running included."""
+        """GPU time used by trials up to a time, including trials still running then."""
         return _used(until, self.started, self.ended, self.gpus)
 
 
 def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_score") -> list[Curve]:
-    """One curve a landscape, search and search seed of every study, in that order; searches without a row have none.
+    """One curve per landscape, search and search seed of every study, in that order; searches without a row have none.
 
-    Where trainings pause, a run is a value each: the weights of a short training are weights. They are not tested, so
-    on a landscape with a search that pauses every curve is of `told`.
+    Where trainings pause, each run is a value, because the weights of a short training are usable. Paused runs are not
+    tested, so on a landscape with a search that pauses every curve shows `told`.
 
-    score: the one that is reported, of the trial that was best by `told`, which the search was told; trainings of one
-    setting with several seeds are one trial, with their mean. On a landscape where no trial has it, it is `told`
-    itself; where only some have it, the others count for nothing. A landscape is named by its dataset (by its study
-    where rows name none), and by the fields of problem and set-up that differ within the table. Wall-clock time begins
-    with a search's first trial, and does not stop between two runs of one study.
+    score: the reported score, taken from the trial that is best by `told`, the score that the search was told.
+    Trainings of one setting with several seeds are one trial, with their mean score. On a landscape where no trial has
+    `score`, `told` is reported; where only some trials have it, the others are ignored. A landscape is named by its
+    dataset (by its study if rows name none), and by the fields of problem and set-up that differ within the table.
+    Wall-clock time begins with a search's first trial, and does not stop between two runs of one study.
     """
     trials = searching(trials)
     if trials.empty:
@@ -127,10 +130,10 @@ def curves_of(trials: pd.DataFrame, score: str = "test_score", told: str = "val_
 def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "trials") -> pd.Series:
     """Best score of one search's completed trials so far; NaN before the first.
 
-    over: "trials": after each, in the order of asking, indexed by their number from 1; where they pause after each run,
-    indexed by full trainings' worth of images; "seconds" and "gpu_seconds": as trials ended, indexed by wall-clock or
-    GPU time. trials: rows of the results table.
-    Raises ValueError if they are of more than one study or search, and for another `over`.
+    over: "trials": after each trial in the order of asking, indexed by number from 1; if trials pause, after each run,
+    indexed by full trainings' worth of images. "seconds" and "gpu_seconds": as trials ended, indexed by wall-clock or
+    GPU time. trials: rows of the results table. Raises ValueError for trials of several studies or searches, and for
+    another `over`.
     """
     several = [name for name in ("study", "search") if trials[name].nunique() > 1]
     if several:
@@ -152,7 +155,7 @@ def best_so_far(trials: pd.DataFrame, score: str = "val_score", over: str = "tri
 
 
 def best_trial(trials: pd.DataFrame) -> pd.Series | None:
-    """The completed trial with the best validation score, of equal ones the first asked; None where there is none."""
+    """The completed trial with the best validation score, the first asked among equal ones; None if there is none."""
     scored = trials[(trials["status"] == "completed") & trials["val_score"].notna()].sort_values(
         "trial_index", kind="stable"
     )
@@ -160,21 +163,21 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
 
 
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
-    """One row a setting: scores are means over its completed seeds, the rest is the first of its rows'.
+    """One row per setting: scores are means over its completed seeds; other columns are from the first of its rows.
 
-    Further columns: `seeds`, how many completed; `trained`, how many were begun; `val_std` and `test_std`, standard
-    deviations, NaN for one seed.
-    by: fields that tell settings apart; those of SETTING, of one search each, or `setting`, of `setting_numbers`.
+    Further columns: `seeds`, the number of completed trainings; `trained`, the number that were begun; `val_std` and
+    `test_std`, standard deviations, NaN for one seed. by: columns that identify a setting: SETTING, within each search,
+    or `setting`, from `setting_numbers`.
     """
     setting = [name for name in by if name in trials]
     lost = trials["status"] != "completed"
     rows = trials.assign(lost=lost).sort_values([*setting, "lost", "seed"], ignore_index=True)
     means = rows.drop_duplicates(setting, ignore_index=True).drop(columns="lost")
-    at = rows.groupby(setting, dropna=False, sort=False).ngroup().to_numpy()  # the row of `means` that each belongs to
+    at = rows.groupby(setting, dropna=False, sort=False).ngroup().to_numpy()  # each row's row of `means`
     completed = rows[~rows["lost"]]
 
     def by_setting(values: Iterable[Value]) -> list[list[Value]]:
-        """What completed trainings measured, a list a setting."""
+        """Values of the completed trainings, one list per setting."""
         found: list[list[Value]] = [[] for _ in range(len(means))]
         for value, place in zip(values, at[completed.index].tolist()):
             found[place].append(value)
@@ -197,21 +200,21 @@ def _numbers(values: Iterable[float]) -> list[float]:
 
 
 def _mean_scores(maps: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every score, over the trainings that measured it."""
+    """The mean of every score over the trainings that measured it."""
     measured = {name: _numbers(scores.get(name, nan) for scores in maps) for scores in maps for name in scores}
     return {name: average for name, values in measured.items() if (average := mean(values)) is not None}
 
 
 def setting_numbers(trials: pd.DataFrame) -> pd.Series:
-    """A number for every setting, the same for all searches; a trial without parameters is a setting of its own."""
+    """A number for every setting, the same in all searches; each trial without parameters is its own setting."""
     at = settings(trials).dropna(axis=1, how="all")
     return at.groupby(list(at), dropna=False).ngroup() if len(at.columns) else pd.Series(range(len(at)), index=at.index)
 
 
 def means_over_settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting as `means_over_seeds`, over all searches; a training that two searches asked for counts once.
+    """One row per setting as `means_over_seeds`, over all searches; a training that two searches asked for counts once.
 
-    trials: of one problem and set-up; with the column `setting` where `setting_numbers` are known already.
+    trials: rows of one problem and set-up; with the column `setting` if `setting_numbers` are already known.
     """
     if "setting" not in trials:
         trials = trials.reset_index(drop=True)
@@ -240,7 +243,7 @@ def n_to_reach(target: float, curves: Sequence[Values]) -> int | None:
 
 
 def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
-    """The first k values of each trajectory [n, k], short ones continued by their last value.
+    """The first k values of each trajectory [n, k]; shorter ones are continued by their last value.
 
     Raises ValueError as `auc_at`.
     """
@@ -251,8 +254,7 @@ def padded(k: int, curves: Sequence[Values]) -> np.ndarray:
 
 
 def _with_all_times(means: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """A run of a setting with several seeds begins with its first training, ends with its last, and takes the GPU time
-    of all."""
+    """Means with the times of all seeds: from the first start to the last end, and the GPU time of all trainings."""
     setting = [name for name in RUN if name in trials]
     if not trials.duplicated(setting).any():
         return means
@@ -279,7 +281,7 @@ def _landscapes(trials: pd.DataFrame) -> pd.Series:
     """The landscape of each trial's search, named as `curves_of` says."""
     parts = list(comparable(trials))
     datasets = {part.problem.get("dataset") for part in parts}
-    only = f"{datasets.pop() or ''} " if len(datasets) == 1 else ""  # else the words of a part begin with it
+    only = f"{datasets.pop() or ''} " if len(datasets) == 1 else ""  # else a part's words begin with its dataset
     names = pd.Series("", index=trials.index, dtype=object)
     for part in parts:
         names[part.trials.index] = f"{only}{part.words}".strip()
@@ -311,8 +313,10 @@ def _curve(rows: pd.DataFrame, low: float) -> Curve:
 
 
 def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """started, ended and gpus of a curve, in the order of the rows. Trials that were lost without a time to say took
-    none, and changed nothing: they count as the last to end."""
+    """started, ended and gpus of a curve, in the order of the rows.
+
+    Lost trials without times count as taking no time and ending last, since they changed no value.
+    """
     begin = rows["started_at"].min()
     started, ended = (
         (pd.to_datetime(rows[name], utc=True) - begin).dt.total_seconds().to_numpy()
@@ -328,7 +332,7 @@ def _times(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _clock(over: str, started: np.ndarray, ended: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-    """When each trial ended, on that axis. GPU time used by then includes what trials still running have taken."""
+    """The time at which each trial ended on that axis. GPU time includes trials still running then."""
     return ended if over == "seconds" else np.array([_used(until, started, ended, gpus) for until in ended])
 
 

@@ -1,5 +1,4 @@
-"""What balancing gains: a landscape's best score, less the best that a conventional recipe reaches
-(`fig:balance_gain`)."""
+"""The gain of balancing: a landscape's best score less the best score of a conventional recipe (`fig:balance_gain`)."""
 
 from collections.abc import Sequence
 
@@ -14,11 +13,11 @@ from tune_cd.analysis.scores import BALANCE
 def reachable(grid: Grid, average: str, k: int = 2, within: float | None = None) -> np.ndarray:
     """Cells that a recipe with this average reaches by its learning rate alone: booleans [n_p, n_e, n_b].
 
-    They lie on the diagonal Lambda_e / Lambda_p = λ_e / λ_p (`ssec:ctrm_norm`), which passes between cells in general.
-    A cell counts where its centre is at most `within` octaves of Lambda_e away, by default half a step of the grid, so
-    that every Lambda_p has its nearest Lambda_e (two of them where the diagonal passes just between).
-    Raises ValueError for other axes than (Lambda_p, Lambda_e, batch_size), an unknown average, a batch size that k does
-    not divide, and where `within` is needed because the grid has a single Lambda_e.
+    They lie on the diagonal Lambda_e / Lambda_p = λ_e / λ_p (`ssec:ctrm_norm`), which usually passes between cells. A
+    cell counts if its centre is at most `within` octaves of Lambda_e away. The default is half a step of the grid, so
+    that every Lambda_p has its nearest Lambda_e (two of them where the diagonal passes exactly between). Raises
+    ValueError for axes other than (Lambda_p, Lambda_e, batch_size), an unknown average, a batch size that k does not
+    divide, and a grid with a single Lambda_e if `within` is not given.
     """
     if grid.names != BALANCE:
         raise ValueError(f"axes {grid.names}: {BALANCE} are required")
@@ -43,12 +42,12 @@ def balance_gain(
 ) -> pd.DataFrame:
     """The best score at each batch size, and the best that each average reaches without a balance of its own.
 
-    Indexed by batch_size. Columns: best, best_Lambda_p, best_Lambda_e, for every average the same (separate,
-    separate_Lambda_p, ...), and gain_separate, ...: best less that average's. NaN where no such cell has a value.
-    `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
-    select: the grid in which the best cells are chosen, such as the validation score's, where `grid` holds the score
-    that is reported; None: in `grid` itself, as the paper's figures do. k, within and errors: see `reachable`;
-    ValueError also where `select` has other cells.
+    Indexed by batch_size. Columns: best, best_Lambda_p, best_Lambda_e; the same for every average (separate,
+    separate_Lambda_p, ...); and gain_separate, ...: best less that average's score. NaN if none of those cells has a
+    value. `gain.filter(like="gain_").mean()` is the drop that the paper averages over batch sizes (`sec:exps`).
+    select: the grid in which the best cells are chosen, such as the validation score's, while `grid` holds the reported
+    score; None: `grid` itself, as in the paper's figures. k, within and errors: see `reachable`; also raises ValueError
+    if `select` has other cells.
     """
     select = grid if select is None else select
     if any(
@@ -68,7 +67,7 @@ def balance_gain(
 
 
 def _best(grid: Grid, select: Grid, cells: np.ndarray, place: int, name: str) -> dict[str, float]:
-    """The reported value of the cell that is best where it is selected, and its weights."""
+    """The reported value and the weights of the cell that is best in `select`."""
     chosen = np.where(cells[..., place] & np.isfinite(grid.values[..., place]), select.values[..., place], np.nan)
     if np.isnan(chosen).all():
         return dict.fromkeys((name, f"{name}_Lambda_p", f"{name}_Lambda_e"), np.nan)

@@ -3,7 +3,7 @@
 landscape = grid(results.read("results", "my-grid"), "test_score")
 landscape.at(64)                        # a slice: rows Lambda_p, columns Lambda_e
 landscape.top(8, batch_size=64)         # the blue squares of fig:hp_omniglot
-landscape.holes                         # cells without a value, and why
+landscape.holes                         # cells without a value, each with the reason
 """
 
 from collections.abc import Collection, Sequence
@@ -21,13 +21,12 @@ from tune_cd.search.space import KEY_DIGITS
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A score over the product of the values its parameters took. All arrays have the shape of the axes: [n_p, n_e,
-    n_b].
+    """A score over the product of the values of its parameters. All arrays have the shape of the axes: [n_p, n_e, n_b].
 
-    score: its name. names, ticks: the axes and their values, ascending (a value is NaN where trials do not say it).
-    values: means over completed trainings, NaN for a hole. counts: how many those are. spread: their standard
-    deviation, NaN below two. lost: trainings that ended without the score (diverged, failed, stopped). words: the score
-    as an axis says it.
+    score: its name. names, ticks: the axes and their values, ascending (NaN for trials that do not say their value).
+    values: means over completed trainings, NaN for a hole. counts: number of those trainings. spread: their standard
+    deviation, NaN for fewer than two. lost: number of trainings that ended without the score (diverged, failed,
+    stopped). words: the score's label on an axis.
     """
 
     score: str
@@ -41,12 +40,12 @@ class Grid:
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Octaves between neighbours on each axis, the median; NaN for an axis of one value."""
+        """Median octaves between neighbours on each axis; NaN for an axis of one value."""
         return tuple(float(np.median(np.diff(np.log2(tick)))) if len(tick) > 1 else np.nan for tick in self.ticks)
 
     @property
     def holes(self) -> pd.DataFrame:
-        """Cells without a value, and the reason: "not run", or "not completed" where all trainings were lost."""
+        """Cells without a value, and the reason: "not run", or "not completed" if all trainings were lost."""
         frame = self.frame()
         holes = frame[frame["count"] == 0]
         return (
@@ -57,21 +56,21 @@ class Grid:
 
     @property
     def best(self) -> pd.Series | None:
-        """The best cell, a row of `top`; None where no cell has a value."""
+        """The best cell, a row of `top`; None if no cell has a value."""
         best = self.top(1)
         return best.iloc[0] if len(best) else None
 
     def frame(self) -> pd.DataFrame:
-        """One row a cell: the parameters, then value, count, spread and lost."""
+        """One row per cell: the parameters, then value, count, spread and lost."""
         cells = pd.MultiIndex.from_product(self.ticks, names=self.names).to_frame(index=False)
         return cells.assign(
             value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel()
         )
 
     def place(self, batch_size: float | None = None) -> int:
-        """Where a batch size lies on the last axis; None: that of a grid with a single one.
+        """The index of a batch size on the last axis; None: the only one of a grid with a single batch size.
 
-        Raises ValueError for a batch size that the grid does not have.
+        Raises ValueError for a batch size that is not in the grid, and for None if there are several.
         """
         ticks = self.ticks[-1]
         found = np.arange(len(ticks)) if batch_size is None else np.flatnonzero(ticks == batch_size)
@@ -82,7 +81,7 @@ class Grid:
     def at(self, batch_size: float | None = None) -> pd.DataFrame:
         """The slice of one batch size: index Lambda_p, columns Lambda_e, NaN for a hole.
 
-        Raises ValueError as `place`, and for other than three axes.
+        Raises ValueError as `place`, and for a grid without exactly three axes.
         """
         if len(self.names) != 3:
             raise ValueError(f"axes {self.names}: a slice is one of three")
@@ -90,7 +89,7 @@ class Grid:
         return pd.DataFrame(self.values[..., self.place(batch_size)], index=rows, columns=columns)
 
     def top(self, k: int = 8, batch_size: float | None = None) -> pd.DataFrame:
-        """The k best cells, of one batch size or of all, best first; of equal ones that with the smaller parameters.
+        """The k best cells, of one batch size or of all, best first; ties go to the smaller parameters.
 
         Columns as in `frame`. Raises ValueError for k < 1 and as `place`.
         """
@@ -113,13 +112,12 @@ def grid(
     """The grid of a score: a column of the table, or a name in its `scores` map.
 
     trials: of one dataset, task, loss and metric, from one study or several; a training that two searches asked for
-    (the same setting and seed) counts once. Rows that do not say where they are on an axis cannot be placed and are
-    left out, but for the batch size, which is NaN then.
-    axes: parameters' names; None: (Lambda_p, Lambda_e, batch_size) where trials have them, else every searched one.
-    cell: None: every setting that occurs is a cell; else settings are put into cells so many octaves wide.
-    Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and where
-    the axes span more than LARGEST cells. The trials of a search soon do; `cells` has a row for each setting that was
-    tried.
+    (the same setting and seed) counts once. Rows that lack a value on an axis are left out; a missing batch size is NaN
+    instead. axes: names of parameters; None: (Lambda_p, Lambda_e, batch_size) if trials have them, otherwise every
+    searched one. cell: width of a cell in octaves, into which settings are binned; None: every setting that occurs is a
+    cell. Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and
+    axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a row only for each
+    setting that was tried.
     """
     placed = _place(trials, axes, cell)
     shape = tuple(map(len, placed.ticks))
@@ -128,7 +126,7 @@ def grid(
         raise ValueError(f"{size}: more than {LARGEST:,}; take `cells`, or wider ones with cell=octaves")
 
     def dense(tried: np.ndarray, hole: float) -> np.ndarray:
-        """Values of the cells that were tried, as an array over all cells."""
+        """Values of the tried cells as an array over all cells."""
         array = np.full(shape, hole, dtype=tried.dtype)
         array[tuple(placed.at.T)] = tried
         return array
@@ -141,10 +139,10 @@ def grid(
 def cells(
     trials: pd.DataFrame, score: str = "val_score", axes: Sequence[str] | None = None, cell: float | None = None
 ) -> pd.DataFrame:
-    """The cells of `grid` that some training tried, a row each, in the order of the axes.
+    """The cells of `grid` with at least one training, one row each, in the order of the axes.
 
-    Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows that lie there.
-    Arguments and errors: as for `grid`, but for the number of cells.
+    Columns: the parameters, then value, count, spread, lost, and `trials`, the index of the rows in the cell. Arguments
+    and errors: as for `grid`, except that the number of cells is not limited.
     """
     return cells_of(trials, [score], axes, cell)[score]
 
@@ -152,7 +150,7 @@ def cells(
 def cells_of(
     trials: pd.DataFrame, scores: Collection[str], axes: Sequence[str] | None = None, cell: float | None = None
 ) -> dict[str, pd.DataFrame]:
-    """`cells` of several scores, which are placed once."""
+    """`cells` of several scores; trials are assigned to cells once."""
     placed = _place(trials, axes, cell)
     table = pd.DataFrame({name: tick[at] for name, tick, at in zip(placed.names, placed.ticks, placed.at.T)})
     members = pd.Series(placed.members, index=table.index, dtype=object)
@@ -164,16 +162,16 @@ def cells_of(
 
 
 LARGEST = 4_000_000
-"""Cells of a dense grid: a thousand times the paper's."""
+"""Largest number of cells of a dense grid: a thousand times the paper's."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Trainings put into cells.
+    """Trainings assigned to cells.
 
-    at [n_cells, n_axes]: each cell's place on every axis, ascending. trials, where [n_trainings]: the rows, and the
-    cell of each. repeats [n_trainings]: equal for rows of one setting and seed, -1 where the seed is not known.
-    members [n_cells]: index of the rows in each cell, repeated trainings too.
+    at [n_cells, n_axes]: each cell's index on every axis, ascending. trials, where [n_trainings]: the rows, and the
+    cell of each. repeats [n_trainings]: equal for rows of one setting and seed, -1 if the seed is not known.
+    members [n_cells]: index labels of the rows in each cell, including repeated trainings.
     """
 
     names: tuple[str, ...]
@@ -185,7 +183,7 @@ class _Placed:
     members: list[tuple[Any, ...]]
 
     def aggregated(self, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """values, counts, spread and lost of every cell."""
+        """values, counts, spread and lost of every cell [n_cells]."""
         scores = np.empty(0)
         if len(self.trials):
             scores = score_column(self.trials, score).where(self.trials["status"] == "completed").to_numpy(dtype=float)
@@ -222,23 +220,22 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
 
 
 def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
-    """Coordinates in octaves, those of one cell made equal."""
+    """Coordinates in octaves, made equal within a cell."""
     return np.round(x, KEY_DIGITS) if cell is None else np.round(x / cell) * cell
 
 
 def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) -> tuple[np.ndarray, np.ndarray]:
-    """Values of an axis, ascending, and each trial's place on it."""
+    """Values of an axis, ascending, and each trial's index on it."""
     coordinates, first, codes = np.unique(at, return_index=True, return_inverse=True)
     values = (
         column[first] if cell is None else 2.0**coordinates
-    )  # the value itself, not what is left of it after log2 and back
+    )  # the value itself rather than the rounded result of log2 and back
     whole = name == "batch_size" and cell is None and np.isfinite(values).all()
     return values.astype(int) if whole else values, codes
 
 
 def _repeats(trials: pd.DataFrame) -> np.ndarray:
-    """[n]: equal for rows with equal parameters, whether axes or not, and equal seeds; -1 where the seed is not
-    known."""
+    """Group numbers [n]: equal for rows of equal seed and parameters, axes or not; -1 for an unknown seed."""
     seeds = trials["seed"].astype(float) if "seed" in trials else np.full(len(trials), np.nan)
     keys = pd.DataFrame(np.column_stack([settings(trials), seeds]))
     groups = keys.groupby(list(keys.columns), dropna=False, sort=False).ngroup().to_numpy()
@@ -246,7 +243,7 @@ def _repeats(trials: pd.DataFrame) -> np.ndarray:
 
 
 def _once(repeats: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Places of the rows that count: of repeated ones the first with a value."""
+    """Indices of the rows that count: among repeated ones the first with a value."""
     order = np.argsort(np.isnan(values), kind="stable")
     repeated = pd.Series(repeats[order]).duplicated().to_numpy() & (repeats[order] >= 0)
     counted: np.ndarray = order[~repeated]

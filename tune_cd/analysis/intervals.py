@@ -1,4 +1,4 @@
-"""How far a mean may be off: one definition for all tables."""
+"""Confidence intervals of means: one definition for all tables."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,16 @@ from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 
 def student(freedom: int) -> float:
-    """Half the 95 % interval of Student's t with so many degrees of freedom, at least one."""
+    """Half the 95 % interval of Student's t with this many degrees of freedom, at least one."""
     return float(stdtrit(freedom, 0.975))
 
 
 def half_interval(std: float, n: int) -> float:
-    """Half the 95 % interval of a mean of n values with this sample standard deviation (Student's t); NaN below two."""
+    """Half the 95 % interval of a mean of n values with this sample standard deviation (Student's t); NaN for n < 2."""
     return float(student(n - 1) * std / np.sqrt(n)) if n > 1 else np.nan
 
 
 def half_interval_of(values: Sequence[float] | npt.NDArray[np.float64]) -> float:
-    """The same of values [n], at least one."""
+    """Half the 95 % interval of the mean of values [n]; NaN for n < 2."""
     n = len(values)
     return half_interval(float(np.std(values, ddof=1)), n) if n > 1 else np.nan

@@ -1,7 +1,7 @@
-"""`table:xbm` from results tables: what cross-batch memory gains at each balance, with and without rate decay.
+"""`table:xbm` from results tables: the gain of cross-batch memory at each balance, with and without rate decay.
 
-A cell's two numbers are trainings of one setting: the one that was chosen without decay, and the same again with it.
-A further column says when each was at its best, in iterations: the paper needs 1.5 to 2 times as many at a fixed
+A cell's two numbers are trainings of one setting: the one chosen without decay, and the same repeated with decay. A
+further column gives the iterations until each was at its best: the paper needs 1.5 to 2 times as many at a fixed
 balance.
 """
 
@@ -24,7 +24,8 @@ MEMORY_MODES = {
     "with memory, S2: fixed, default": ("S2",),
     "with memory, S3: fixed, tuned": ("S2", "S3"),
 }
-"""What is compared, and the searches among whose trials each one's best is; a tuned balance may be the default one."""
+"""Balance mode -> the searches among whose trials its best is chosen; a tuned balance may turn out to be the
+default."""
 
 MEMORY_TABLE = {
     "(S1) Original": ("without memory, default balance", "with memory, S1: variable"),
@@ -32,10 +33,11 @@ MEMORY_TABLE = {
     "(S2) Fixed to initial default balance": ("without memory, default balance", "with memory, S2: fixed, default"),
     "(S3) Fixed and tuned": ("without memory, tuned balance", "with memory, S3: fixed, tuned"),
 }
-"""The rows of `table:xbm`, without and with memory; S1 tuned is in the text of `sec:xbm` alone, without its numbers."""
+"""The rows of `table:xbm`: modes without and with memory. S1 tuned is only in the text of `sec:xbm`, without
+numbers."""
 
 MEMORY_FIELDS = ("memory", "schedule")
-"""In which the set-ups of one experiment differ."""
+"""The fields in which the set-ups of one experiment differ."""
 
 PRINTED = {
     "Original (XBM authors)": ("0.64 / -", "0.77 / -"),
@@ -43,11 +45,11 @@ PRINTED = {
     "(S2) Fixed to initial default balance": ("0.68 / 0.69", "0.71 / 0.72"),
     "(S3) Fixed and tuned": ("0.73 / 0.75", "0.77 / 0.79"),
 }
-"""`table:xbm` as printed, of Stanford Online Products."""
+"""`table:xbm` as printed, for Stanford Online Products."""
 PRINTED_DATASET = "sop"
 
 Numbers = Mapping[str, float]
-"""A mode's numbers by COLUMNS."""
+"""A mode's numbers: column of COLUMNS -> value."""
 
 SUFFIX = ", decay"
 COLUMNS = ["Lambda_p", "Lambda_e", "val_score", "test_score", "recall_at_1", "iterations", "trained"]
@@ -57,12 +59,12 @@ S1 = "with memory, S1: variable"
 
 
 def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
-    """The best of each balance mode of the experiment of `sec:xbm`, by validation, means over seeds.
+    """The best setting of each balance mode in the experiment of `sec:xbm`, by validation, means over seeds.
 
-    Indexed by MEMORY_MODES, and by the same with SUFFIX where there are trainings with learning rate decay. Columns
-    Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, iterations until the best score on
-    validation, and iterations trained; NaN where no trial has completed or the number was not measured.
-    Raises ValueError for trials of several datasets or set-ups, which `memory` tells apart.
+    Indexed by MEMORY_MODES, and by the same names with SUFFIX if there are trainings with learning rate decay. Columns:
+    Lambda_p, Lambda_e, val_score, test_score, recall_at_1 on the test split, iterations until the best validation
+    score, and iterations trained. NaN if no trial completed or the number was not measured. Raises ValueError for
+    trials of several datasets or set-ups; `memory` separates them.
     """
     parts = list(_experiments(trials))
     if len(parts) > 1:
@@ -78,12 +80,12 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" where it was not run.
+    """`table:xbm`: R@1 without and with memory, each without / with learning rate decay, "-" if it was not run.
 
-    Then iterations until the best score on validation, "≥" where that was the last look, and those with memory as
-    multiples of S1's. Of several datasets or set-ups there is a block each, named in a first column; the table of
-    Stanford Online Products has columns with the printed numbers.
-    trials: those of the experiment's searches count, with any schedule (decay: every one but "constant").
+    Further columns: iterations until the best validation score, with "≥" if that was the last evaluation, and the
+    iterations with memory as multiples of S1's. Several datasets or set-ups are a block each, named in a first column;
+    the block of Stanford Online Products has columns with the printed numbers.
+    trials: rows of the experiment's searches count, with any schedule (decay: every schedule except "constant").
     """
     parts = [(part.words, part.trials) for part in _experiments(trials)] or [("", trials.iloc[:0])]
     blocks = []
@@ -100,12 +102,12 @@ def memory(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _block(modes: pd.DataFrame) -> pd.DataFrame:
-    """One experiment's rows of the table."""
+    """The table's rows for one experiment."""
     found: dict[str, Numbers] = {str(label): dict(row) for label, row in modes.iterrows()}
     none = dict.fromkeys(COLUMNS, nan)
 
     def pair(label: str, cell: Callable[[Numbers, Numbers], str]) -> str:
-        """A cell's two numbers. Each is made of the mode's own numbers and those of S1 with the same schedule."""
+        """A cell's two numbers, each from the mode's own numbers and those of S1 with the same schedule."""
         ends = ("", SUFFIX)
         return " / ".join(cell(found.get(f"{label}{end}", none), found.get(f"{S1}{end}", none)) for end in ends)
 
@@ -133,7 +135,7 @@ def _ratio(mode: Numbers, first: Numbers) -> str:
 
 
 def _experiments(trials: pd.DataFrame) -> Iterator[Part]:
-    """The trials of the experiment's searches, those of each dataset and set-up by themselves."""
+    """The trials of the experiment's searches, one part per dataset and set-up."""
     searches = {f"{name}{end}" for names in MEMORY_MODES.values() for name in names for end in ("", DECAY)}
     return comparable(trials[trials["search"].isin(searches)], but=MEMORY_FIELDS)
 
@@ -143,7 +145,7 @@ def _decays(config: str) -> bool:
 
 
 def _of_choice(decayed: pd.DataFrame, chosen: Numbers) -> pd.DataFrame:
-    """Of rows that repeat a choice those of the chosen setting; others, of searches of their own, are all kept."""
+    """The decayed rows of the chosen setting, and all rows of searches that ran with decay themselves."""
     repeats = decayed["search"].str.endswith(DECAY)
     pairs = zip(decayed["Lambda_p"], decayed["Lambda_e"])
     same = [bool(chosen) and isclose(p, chosen["Lambda_p"]) and isclose(e, chosen["Lambda_e"]) for p, e in pairs]
@@ -151,7 +153,7 @@ def _of_choice(decayed: pd.DataFrame, chosen: Numbers) -> pd.DataFrame:
 
 
 def _best(trials: pd.DataFrame) -> Numbers:
-    """The best setting's numbers, COLUMNS without those that are not known."""
+    """The best setting's numbers by COLUMNS; empty if no trial completed."""
     scores = pd.Series(_with_iterations(trials), index=trials.index, dtype=object)
     best = best_trial(means_over_seeds(trials.assign(scores=scores)))
     if best is None:
@@ -163,7 +165,7 @@ def _best(trials: pd.DataFrame) -> Numbers:
 
 
 def _with_iterations(trials: pd.DataFrame) -> list[dict[str, float]]:
-    """Each trial's scores, and among them its iterations until the best and in all: to be averaged over seeds alike."""
+    """Each trial's scores, with its iterations until the best and in total added, so that seeds are averaged alike."""
     counts = [trials[field].astype(float) / trials["batch_size"].astype(float) for field in ("best_at", "images_seen")]
     added = [{"iterations": best, "trained": trained} for best, trained in zip(*counts)]
     return [

@@ -1,4 +1,4 @@
-"""What is compared with what: the parts of a table whose scores have a common scale, of one problem and set-up."""
+"""Comparable parts of a table: rows of one problem and set-up, whose scores have a common scale."""
 
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ import pandas as pd
 from tune_cd.analysis.scores import maps_of
 
 PROBLEM = ("dataset", "task", "loss", "metric_name")
-"""Scores of trials that differ in one of these have no common scale."""
+"""Scores of trials that differ in one of these fields have no common scale."""
 
 SET_UP = (
     "network", "memory", "images_seen", "optimizer", "schedule", "weights", "embedding", "image_size", "k", "margin",
@@ -21,16 +21,16 @@ SET_UP = (
     "learning_rate", "weight_decay", "memory_size", "memory_start", "evaluations", "probe_epochs",
     "probe_steps", "probe_rate", "probe_features", "test", "test_image_size",
 )  # fmt: skip
-"""Fields of a built-in training's configuration that its score depends on, besides balance and seed: trials that
-differ in one are of different landscapes. A user's own configuration may have any fields; only these are compared,
-where they were not searched. Where set-ups have to be told apart, the first ones are named first."""
+"""Fields of a built-in configuration, besides balance and seed, that influence the score: trials that differ in one
+belong to different landscapes. A user's own configuration may have any fields; only these are compared, and only if
+they were not searched. Set-ups are told apart by the first of these fields that suffice."""
 
 BEFORE = {
     "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
     "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
     "projector": "", "bias": -10.0, "probe_steps": 0, "probe_rate": 1e-3, "probe_features": "raw",
 }  # fmt: skip
-"""Fields that came to built-in trainings later than others, and the values of the trainings before that."""
+"""Fields added to the built-in configurations in later releases, with the values of the trainings before that."""
 
 WITHOUT_EFFECT = {
     "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"),
@@ -38,17 +38,17 @@ WITHOUT_EFFECT = {
     "q": ("loss", "infonce"),
     **dict.fromkeys(("probe_epochs", "probe_steps", "probe_rate", "probe_features"), ("task", "dml")),
 }  # fmt: skip
-"""Field of SET_UP -> another field, and its value where the first has no effect on a training (SGD's rate is within
-Lambda)."""
+"""Field of SET_UP -> (another field, its value with which the first has no effect on a training). SGD's rate is part of
+Lambda."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Trainings whose scores have a common scale: the rows of one problem and set-up, from any number of studies.
 
-    problem: PROBLEM's fields, None where rows do not say; where they name no dataset it is their study. set_up: what
-    tells its set-up from the table's others of this problem, as few fields as do. words: what tells it from all of the
-    table's other parts. Both are "" where there is no other.
+    problem: PROBLEM's fields, None if rows do not say; rows without a dataset have their study instead. set_up: the
+    fewest fields that tell its set-up from the table's others of this problem. words: the fewest words that tell it
+    from all other parts of the table. Both are "" if there is no other.
     """
 
     problem: dict[str, str | None]
@@ -58,8 +58,7 @@ class Part:
 
 
 def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
-    """Raises ValueError, saying what there is, if trials differ in a field of PROBLEM, or of SET_UP other than
-    `but`."""
+    """Raise ValueError with the differing values if trials differ in a field of PROBLEM, or of SET_UP outside `but`."""
     named = _named(trials)
     several = [name for name in PROBLEM if name in named and named[name].nunique() > 1]
     if several:
@@ -74,13 +73,12 @@ def require_one(trials: pd.DataFrame, but: Container[str] = ()) -> None:
 
 
 def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]:
-    """The parts of a table, each of one problem and set-up: scores of different parts are never averaged or chosen
-    among.
+    """The parts of a table, one per problem and set-up; scores of different parts must not be averaged or compared.
 
-    but: fields of SET_UP that may differ within a part. Rows that do not say their set-up, as of trainings that were
-    lost, count with the most frequent one of their study and search, or else of their problem.
+    but: fields of SET_UP that may differ within a part. Rows that do not say their set-up, such as lost trainings, get
+    the most frequent one of their study and search, or else of their problem.
     """
-    rows = _named(trials).reset_index(drop=True)  # labels of tables that were put together repeat
+    rows = _named(trials).reset_index(drop=True)  # concatenated tables repeat index labels
     rows["set_up"] = set_ups(rows, but) if "config" in rows else "{}"
     fields = [name for name in PROBLEM if name in rows]
     told = _telling(rows[fields].drop_duplicates().to_dict("records"), fields)
@@ -102,15 +100,14 @@ def comparable(trials: pd.DataFrame, but: Container[str] = ()) -> Iterator[Part]
 
 
 def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The words and the rows of every part of `comparable`: the whole table with "" where there is one."""
+    """(words, rows) of every part of `comparable`; the whole table with "" if there is only one."""
     return ((part.words, part.trials) for part in comparable(trials))
 
 
 def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
-    """The SET_UP fields other than `but` that each trial's configuration has and no search chose, as JSON; "{}" for
-    none.
+    """Each trial's SET_UP fields as JSON, without `but` and without the searched ones; "{}" if none is left.
 
-    Built-in trainings of earlier releases have the fields of BEFORE too: the same training has the same set-up.
+    Built-in trainings of earlier releases get the fields of BEFORE, so that the same training has the same set-up.
     """
     searched = [
         tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")
@@ -128,9 +125,9 @@ def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
 def _set_up(config: str, left_out: tuple[str, ...], on_gpu: bool) -> str:
     said = json.loads(config)
     if all(said.get(name) is None or name in left_out for name in SET_UP):
-        return "{}"  # a user's own
+        return "{}"  # a user's own configuration configuration
     if on_gpu and "precision" in said and said["precision"] is None:
-        said["precision"] = "bfloat16"  # None was the device's usual one
+        said["precision"] = "bfloat16"  # None meant the device's default
     said = BEFORE | {name: value for name, value in said.items() if value is not None}
     idle = {
         name for name, (other, value) in WITHOUT_EFFECT.items() if other not in left_out and said.get(other) == value
@@ -141,7 +138,7 @@ def _set_up(config: str, left_out: tuple[str, ...], on_gpu: bool) -> str:
 
 
 def _named(trials: pd.DataFrame) -> pd.DataFrame:
-    """The same rows; those that name no dataset have that of their study's other rows, or the study itself."""
+    """The same rows; those without a dataset get that of their study's other rows, or else the study's name."""
     if "dataset" not in trials or not trials["dataset"].isna().any():
         return trials.copy(deep=False)
     studies = trials["study"] if "study" in trials else pd.Series(np.nan, index=trials.index, dtype=object)
@@ -150,7 +147,7 @@ def _named(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _filled(rows: pd.DataFrame) -> pd.Series:
-    """The set-up of each row of one problem, as `comparable` counts those that do not say theirs."""
+    """The set-up of each row of one problem, with missing ones filled as `comparable` says."""
     known = rows["set_up"].where(rows["set_up"] != "{}")
     if not known.isna().any() or known.isna().all():
         return rows["set_up"]
@@ -166,7 +163,7 @@ def _filled(rows: pd.DataFrame) -> pd.Series:
 
 
 def _telling(maps: Sequence[Mapping[Any, Any]], fields: Sequence[str]) -> list[str]:
-    """As few of these fields, the first ones first, as tell all of the maps apart that can be."""
+    """The fewest of these fields, the first ones first, that tell apart all maps that differ."""
     chosen: list[str] = []
     found: set[tuple[str, ...]] = {()}
     for name in fields:
@@ -177,7 +174,7 @@ def _telling(maps: Sequence[Mapping[Any, Any]], fields: Sequence[str]) -> list[s
 
 
 def _text(value: object) -> str:
-    """A value of a configuration, of whatever type, so that equal ones are equal texts."""
+    """A configuration value of any type as text; equal values give equal texts."""
     return "" if value is None or value != value else json.dumps(value, sort_keys=True)
 
 
@@ -186,6 +183,6 @@ def _value(set_up: Mapping[str, Any], name: str) -> str:
 
 
 def _differing(said: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The fields in which set-ups differ. A field without effect in one of them makes no difference by that alone."""
+    """The fields in which set-ups differ. A field that is only absent in some, for lack of effect, does not count."""
     values = {name: {json.dumps(one.get(name)) for one in said} for name in SET_UP}
     return [name for name in SET_UP if len(values[name] - ({"null"} if name in WITHOUT_EFFECT else set())) > 1]

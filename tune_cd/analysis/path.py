@@ -1,4 +1,4 @@
-"""A search's path: its line searches, as the table's `direction` and `line_position` tell them (`algo:line_search`)."""
+"""A search's path: its line searches, read from the table's `direction` and `line_position` (`algo:line_search`)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +15,9 @@ ON_LINE = 1e-6  # octaves
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line search, seen in a plane of two parameters.
+    """One line search, projected to a plane of two parameters.
 
-    points [n, 2]: their values where it began, where that is known, then of its trials in the order of asking. trials:
+    points [n, 2]: the values at its origin, if that is known, then those of its trials in the order of asking. trials:
     the trials' index in the table.
     """
 
@@ -27,19 +27,19 @@ class Line:
 
 
 def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lambda_e")) -> list[Line]:
-    """The line searches among one search's trials in asking order.
+    """The line searches of one search, whose trials are in the order of asking.
 
-    Neighbours belong to one line search where they share a direction and lie on one line in log space. The second
-    condition matters where a search changes lines after every trial and asks twice along one direction from different
-    places. The point where a line began is known for the space's own directions and along the axes; most often it is
-    the last best. axes: the two parameters of the plane, which every trial has.
+    Successive trials belong to one line search if they share a direction and lie on one line in log space. The second
+    condition matters if a search changes lines after every trial and asks twice along one direction from different
+    origins. The origin of a line is known for the space's own directions and along the axes; it is usually the
+    incumbent. axes: the two parameters of the plane, which every trial has.
     """
     found: list[Line] = []
     moves = _moves(trials, axes)
     places = np.column_stack([parameter(trials, name) for name in axes])  # [n_trials, 2]
     for index, direction, position, h in zip(trials.index, trials["direction"], trials["line_position"], places):
         if not isinstance(direction, str) or direction in OFF_LINES:
-            found.append(Line("", np.empty((0, 2)), ()))  # ends the line before it
+            found.append(Line("", np.empty((0, 2)), ()))  # ends the previous line
             continue
         points = h[None]
         if direction in moves and np.isfinite(position):

@@ -13,16 +13,16 @@ from tune_cd.search.directions import WEIGHT
 from tune_cd.search.space import AT_END
 
 ON_DIAGONAL = 1e-6
-"""Octaves. A setting this near to a diagonal is on it."""
+"""Octaves. A setting this close to a diagonal is on it."""
 
 
 @dataclass(frozen=True)
 class RateSearch:
     """The settings on one diagonal, at the batch size of the best of them.
 
-    settings: how many were trained, or begun. below, above: octaves from the best learning rate to the next lower and
-    the next higher one that was; inf where there is none. end: "lower" or "upper" where the best one is at the end of
-    the range, else None.
+    settings: how many completed, diverged or were stopped. below, above: octaves from the best learning rate to the
+    next lower and the next higher one of them; inf if there is none. end: "lower" or "upper" if the best one is at that
+    end of the range, else None.
     """
 
     settings: int
@@ -32,7 +32,7 @@ class RateSearch:
 
     @property
     def gap(self) -> float:
-        """Octaves between the neighbours of the best learning rate. Beyond the end of a range nothing is missing."""
+        """Octaves between the neighbours of the best learning rate. A side beyond the end of the range counts as 0."""
         return (0.0 if self.end == "lower" else self.below) + (0.0 if self.end == "upper" else self.above)
 
     @property
@@ -42,10 +42,11 @@ class RateSearch:
 
 
 def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.Series = ON_DIAGONAL) -> pd.DataFrame:
-    """The trials that a recipe with this average reaches by its learning rate alone, whichever search asked for them.
+    """The trials that a recipe with this average reaches by its learning rate alone, from any search.
 
-    average: one of `balance.AVERAGES`, or "published" for the coefficients that the trials' configurations say.
-    within: octaves of any other weight than the first, for all or by trial. Trials without all weights are left out.
+    average: one of `balance.AVERAGES`, or "published" for the coefficients in the trials' configurations.
+    within: largest distance in octaves of each weight after the first, one value or one per trial. Trials that lack a
+    weight are left out.
     """
     names = weights_of(trials)
     values = np.array([parameter(trials, name) for name in names]).reshape(len(names), len(trials))
@@ -60,7 +61,7 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
 
 
 def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: float, k: int) -> list[float]:
-    """A recipe's weights as multiples of the first one; NaN, which nothing is near, where they are not known."""
+    """A recipe's weights as multiples of the first one; NaN, which matches no trial, where they are not known."""
     if average != balance.PUBLISHED:
         return [1.0, balance.ratio(average, batch_size, k)] if len(names) == 2 else [np.nan] * len(names)
     published = published_of(trials)
@@ -68,8 +69,11 @@ def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: fl
 
 
 def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> RateSearch:
-    """trials: those of `on_diagonal`, one row a setting. best: the best of them. ranges: parameter -> (lowest, highest)
-    value that was allowed; where it is unknown, no end is seen."""
+    """How closely the learning rate was tuned on one diagonal.
+
+    trials: those of `on_diagonal`, one row per setting. best: the best of them. ranges: parameter -> (lowest, highest)
+    allowed value; for a parameter without an entry no end is detected.
+    """
     known = trials[trials["status"].isin(["completed", "diverged", "stopped"])]
     same = known["batch_size"].isna() if pd.isna(best["batch_size"]) else known["batch_size"] == best["batch_size"]
     first = next(iter(weights_of(trials)), BALANCE[0])
@@ -84,7 +88,7 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
 
 
 def _end(best: pd.Series, ranges: Mapping[str, tuple[float, float]]) -> str | None:
-    """At which end of the ranges a setting lies on the joint direction."""
+    """The end ("lower" or "upper") of its range that some weight of the setting is at; None if none is at an end."""
     weights = {name: parameter_of(best, name) for name in ranges if name.startswith(WEIGHT)}
     if any(np.log2(ranges[name][1] / value) < AT_END for name, value in weights.items()):
         return "upper"

@@ -1,13 +1,13 @@
 """The shape of a landscape around its optimum: a quadratic fit, its principal directions and widths.
 
-Coordinate descent needs few line searches where its directions are conjugate for the Hessian of M in log h
+Coordinate descent needs few line searches if its directions are conjugate for the Hessian of M in log h
 (`subsec:reparam`); "it would also be possible to approximate the Hessian of M in the optimal configuration", says the
 paper.
 
     shape = ridge(results.read("results", "my-grid"), "test_score")
     shape.widths                        # octaves to 5 % below the optimum, along each principal direction
     alignment(shape, balance.A_O)       # degrees between those and the rows of eq:matrix_a, with 95 % intervals
-    coupling(shape, balance.A_TH)               # how far the rows are from conjugate: 0 would be ideal, 1 the worst
+    coupling(shape, balance.A_TH)               # distance of the rows from conjugate: 0 is ideal, 1 the worst
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,24 +22,25 @@ from tune_cd.analysis.scores import BALANCE, parameter_names
 from tune_cd.search.space import Array
 
 DROP = 0.05
-"""A width is the distance at which the score is this share of its best value lower, as in n-95."""
+"""A width is the distance at which the score has dropped by this share of its best value, as in n-95."""
 
 DRAWS = 1000
-"""Hessians drawn from the fit's uncertainty, from which intervals are read."""
+"""Hessians drawn from the fit's distribution; intervals are quantiles over them."""
 
-ROUNDS = 5  # of choosing the trials near the optimum by the fit, and fitting again
+ROUNDS = 5  # of selecting the trials near the fit's optimum, and fitting again
 
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
     """The quadratic best + (x - optimum)ᵀ H (x - optimum) / 2 through the trials near the best one; x in octaves.
 
-    names: the axes [d] that took several values. optimum [d]: the parameters there, NaN unless the fit has a maximum
-    inside the box that trials cover. value: the fit's there, or the best trial's. hessian [d, d]: score per octave².
-    directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues, negative
-    where the score falls. widths [d]: octaves in which the fit falls by DROP of its value, inf where it does not fall.
-    widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d, d]: Hessians as uncertain as the fit.
-    trials: how many settings it went through. residual: their standard deviation from it. low, high [d]: that box.
+    names: the axes [d] that took several values. optimum [d]: the parameters at the maximum, NaN unless the fit has one
+    inside the box that trials cover. value: the fit's value there, or else the best trial's. hessian [d, d]: score per
+    octave². directions [d, d]: rows are unit vectors, the steepest curvature first. curvatures [d]: their eigenvalues,
+    negative where the score falls. widths [d]: octaves in which the fit falls by DROP of its value, inf if it does not
+    fall. widths_low, widths_high [d]: 95 % intervals. draws [DRAWS, d, d]: Hessians drawn from the fit's distribution.
+    trials: the number of fitted settings. residual: their standard deviation from the fit. low, high [d]: the corners
+    of that box.
     """
 
     names: tuple[str, ...]
@@ -59,7 +60,7 @@ class Ridge:
 
     @property
     def peaked(self) -> bool:
-        """Whether the score falls in every direction, as far as can be told: in 95 % of draws."""
+        """Whether the score falls in every direction, in at least 95 % of draws."""
         return bool((np.linalg.eigvalsh(self.draws).max(-1) < 0).mean() >= 0.95)
 
 
@@ -72,14 +73,14 @@ def ridge(
 ) -> Ridge:
     """Fit a quadratic in octaves, by least squares, to the settings near the best one.
 
-    Near: where the fit itself is at most `share` of the range of scores below its optimum (the settings nearest to the
-    best one are taken first, and more until there are enough). A wider share means more trials and a blunter optimum:
-    of a Gaussian ridge, share 0.25 finds widths that are 5 % too large, 0.5 finds 15 %. The intervals are those of a
-    quadratic and leave that error out.
-    trials, axes and errors: as in `analysis.cells`, which are the settings (means over seeds). Axes of one value are
-    left out, as are settings without a batch size where others have one. Raises ValueError also for a share outside
-    (0, 1], for settings on a line or with an axis of two values, which leave the quadratic open, and for too few: of d
-    axes it has (d + 1)(d + 2) / 2 coefficients, and 2 settings more are needed to tell how uncertain they are.
+    Near: where the fit itself is at most `share` of the range of scores below its optimum. The first fit takes the
+    settings closest to the best one, and more until there are enough. A wider share means more trials and a blunter
+    optimum: for a Gaussian ridge the widths come out 5 % too large with share 0.25, and 15 % with 0.5. The intervals
+    assume a quadratic and leave that error out. trials, axes and errors: as in `analysis.cells`, whose cells are the
+    settings (means over seeds). Axes of one value are left out, as are settings without a batch size if others have
+    one. Also raises ValueError for a share outside (0, 1]; for settings on a line or an axis of two values, which do
+    not determine the quadratic; and for too few settings: d axes give it (d + 1)(d + 2) / 2 coefficients, and 2
+    settings more are needed to estimate their uncertainty.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -107,9 +108,10 @@ def ridge(
 def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     """Degrees between each principal direction and each row of a matrix of directions in log (Lambda_p, Lambda_e, b).
 
-    One row a pair: direction (0: the steepest), row (its name), degrees, and low, high: the 95 % interval, from 0 where
-    the row is as near as 95 % of the directions drawn. Of a fit over fewer axes only the rows that move along these
-    alone are compared. Raises ValueError where there is none.
+    One row per pair: direction (0: the steepest), row (its name), degrees, and low, high: the 95 % interval, which
+    begins at 0 if the row is as near to the direction as 95 % of its draws. If the fit has fewer axes, only rows that
+    move along these alone are compared. Raises ValueError if there is no such row, or if the fit has an axis outside
+    BALANCE.
     """
     rows = _rows(ridge, matrix)
     drawn = _oriented(np.linalg.eigh(ridge.draws)[1].swapaxes(1, 2), ridge.directions)  # [DRAWS, d, d]
@@ -126,8 +128,8 @@ def alignment(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFra
 def coupling(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     """How far pairs of search directions are from conjugate: |a H b| / sqrt(|a H a| |b H b|), with its 95 % interval.
 
-    0: a line search along one does not move the optimum of the other, so one sweep is enough; 1: as bad as parallel.
-    One row a pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
+    0: a line search along one does not move the optimum of the other, so one sweep is enough. 1: as bad as parallel.
+    One row per pair: first, second (names of rows), coupling, low, high. matrix: as in `alignment`.
     """
     rows = _rows(ridge, matrix)
     table = []
@@ -148,7 +150,7 @@ class _Fit:
         self.coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
         self.freedom = len(y) - np.linalg.matrix_rank(design)
         residuals = y - design @ self.coefficients
-        rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # of exact scores; less is no curvature
+        rounding = np.finfo(float).eps * np.abs(y).max() * len(y)  # for exact scores: rounding is no curvature
         self.residual = float(max(np.sqrt((residuals**2).sum() / max(1, self.freedom)), rounding))
         self.covariance = self.residual**2 * np.linalg.pinv(design.T @ design)
         self.hessian = self._hessian(self.coefficients)
@@ -160,7 +162,7 @@ class _Fit:
         return np.column_stack([np.ones(len(d)), d, d[:, first] * d[:, second] * halved])
 
     def _hessian(self, coefficients: np.ndarray) -> np.ndarray:
-        """[..., d, d] of coefficients [..., n]."""
+        """Hessians [..., d, d] from coefficients [..., n]."""
         d = len(self.centre)
         hessian = np.zeros((*coefficients.shape[:-1], d, d))
         hessian[..., *self.terms] = coefficients[..., 1 + d :]
@@ -171,7 +173,7 @@ class _Fit:
         return values
 
     def optimum(self) -> Array | None:
-        """Coordinates of the maximum; None where the fit has none."""
+        """Coordinates of the maximum; None if the fit has none."""
         if np.linalg.eigvalsh(self.hessian).max() >= 0:
             return None
         optimum: Array = self.centre - np.linalg.solve(self.hessian, self.coefficients[1 : 1 + len(self.centre)])
@@ -187,9 +189,9 @@ class _Fit:
 
 
 def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
-    """Places of the settings nearest to one, at least so many and those as near as the last of them, ascending.
+    """Indices, ascending, of at least `least` settings nearest to `centre`, with those as near as the last of them.
 
-    They must span a quadratic: settings on one line through the best say nothing about the rest, however many they are.
+    They must determine a quadratic: any number of settings on one line through the best does not.
     """
     distance = np.linalg.norm((x - centre), axis=1)
     order = np.argsort(distance, kind="stable")
@@ -198,7 +200,7 @@ def _nearest(x: np.ndarray, centre: np.ndarray, least: int) -> np.ndarray:
         near = np.flatnonzero(distance <= distance[order[count - 1]] + 1e-9)
         if _spans(x[near] - centre):
             return near
-        count = max(len(near), count * 6 // 5) + 1  # in steps: thousands may lie on one line
+        count = max(len(near), count * 6 // 5) + 1  # larger steps, as thousands may lie on one line
     return np.arange(len(x))
 
 
@@ -209,7 +211,7 @@ def _spans(d: np.ndarray) -> bool:
 
 
 def _near(fit: _Fit, x: np.ndarray, y: np.ndarray, share: float, least: int) -> np.ndarray:
-    """Places of the settings near the optimum of the fit; those of `_nearest` where it has none or they are too few."""
+    """Indices of the settings near the optimum of the fit; those of `_nearest` if it has none or they are too few."""
     if fit.optimum() is not None:
         fitted = fit.at(x)
         drop = fitted.max() - fitted
@@ -242,7 +244,7 @@ def _widths(curvatures: np.ndarray, value: float) -> np.ndarray:
 
 
 def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
-    """The matrix's rows that move along the fit's axes alone, as unit vectors on those."""
+    """The matrix's rows that move along the fit's axes alone, as unit vectors on those axes."""
     axes = [BALANCE.index(name) for name in ridge.names if name in BALANCE]
     others = [axis for axis in range(len(BALANCE)) if axis not in axes]
     rows = {
@@ -256,7 +258,7 @@ def _rows(ridge: Ridge, matrix: Mapping[str, Sequence[float]]) -> dict[str, np.n
 
 
 def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Principal directions of drawn Hessians [n, d, d], in the order that makes them nearest to `directions` [d, d]."""
+    """Principal directions of drawn Hessians [n, d, d], in the order nearest to `directions` [d, d]."""
     likeness, places = np.abs(directions @ vectors.swapaxes(1, 2)), np.arange(len(directions))
     orders = np.array(list(permutations(places)))
     chosen = orders[np.argmax([likeness[:, places, order].sum(1) for order in orders], axis=0)]
@@ -266,8 +268,8 @@ def _oriented(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
 def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple[float, float]:
     """The 95 % interval of degrees, 0 to 90, between a principal direction and a row.
 
-    drawn [DRAWS, d]: the direction's draws. An angle has no sign, so draws are never below one that is 0 in truth. The
-    interval begins at 0 where the row is within the cone of 95 % of the draws.
+    drawn [DRAWS, d]: the direction's draws. An angle has no sign, so draws lie above a true angle of 0. The interval
+    therefore begins at 0 if the row is within the cone of 95 % of the draws.
     """
     cosines = drawn @ row * np.sign(drawn @ direction) * (1.0 if direction @ row >= 0 else -1.0)
     low, high = np.quantile(np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0))), [0.025, 0.975])
@@ -277,7 +279,7 @@ def _between(drawn: np.ndarray, direction: np.ndarray, row: np.ndarray) -> tuple
 
 
 def _folded(low: float, high: float) -> tuple[float, float]:
-    """The interval of a number's size, from that of the number."""
+    """The interval of a number's absolute value, from the interval of the number."""
     sizes = sorted((abs(float(low)), abs(float(high))))
     return 0.0 if low <= 0 <= high else sizes[0], sizes[1]
 
@@ -288,7 +290,7 @@ def _degrees(cosine: np.ndarray | float) -> Array:
 
 
 def _coupled(hessians: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 where one of them has no curvature."""
+    """a H b / sqrt(|a H a| |b H b|) of Hessians [..., d, d], in -1 to 1; 1 if one direction has no curvature."""
     scale = np.sqrt(np.abs(first @ hessians @ first) * np.abs(second @ hessians @ second))
     share: Array = np.divide(first @ hessians @ second, scale, out=np.ones_like(scale), where=scale > 0)
     return np.clip(share, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""The runs of trials that paused. Such a trial is one row, whose configuration lists what it did before it went on."""
+"""The runs of trials that paused. Such a trial is one row; its configuration lists its runs before the last."""
 
 import json
 from typing import Any
@@ -12,11 +12,11 @@ SEARCH = ["study", "search", "search_seed"]
 
 
 def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """A row a run: the rows of `trials`, then earlier runs of those that went on; where nothing pauses, a row a trial.
+    """One row per run: the rows of `trials`, then the earlier runs of trials that went on after a pause.
 
-    Its further columns are pauses: whether the trial's search is one that pauses; paused: whether the run ended in a
-    pause, its val_score being the best so far; share: how much of a full training was trained in it, 1 for a trial of a
-    search that does not pause; run: what tells a setting's runs apart, the same for all its seeds.
+    Further columns. pauses: whether the trial's search pauses trials. paused: whether the run ended in a pause; its
+    val_score is then the best so far. share: the share of a full training that the run trained, 1 for a trial of a
+    search that does not pause. run: tells a setting's runs apart, and is the same for all its seeds.
     """
     rows = trials.reset_index(drop=True).assign(run=0.0, share=1.0, paused=False, pauses=False)
     if rows.empty or "config" not in rows:
@@ -39,18 +39,18 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs of which those that paused count as completed: the weights of a short training are weights."""
+    """Runs with paused ones marked as completed, because the weights of a short training are usable."""
     return runs.assign(status=runs["status"].where(~runs["paused"], "completed"))
 
 
 def _whole(config: str) -> float:
-    """The images of a full training, as a built-in one's configuration says."""
+    """The images of a full training from a built-in configuration; NaN if it does not say."""
     images = json.loads(config).get("images_seen")
     return float(images) if isinstance(images, int) else np.nan
 
 
 def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:
-    """What a row's trial did before its last run, as rows."""
+    """The earlier runs of a row's trial, before its last one, as rows."""
     untested = {"status": "stopped", "test_score": np.nan, "paused": True, "failure_kind": None, "error": None}
     runs = []
     for attempt, run in enumerate(json.loads(row["config"])[RUNS]):
@@ -60,7 +60,7 @@ def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:
 
 
 def _shares(rows: pd.DataFrame, images: pd.Series) -> pd.Series:
-    """Of a full training, by the images of each run: those beyond its training's run before."""
+    """The share of a full training that each run added, by its images beyond those of the previous run."""
     ordered = images.sort_values(kind="stable")
     before = ordered.groupby([rows["study"], rows["trial_id"]]).shift(fill_value=0.0).reindex(rows.index)
     return ((images - before) / rows["whole"]).clip(0.0, 1.0).fillna(1.0)

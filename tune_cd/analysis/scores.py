@@ -1,4 +1,4 @@
-"""A table's columns for the rest of the analysis: scores and parameters by name, parameters in octaves."""
+"""Access to a table's scores and parameters by name, and parameters in octaves."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 
 
 def searching(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that a search asked for: all but those that train its choice once more, with fresh seeds."""
+    """The trials that a search asked for: all except trainings of chosen settings with fresh seeds."""
     return trials[trials["search"] != CONFIRM] if "search" in trials else trials
 
 
@@ -27,10 +27,10 @@ def confirming(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_column(trials: pd.DataFrame, name: str) -> pd.Series:
-    """A score of every trial as floats, NaN where it was not measured.
+    """A score of every trial as floats, NaN if it was not measured.
 
-    name: a column of the table, or a name in its `scores` map.
-    Raises ValueError, with the names there are, for one that no trial has.
+    name: a column of the table, or a name in its `scores` map. Raises ValueError, listing the known names, if no trial
+    has it.
     """
     if name in trials:
         values = pd.to_numeric(trials[name], errors="coerce").astype(float)  # some readers give numbers as objects
@@ -53,13 +53,16 @@ SPLITS = {"val_score": "validation", "test_score": "test"}
 
 
 def judged_by(trials: pd.DataFrame) -> str:
-    """The score that settings are judged by: of the test split, or where none was tested of the validation split."""
+    """The score by which settings are judged: the test split's, or the validation split's if none was tested."""
     return "test_score" if trials["test_score"].notna().any() else "val_score"
 
 
 def score_words(trials: pd.DataFrame, score: str) -> str:
-    """A score as an axis says it: "validation r_map", "test r_map"; on a revisited benchmark the test is of another
-    metric. "score" where trials have several metrics, and a score's own name where it is neither of the two."""
+    """A score's label on an axis, such as "validation r_map" or "test r_map".
+
+    On a revisited benchmark the test has another metric. Trials with several metrics give "score" in its place; scores
+    other than these two keep their own name.
+    """
     split = SPLITS.get(score)
     if split is None or trials.empty:
         return score if split is None else f"{split} score"
@@ -71,7 +74,7 @@ def score_words(trials: pd.DataFrame, score: str) -> str:
 
 
 def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
-    """The same table with every score of the `scores` map in a column, for analyses that read many of them."""
+    """The same table with every score of the `scores` map as a column, for analyses that read many of them."""
     maps = maps_of(trials, "scores")
     names = sorted({name for scores in maps for name in scores}.difference(trials.columns))
     columns = {name: np.array([scores.get(name, np.nan) for scores in maps], dtype=float) for name in names}
@@ -79,28 +82,28 @@ def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def per_class(trials: pd.DataFrame) -> int:
-    """k, the items of a class in a batch, as the trials' configurations say; 2 where they do not."""
+    """k, the items per class in a batch, from the trials' configurations; 2 if they do not say."""
     return next((k for k in _said(trials, "k") if isinstance(k, int) and k), 2)
 
 
 def optimizer_of(trials: pd.DataFrame) -> str:
-    """The optimizer that the trials' configurations name; bare SGD where they do not."""
+    """The optimizer named in the trials' configurations; plain SGD if they do not say."""
     return next((name for name in _said(trials, "optimizer") if isinstance(name, str)), "sgd")
 
 
 def published_of(trials: pd.DataFrame) -> dict[str, float]:
-    """Weight Lambda_<term> -> its published coefficient, of a loss as its trainings' configurations say; else {}."""
+    """Weight Lambda_<term> -> its published coefficient, from the trials' configurations; {} if they have none."""
     return next((dict(one) for one in _said(trials, PUBLISHED) if isinstance(one, dict)), {})
 
 
 def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
-    """What the trials' configurations say of a field; rows of lost trainings say None."""
+    """A field's value in each distinct configuration; None for rows of lost trainings."""
     texts = trials["config"].unique() if "config" in trials else ()
     return (json.loads(text).get(field) for text in texts)
 
 
 def weights_of(trials: pd.DataFrame) -> list[str]:
-    """The weights Lambda_<term> that were searched, of two terms at least: in the terms' order where it is known."""
+    """The searched weights Lambda_<term>, in the terms' order if it is known; [] for fewer than two."""
     maps = maps_of(trials, "params") if "params" in trials else []
     named = sorted({name for params in maps for name in params if name.startswith(WEIGHT)})
     if set(named) == set(BALANCE[:2]):
@@ -110,9 +113,9 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN where a trial has none.
+    """Values of a parameter [n_trials], NaN for trials without it.
 
-    Raises ValueError for one that no trial has, but for the batch size, which rows need not say.
+    Raises ValueError if no trial has it; only the batch size may be missing in all rows.
     """
     if name in BALANCE and name in trials and trials[name].notna().any():
         return trials[name].to_numpy(dtype=float, na_value=np.nan)
@@ -123,14 +126,13 @@ def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def parameter_of(trial: pd.Series, name: str) -> float:
-    """A parameter of one row; NaN where it does not say."""
+    """A parameter of one row; NaN if the row does not have it."""
     value = trial[name] if name in BALANCE else dict(trial["params"]).get(name)
     return float(value) if pd.notna(value) else np.nan
 
 
 def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """The balance's three where trials have them, else every searched parameter: weights of terms first, then in
-    alphabetical order."""
+    """The balance's three parameters if trials have them, else every searched one: weights first, then alphabetical."""
     if len(trials) and trials["Lambda_p"].notna().any():
         return list(BALANCE)
     weights = weights_of(trials)
@@ -139,12 +141,12 @@ def parameter_names(trials: pd.DataFrame) -> list[str]:
 
 
 def present(trials: pd.DataFrame) -> list[str]:
-    """Those of `parameter_names` that some trial has."""
+    """The names of `parameter_names` for which some trial has a value."""
     return [name for name in parameter_names(trials) if name not in BALANCE or trials[name].notna().any()]
 
 
 def varied(trials: pd.DataFrame) -> tuple[str, ...]:
-    """Those of `present` that took several values."""
+    """The names of `present` that took several values."""
     columns = {name: parameter(trials, name) for name in present(trials)}
     return tuple(name for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) > 1)
 
@@ -164,7 +166,7 @@ def settings(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def octaves(values: np.ndarray, name: str) -> Array:
-    """log2 of a parameter's values, NaN kept. Raises ValueError for one that is not positive."""
+    """log2 of a parameter's values; NaN stays NaN. Raises ValueError for a value that is not positive."""
     if (values <= 0).any():
         raise ValueError(f"parameter {name!r} = {values[values <= 0][0]:g}: log-scaled parameters are > 0")
     logs: Array = np.log2(values)
@@ -172,10 +174,10 @@ def octaves(values: np.ndarray, name: str) -> Array:
 
 
 def completed(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials whose scores count: stopped ones are censored, the others have none."""
+    """The completed trials, whose scores count: stopped ones are censored, the others have no score."""
     return trials[trials["status"] == "completed"]
 
 
 def maps_of(trials: pd.DataFrame, field: str) -> list[dict[str, float]]:
-    """A map column as dicts, which plain readers of Parquet give as lists of pairs."""
+    """A map column as dicts; plain readers of Parquet give it as lists of pairs."""
     return [entries if isinstance(entries, dict) else dict(entries) for entries in trials[field]]

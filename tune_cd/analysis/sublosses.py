@@ -1,4 +1,4 @@
-"""How the terms of the loss relate to the score (`fig:sublosses`)."""
+"""Relation of the loss's terms to the score (`fig:sublosses`)."""
 
 from collections.abc import Sequence
 
@@ -10,23 +10,23 @@ from tune_cd.analysis.scores import BALANCE, completed, maps_of, parameter, scor
 from tune_cd.search.directions import TERM, WEIGHT
 
 TERMS = ("positive_term", "entropy_term")
-"""The terms of the paper's losses, which have columns of the table; those of others are scores `term_<name>`."""
+"""The terms of the paper's losses, which have columns in the table; terms of other losses are scores `term_<name>`."""
 
 
 FEWEST = 3
-"""Settings of a batch size among which terms and scores are ranked."""
+"""Fewest settings of a batch size among which terms and scores are ranked."""
 
 
 def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
     """The settings whose completed trainings measured all terms of their loss.
 
     Columns: the terms (TERMS, or `term_<name>` in the loss's order) and score (means over seeds), the terms' weights,
-    batch_size, trial_id of the first training, and `front`: whether no other setting of its batch size has one term
-    lower and none higher. trials: of one dataset, task, loss, metric and set-up. Raises ValueError for a mixture or an
-    unknown score.
+    batch_size, trial_id of the first training, and `front`: whether the setting is on the Pareto front of its batch
+    size (no other has a term lower and none higher). trials: of one dataset, task, loss, metric and set-up. Raises
+    ValueError for a mixture or an unknown score.
     """
     require_one(trials)
-    rows = completed(trials).reset_index(drop=True)  # labels of tables that were put together repeat
+    rows = completed(trials).reset_index(drop=True)  # concatenated tables repeat index labels
     terms, weights = _terms_of(rows)
     measured = [*terms, "score"]
     scores = score_column(rows, score) if len(rows) else pd.Series(dtype=float)
@@ -48,20 +48,20 @@ def sublosses(trials: pd.DataFrame, score: str = "val_score") -> pd.DataFrame:
 
 
 def terms_in(table: pd.DataFrame) -> list[str]:
-    """The terms' columns of a table of `sublosses`: those before the score."""
+    """The columns of terms in a table of `sublosses`: those before the score."""
     columns = list(table.columns)
     return columns[: columns.index("score")]
 
 
 def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
-    """Of a table of `sublosses`, one row a term: its correlation with the score, and where it is in the best settings.
+    """One row per term of a table of `sublosses`: its correlation with the score, and its rank in the best settings.
 
-    Settings are compared with those of their batch size, where there are FEWEST: InfoNCE's entropy term grows with the
-    logarithm of it. correlation: of ranks, Spearman's where there is one batch size. rank_of_best: the term's mean rank
-    in the best tenth of settings, 0 the lowest of all, 1 the highest; place_of_best: the same of its value, between the
-    lowest and the highest. All NaN without so many settings. There is no p-value, since the settings of a search are
-    not a random sample. "Good retrieval requires both terms to be low" shows as a best tenth with both places below
-    0.5. Ranks depend on where settings were tried: most of a grid has one term at its lowest and the other at its
+    Settings are ranked within their batch size if it has FEWEST of them, because InfoNCE's entropy term grows with its
+    logarithm. correlation: of ranks, Spearman's if there is one batch size. rank_of_best: the term's mean rank in the
+    best tenth of settings, from 0 (lowest) to 1 (highest). place_of_best: likewise for its value, between the lowest
+    and the highest. All are NaN with fewer settings. There is no p-value, since the settings of a search are not a
+    random sample. "Good retrieval requires both terms to be low" would show as a best tenth with both places below 0.5.
+    Ranks depend on the settings that were tried: most of a grid has one term at its lowest and the other at its
     highest.
     """
     rows = []
@@ -81,23 +81,23 @@ def subloss_statistics(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranks(values: pd.Series) -> pd.Series:
-    """How many of the other values are lower, as a share: 0 of the lowest, 1 of the highest."""
+    """The share of the other values that are lower: 0 for the lowest, 1 for the highest."""
     return (values.rank() - 1) / max(1, len(values) - 1)
 
 
 def places(values: pd.Series) -> pd.Series:
-    """Where values are between the lowest, 0, and the highest, 1; 0 where all are equal."""
+    """Values scaled from 0 (the lowest) to 1 (the highest); 0 if all are equal."""
     spread = values.max() - values.min()
     return (values - values.min()) / spread if spread else values * 0.0
 
 
 def terms_of(weights: Sequence[str]) -> list[str]:
-    """Under which names results have the terms of these weights, in their order."""
+    """The names of these weights' terms in results, in the same order."""
     return list(TERMS) if tuple(weights) == BALANCE[:2] else [f"{TERM}{name.removeprefix(WEIGHT)}" for name in weights]
 
 
 def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """The terms that these rows have, and their weights; TERMS where they name no others."""
+    """The terms that these rows measured, and their weights; TERMS if they name no others."""
     weights = weights_of(rows)
     terms = terms_of(weights)
     scored = {name for scores in maps_of(rows, "scores") for name in scores}
@@ -107,9 +107,9 @@ def _terms_of(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def _front(points: np.ndarray) -> np.ndarray:
-    """Which points [n, n_terms] no other point dominates: booleans [n]."""
+    """The points [n, n_terms] that are not dominated by another: booleans [n]."""
     front, kept = np.zeros(len(points), dtype=bool), points[:0]
-    for index in np.lexsort(points.T[::-1]):  # those that dominate a point come before it
+    for index in np.lexsort(points.T[::-1]):  # sorted so that dominating points come first
         point = points[index]
         if not ((kept <= point).all(1) & (kept < point).any(1)).any():
             front[index], kept = True, np.vstack([kept, point])

@@ -40,7 +40,7 @@ BASE_NUMBERS = [
     ("tinyimagenet", "Patacchiola and Storkey 2020, SimCLR", "infonce", {"accuracy": 0.26}),
     ("tinyimagenet", "the paper", "infonce", {"accuracy": 0.30}),
 ]
-"""`table:baselines` as printed: dataset, source, loss, scores on the test split. What it calls SOP's R-mAP is MAP@R."""
+"""`table:baselines` as printed: dataset, source, loss, scores on the test split. Its R-mAP of SOP is MAP@R here."""
 
 BASE_SCORES = {
     "P@1": "test_precision_at_1",
@@ -77,8 +77,8 @@ CELLS: dict[str, Callable[[Any], str]] = {
     **{f"ΔAUC@{k}": _difference(k) for k in BUDGETS},
     **{f"p@{k}": _p_value(k) for k in BUDGETS},
 }
-"""Column of a printed table -> its cell from a row of `analysis.summary`; "-" where it is not known, as AUC@k of
-searches of fewer trials."""
+"""Column of a printed table -> function from a row of `analysis.summary` to the cell's text. "-" means not known, such
+as AUC@k of searches with fewer than k trials."""
 
 
 def compared(
@@ -115,14 +115,14 @@ def compared(
 
 
 def best_values(trials: pd.DataFrame, batch_size: int | None = None, each: Sequence[str] = ()) -> pd.DataFrame:
-    """The best balance of every problem and set-up, as in `ssec:best_hp_values` (there with batch_size 64; None: of
-    all).
+    """The best balance of every problem and set-up (`ssec:best_hp_values`, there with batch_size 64).
 
-    Chosen by the validation score, means over the seeds of a setting. each: columns whose values have rows of their own
-    too, such as "study". set_up: what tells a row's set-up from the table's others, a column where there are several.
-    seeds: trainings of the best setting; test_ci: half the 95 % interval of its mean over them (Student's t), NaN below
-    two. alike: how many settings have a score within ALIKE of the best, itself included; alike_Lambda_p,
-    alike_Lambda_e: the range of their weights. Parts without a completed trial have no row.
+    Chosen by the validation score, means over the seeds of a setting. batch_size: None for any. each: columns by which
+    rows are split further, such as "study". Columns: set_up, the fields that tell a row's set-up from the others, only
+    if there are several. seeds: trainings of the best setting. test_ci: half the 95 % interval of its mean test score
+    over them (Student's t), NaN for fewer than two. alike: how many settings have a score within ALIKE of the best,
+    itself included. alike_Lambda_p, alike_Lambda_e: the ranges of their weights. Parts without a completed trial have
+    no row.
     """
     rows = []
     for part in comparable(trials):
@@ -149,7 +149,7 @@ BEST = [
 
 
 def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
-    """The fields BEST of one part's trials; None where none with both weights has completed."""
+    """The fields BEST of one part's trials; None if no trial with both weights completed."""
     weighted = searching(trials[trials["Lambda_p"].notna() & trials["Lambda_e"].notna()])
     means = means_over_settings(weighted)
     best = best_trial(means)
@@ -162,13 +162,12 @@ def _best_of(trials: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
-    """`table:baselines`: scores of published implementations with the same loss, as the paper prints them, and this
-    table's own.
+    """`table:baselines`: scores of published implementations with the same loss, as printed, and this table's own.
 
-    One row a source; columns dataset, source, loss, set_up where the table has several of one problem, and BASE_SCORES,
-    NaN where not given. The published rows are those of the table's datasets, whole or a subset, which keeps its own
-    name (`name-<classes>`). The table's rows are its best balance of each problem and set-up by validation, means over
-    seeds, where that has one of BASE_SCORES.
+    One row per source; columns: dataset, source, loss, set_up if the table has several of one problem, and BASE_SCORES,
+    NaN if not given. Published rows are those of the table's datasets. A subset keeps its own name (`name-<classes>`)
+    and is listed with the whole dataset's published rows. The table's own rows are its best balance of each problem and
+    set-up by validation, means over seeds, if that has one of BASE_SCORES.
     """
     rows = []
     for part in comparable(trials):
@@ -195,7 +194,7 @@ def base_numbers(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_name(dataset: str | None) -> str:
-    """The name of the whole dataset of which this may be a subset, `name-<classes>`."""
+    """The name of the whole dataset; a subset is called `name-<classes>`."""
     return re.sub(r"-\d+$", "", str(dataset))
 
 
@@ -247,7 +246,7 @@ LATEX = {
 }
 LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 MINUS = r"(?<![\w.])-(?=\d)"
-"""A sign, where a hyphen has something before it."""
+"""A minus sign before a number; a hyphen has a character before it."""
 
 
 def _escaped(text: str) -> str:
@@ -256,7 +255,7 @@ def _escaped(text: str) -> str:
 
 
 def _text(table: pd.DataFrame) -> list[list[str]]:
-    """Head and rows as text; an index with a name is the first column."""
+    """Header and rows as text; an index with a name is the first column."""
     named = table.reset_index() if table.index.name or pd.api.types.is_string_dtype(table.index) else table
     return [
         ["" if name == "index" else str(name) for name in named.columns],
@@ -265,8 +264,7 @@ def _text(table: pd.DataFrame) -> list[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as text for a table: numbers with four digits, ranges as "low to high" where these differ, "-" for
-    nothing."""
+    """A table cell as text: floats with four digits, ranges as "low to high" if they differ, "-" if missing."""
     if isinstance(value, tuple):
         return " to ".join(dict.fromkeys(map(cell_text, value)))
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):

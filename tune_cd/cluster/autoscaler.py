@@ -1,4 +1,4 @@
-"""What the autoscaler says of nodes that are starting and of the cloud's refusals."""
+"""Reads the autoscaler's status: nodes that are starting, and the cloud's refusals."""
 
 import json
 import re
@@ -20,28 +20,28 @@ ZONE = re.compile(r"\b([a-z]{2,}-[a-z]+-?\d-?[a-z])\b")
 
 @dataclass(frozen=True)
 class Scaling:
-    """Nodes by type. starting: requested and not yet alive; granted: of these, given by the cloud and being set up;
-    refusal: the cloud's last."""
+    """The autoscaler's status; numbers of nodes by type. starting: requested and not yet alive. granted: of these,
+    given by the cloud and being set up. refusal: the cloud's last one."""
 
     starting: Mapping[str, int] = field(default_factory=dict)
     refusal: str | None = None
     granted: Mapping[str, int] = field(default_factory=dict)
 
     def parts(self) -> list[str]:
-        """In words, for a line."""
+        """The status as phrases for a message."""
         starting = ", ".join(f"{count} {name}" for name, count in sorted(self.starting.items()) if count)
         parts = (starting and f"{starting} starting", self.refusal and f"last refusal: {self.refusal}")
         return [part for part in parts if part]
 
 
 def autoscaler_status() -> Scaling:
-    """Of the connected cluster; empty where there is no autoscaler. Raises whatever Ray raises."""
+    """The status of the connected cluster; empty without an autoscaler. Raises whatever Ray raises."""
     status, report = ray_internals.autoscaler_report()
     return from_v1(report, time.time()) if status is None else from_v2(status, _log_tail(), time.time())
 
 
 def from_v1(report: bytes | None, now: float) -> Scaling:
-    """report: the JSON that autoscaler v1 leaves; now: Unix time, as its times are."""
+    """The status from autoscaler v1. report: its JSON. now: Unix time, as its times."""
     summary = (json.loads(report).get("autoscaler_report") if report else None) or {}
     granted = Counter(kind for _, kind, _ in summary.get("pending_nodes", []))
     starting = granted + Counter(summary.get("pending_launches", {}))
@@ -58,7 +58,7 @@ def from_v1(report: bytes | None, now: float) -> Scaling:
 
 
 def from_v2(status, log: str, now: float) -> Scaling:
-    """status: a ClusterStatus; log: the end of the autoscaler's log, "" where it is not at hand; now: Unix time."""
+    """The status from autoscaler v2. log: the end of the autoscaler's log, "" without one. now: Unix time."""
     granted = Counter(node.ray_node_type_name for node in status.pending_nodes)
     starting = Counter(granted)
     for launch in status.pending_launches:
@@ -68,7 +68,7 @@ def from_v2(status, log: str, now: float) -> Scaling:
         return Scaling(starting, None, granted)
     last = max(refused, key=lambda launch: launch.failed_ts_s)
     kind = last.ray_node_type_name
-    reason, rest = (last.details or "").rpartition(": ")[2].strip() or "launch failed", ""  # without Ray's own words
+    reason, rest = (last.details or "").rpartition(": ")[2].strip() or "launch failed", ""  # without Ray's prefix
     for found in REFUSED.finditer(log):
         if found["type"] == kind:
             reason, rest = found["reason"], found["rest"]

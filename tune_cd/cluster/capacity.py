@@ -1,9 +1,8 @@
-"""What the connected cluster has, and what it may grow to.
+"""The capacity of the connected cluster, now and as far as it may grow.
 
-Node types are looked for in three places, of which a cluster has at most one: Ray's own record
-(`ray_internals.cluster_config`), the file that `ray up` leaves on its head, for drivers there, and the RayCluster
-resource of Kubernetes, for drivers in a pod that may read it, as the head's. A driver elsewhere, or a cluster without
-an autoscaler, has none: what is alive is all there is.
+The node types are in one of three places at most: Ray's own record (`ray_internals.cluster_config`); the file that `ray
+up` leaves on its head, for drivers there; the RayCluster resource of Kubernetes, for drivers in a pod that may read it,
+as the head's. A driver elsewhere, or on a cluster without an autoscaler, counts the nodes that are alive.
 """
 
 import math
@@ -21,7 +20,8 @@ RAY_BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
 """Where `ray up` leaves the cluster's description on its head node."""
 
 ONDEMAND = "ondemand"
-"""The custom resource of on-demand twins of spot types: a node with it is started only for work that asks for it."""
+"""The custom resource of the on-demand twins of spot types. Ray starts a node that has it only for work that asks for
+it."""
 
 HEAD = "node:__internal_head__"
 NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -31,7 +31,7 @@ Nodes = list[dict[str, float]]
 
 @dataclass(frozen=True)
 class NodeType:
-    """A kind of node that the autoscaler starts, at most so many at a time."""
+    """A type of node that the autoscaler starts. most: at a time."""
 
     name: str
     resources: Mapping[str, float]
@@ -44,7 +44,7 @@ class NodeType:
 
 @dataclass(frozen=True)
 class Growth:
-    """The node types of a cluster, and how many nodes it may have in all, without the head."""
+    """The node types of a cluster. most: nodes that it may have in all, without the head."""
 
     types: tuple[NodeType, ...] = ()
     most: float = math.inf
@@ -59,7 +59,7 @@ def processes_on(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: float) -
 
 
 def processes_in_all(alive: Nodes, growth: Growth, cpus: int, gpus: float) -> float:
-    """As `processes_on`, on nodes that are alive and nodes that may come; math.inf where nothing limits it."""
+    """As `processes_on`, for nodes that are alive and nodes that may come; math.inf without a limit."""
     head, workers = [node for node in alive if HEAD in node], [node for node in alive if HEAD not in node]
     to_come, left = 0.0, growth.most
     for processes, most in sorted(_kinds(growth, cpus, gpus), reverse=True):
@@ -69,15 +69,15 @@ def processes_in_all(alive: Nodes, growth: Growth, cpus: int, gpus: float) -> fl
 
 
 def nodes_in_all(alive: Nodes, growth: Growth) -> float:
-    """How many nodes with a CPU there are or may be."""
+    """How many nodes with a CPU are alive or may come."""
     able = [node for node in alive if node.get("CPU", 0) >= 1]
     head = sum(HEAD in node for node in able)
     return head + max(len(able) - head, min(growth.most, sum(most for one, most in _kinds(growth, 1, 0) if one)))
 
 
 def _kinds(growth: Growth, cpus: int, gpus: float) -> list[tuple[int, float]]:
-    """(processes on one, how many) of each kind of node. A spot type and its on-demand twin are one kind: either
-    replaces the other, so they do not add up."""
+    """(processes on one node, most nodes) for each kind of node. A spot type and its on-demand twin are one kind:
+    either replaces the other, so they do not add up."""
     counts: dict[tuple, dict[bool, float]] = defaultdict(lambda: {False: 0.0, True: 0.0})
     for kind in growth.types:
         plain = tuple(sorted((name, amount) for name, amount in kind.resources.items() if name != ONDEMAND))
@@ -94,9 +94,9 @@ def alive_nodes() -> list[dict]:
 
 
 def cluster_growth(bootstrap: Path = RAY_BOOTSTRAP) -> Growth:
-    """What the connected cluster may grow to, from the first of the three places that has it.
+    """The growth of the connected cluster, from the first of the three places that has it; none without any.
 
-    Raises ValueError for a description that cannot be read, OSError for Kubernetes where it does not answer.
+    Raises ValueError for a description that cannot be read, OSError if Kubernetes does not answer.
     """
     reported = ray_internals.cluster_config()
     if reported is not None and reported.node_group_configs:

@@ -1,9 +1,9 @@
-"""The on-demand nodes that all studies of a cluster request from its autoscaler, as one request.
+"""Requests on-demand nodes from the autoscaler: one request for all studies of a cluster.
 
-`ray.autoscaler.sdk.request_resources` is one request for the whole cluster: the last call replaces it, and it stays,
-and costs money, after its driver has died. So a small detached actor on the head makes it for all studies. A study
-renews its part while it lives, and is forgotten when it no longer does. The actor ends itself some time after the last
-study. A request that others made is replaced, but only once studies of ours request something.
+`ray.autoscaler.sdk.request_resources` holds one request for the whole cluster. Each call replaces it, and it stays, and
+costs money, after its driver has died. So a small detached actor on the head makes it for all studies. A study renews
+its part while it lives, and is forgotten when it no longer does. The actor ends itself some time after the last study.
+Requests of other programs are replaced, but only once one of our studies requests something.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 
 from tune_cd.cluster.capacity import HEAD
 
-NAME, NAMESPACE = "node-requests-1", "tune_cd"  # the number goes up with the actor's methods
+NAME, NAMESPACE = "node-requests-1", "tune_cd"  # the number goes up when the actor's methods change
 EXPIRY = 60.0  # seconds without renewal after which a driver counts as dead
 LINGER = 60.0  # seconds without any study after which the actor ends
 INTERVAL = 5.0  # seconds between two checks
@@ -23,8 +23,9 @@ Bundles = list[dict[str, float]]
 
 
 class NodeRequests:
-    """The parts of all studies and their sum. send: makes the cluster's request; fresh: none was ever sent, so none has
-    to be taken back. expiry, linger: as the constants. now: seconds of any clock that goes forward."""
+    """The requests of all studies, and their sum. send: makes the cluster's request. fresh: none was ever sent, so none
+    has to be taken back. expiry, linger: as the constants, in s. Times `now` are seconds of any clock that goes
+    forward."""
 
     def __init__(
         self, send: Callable[[Bundles], None], fresh: bool = True, expiry: float = EXPIRY, linger: float = LINGER
@@ -33,16 +34,18 @@ class NodeRequests:
         self._expiry, self._linger = expiry, linger
         self._studies: dict[str, tuple[float, Mapping[str, float], Bundles]] = {}  # (renewed at, wanted, requested)
         self._most = math.inf
-        self._used_at: float | None = None  # when there was a study
+        self._used_at: float | None = None  # when the actor was last needed
         self._lock = threading.Lock()
         self.error: str | None = None
 
     def renew(
         self, study: str, wants: Mapping[str, float], bundles: Bundles, now: float, most: float = math.inf
     ) -> dict[str, Any]:
-        """The study lives, wants so much in all ({"GPU": 8}) and requests these bundles. most: bundles that the cluster
-        may have now; autoscaler v2 ignores a larger request as a whole. Returns what the other studies want, and the
-        last error of the request: {"others", "error"}."""
+        """Renew a study's part. wants: units that it can use in all, {"GPU": 8}. bundles: that it requests. most:
+        bundles that the cluster may have now; autoscaler v2 ignores a larger request as a whole.
+
+        Returns {"others": units that the other studies want, "error": the last error of the request}.
+        """
         with self._lock:
             self._most = most
             self._studies[study] = (now, dict(wants), list(bundles))
@@ -51,13 +54,13 @@ class NodeRequests:
             return {"others": {unit: sum(want.get(unit, 0) for want in others) for unit in wants}, "error": self.error}
 
     def withdraw(self, study: str) -> None:
-        """The study has ended."""
+        """Remove the part of a study that has ended."""
         with self._lock:
             self._studies.pop(study, None)
             self._update()
 
     def expire(self, now: float) -> bool:
-        """Forget dead studies; whether the actor is still needed."""
+        """Forget dead studies; returns whether the actor is still needed."""
         with self._lock:
             self._studies = {name: study for name, study in self._studies.items() if now - study[0] <= self._expiry}
             self._update()
@@ -66,7 +69,7 @@ class NodeRequests:
             return now - self._used_at < self._linger
 
     def _update(self) -> None:
-        """Send the sum of all parts where it changed. After a failure the next call tries again."""
+        """Send the sum of all parts if it has changed. After a failure the next call tries again."""
         parts = (bundle for _, _, bundles in self._studies.values() for bundle in bundles)
         total = sorted(parts, key=lambda bundle: sorted(bundle.items()))
         total = total[: int(min(self._most, len(total)))]
@@ -106,7 +109,7 @@ class RequestActor:
 
 
 def request_actor(*times: float):
-    """The cluster's RequestActor, started on the head, with these times, where there is none. Needs a connected Ray."""
+    """The cluster's RequestActor, started on the head with these times if there is none. Needs a connected Ray."""
     import ray
 
     lasting = {"name": NAME, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True, "max_restarts": -1}

@@ -1,7 +1,7 @@
-"""Checks every node before a trial runs there: does it see the same results, run the same software, have data and GPUs?
+"""Checks every node before a trial runs there: its view of the results, its software, its data and its GPUs.
 
-The driver writes a token among the results, a task on each node reads it, and answers with a token of its own that the
-driver reads: a folder that only the head has is found before any GPU time is spent.
+The driver writes a token among the results. A task on each node reads it and writes a token of its own, which the
+driver reads. So a folder that only the head has is found before any GPU time is spent.
 """
 
 import hashlib
@@ -23,13 +23,14 @@ from tune_cd.cluster.capacity import alive_nodes, processes_on
 from tune_cd.results.store import store_of
 
 ANSWER = 120.0  # seconds that nodes have to answer
-ATTEMPTS, PAUSE = 4, 1.0  # at the store, and seconds between two
+ATTEMPTS, PAUSE = 4, 1.0  # calls to the store until its error counts, and seconds between two
 GPU_SECONDS = 90  # that torch may take to list GPUs
 PACKAGES = ("tune_cd", "trainables")
 DISKS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 SIMULATED = "TUNE_CD_SIMULATED_GPUS"
-"""How many GPUs a node has where there are no real ones, to try a cluster on machines without. Trainings use CPUs."""
-HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # by which Ray hides GPUs from tasks that ask for none
+"""The environment variable with the number of simulated GPUs of a node, to try a cluster on machines without. Trainings
+use CPUs."""
+HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # Ray hides GPUs by them from tasks that ask for none
 
 GPUS = """
 import json, torch
@@ -44,7 +45,7 @@ print(json.dumps([[torch.cuda.get_device_name(i), *memory(i)] for i in range(tor
 
 @dataclass(frozen=True)
 class Question:
-    """What a node is asked. results: the folder or URI; token: name and content of the driver's file there."""
+    """The question to a node. results: the folder or URI. token: name and content of the driver's file there."""
 
     results: str
     token: str
@@ -56,8 +57,8 @@ class Question:
 
 
 def look(question: dict, name: str, gpus: bool, store: Callable = store_of) -> dict:
-    """On the node: what it finds, as plain values. name: of its own token; gpus: whether it is to have any.
-    "results", "data", "gpu_error" are what is wrong, None where all is well."""
+    """Check a node, in a task on it; returns plain values. name: of the node's own token. gpus: whether it should have
+    any. "results", "data" and "gpu_error" are error messages, or None."""
     asked = Question(**question)
     found = {"software": software_here(), "results": _shares(store(asked.results), asked, name), "data": _data(asked)}
     return found | (_gpus() if gpus else {"gpus": [], "gpu_error": None})
@@ -65,8 +66,8 @@ def look(question: dict, name: str, gpus: bool, store: Callable = store_of) -> d
 
 @cache
 def software_here() -> dict[str, str]:
-    """What must be the same on all nodes, name -> version; the packages' own source is a digest. A head may have torch
-    for CPUs, so what follows the + of a version does not count."""
+    """The software that must be the same on all nodes, name -> version; our own packages by a digest of their source. A
+    version counts only up to its +, since a head may have torch for CPUs."""
     versions = {package: metadata.version(package).partition("+")[0] for package in ("ray", "torch")}
     sources = {f"source of {package}": _digest(package) for package in PACKAGES}
     return {"python": platform.python_version(), **versions, **sources}
@@ -83,7 +84,7 @@ def _digest(package: str) -> str:
 
 
 def with_retries(call: Callable[[], object]):
-    """What the call to a store returns; an overloaded one is asked again. Raises OSError."""
+    """Call a store; an overloaded one is called again. Raises the last OSError, FileNotFoundError at once."""
     for _ in range(ATTEMPTS - 1):
         try:
             return call()
@@ -95,7 +96,8 @@ def with_retries(call: Callable[[], object]):
 
 
 def _shares(store, asked: Question, name: str) -> str | None:
-    """Read the driver's token; only where it is there write one and read it, so that no unwanted folder is made."""
+    """Read the driver's token, then write and read the node's own; returns an error or None. Without the driver's it
+    writes nothing, so that no unwanted folder is made."""
     try:
         seen = with_retries(lambda: store.read(asked.token))
     except FileNotFoundError:
@@ -125,7 +127,7 @@ def _data(asked: Question) -> str | None:
         if asked.data_root and is_uri(asked.data_root) and asked.dataset not in DRAWN:
             address = parse(asked.data_root)
             if not held(address):
-                survey(address)  # that they are there; the first trial fetches them, which may take minutes
+                survey(address)  # only whether they exist: the first trial fetches them, in minutes
         else:
             check_source(asked.dataset, asked.data_root, task=asked.task)
     except FileNotFoundError as error:  # the first trial there downloads them, where it may
@@ -136,8 +138,8 @@ def _data(asked: Question) -> str | None:
 
 
 def _gpus() -> dict:
-    """[name, free and total bytes] of each that torch sees, in a process of its own: a task that asks Ray for a GPU
-    would wait for those in use."""
+    """{"gpus": [name, free bytes, total bytes] of each that torch sees, "gpu_error"}, from a process of its own: a task
+    that asks Ray for a GPU would wait for those in use."""
     if os.environ.get(SIMULATED):
         return {"gpus": [["simulated", 0, 0]] * int(os.environ[SIMULATED]), "gpu_error": None}
     visible = {name: value for name, value in os.environ.items() if name not in HIDING}
@@ -156,7 +158,8 @@ def _line(error: Exception) -> str:
 
 
 def problems(found: Mapping, results: str, declared: float, own: Mapping[str, str]) -> list[str]:
-    """What is wrong with a node, by what it found. declared: its GPUs according to Ray; own: the driver's software."""
+    """Error messages about a node. found: by `look`. declared: its GPUs according to Ray. own: the driver's
+    software."""
     wrong = [f"results {results} {found['results']}"] if found["results"] else []
     there = found["software"]
     differs = [f"{name} {there.get(name)}, here {own[name]}" for name in own if there.get(name) != own[name]]
@@ -169,7 +172,7 @@ def problems(found: Mapping, results: str, declared: float, own: Mapping[str, st
 
 
 def described(found: Mapping, resources: Mapping[str, float]) -> str:
-    """`1 x NVIDIA L4 24 GB, 8 CPUs`, of the GPUs that Ray has of it."""
+    """A node in words, `1 x NVIDIA L4 24 GB, 8 CPUs`, with as many GPUs as Ray has of it."""
     kinds = Counter(
         f"{name} {total / 1e9:.0f} GB{f' ({free / 1e9:.0f} GB free)' if free < 0.9 * total else ''}"
         for name, free, total in found["gpus"][: int(resources.get("GPU", 0))]
@@ -179,7 +182,7 @@ def described(found: Mapping, resources: Mapping[str, float]) -> str:
 
 
 def own_disk(folder: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
-    """The kind of file system of a folder on one of this machine's own disks; None elsewhere, and where not known."""
+    """The type of file system of a folder on this machine's own disks; None elsewhere, and if it is unknown."""
     try:
         listed = [line.split() for line in mounts.read_text().splitlines()]
     except OSError:
@@ -190,8 +193,8 @@ def own_disk(folder: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
 
 
 class Nodes:
-    """The checks of a cluster's nodes. results: a folder or URI; cpus, gpus: of a process, and nodes that none fits are
-    not checked. look, answer: for tests."""
+    """Checks the nodes of a cluster. question: fields of `Question` but results and token. cpus, gpus: of a process;
+    nodes too small for one are not checked. look, answer: for tests."""
 
     def __init__(
         self, results: Path | str, question: Mapping, cpus: int, gpus: float, *,
@@ -200,16 +203,16 @@ class Nodes:
         self._store, self._token = store_of(results), f".preflight-{token_hex(8)}"
         self._question = asdict(Question(results=str(results), token=self._token, **question))
         self._cpus, self._gpus, self._look, self._answer = cpus, gpus, look, answer
-        self.apart: list[str] = []  # errors of nodes whose results nobody else would see
+        self.apart: list[str] = []  # errors of nodes that do not share the results
         self._known: set[str] = set()
-        self._left: set[str] = set()  # names among the results that may be there still
+        self._left: set[str] = set()  # files that may still be among the results
         self._asked: dict[
             object, tuple[dict, float]
         ] = {}  # Ray's reference -> Ray's entry of the node, when it was asked
 
     def check(self, nodes: list[dict]) -> tuple[list[str], list[str]]:
-        """(a line for each ready node, errors). nodes: Ray's entries. Returns when all have answered or the time is up.
-        The driver's node alone is not asked: its checks are the driver's own."""
+        """(a line for each ready node, errors), once all have answered or the time is up. nodes: Ray's entries. The
+        driver's node alone is not asked, as the driver has checked it."""
         import ray
 
         if [node["NodeID"] for node in nodes] == [ray.get_runtime_context().get_node_id()]:
@@ -224,12 +227,12 @@ class Nodes:
         return ready, wrong
 
     def joined(self, nodes: list[dict]) -> list[str]:
-        """Errors of nodes that joined since and have answered by now. Waits for nothing."""
+        """Ask nodes that have joined; returns the errors of those that have answered by now, without waiting."""
         self._ask(nodes)
         return [error for _, errors in self._answers(0) for error in errors]
 
     def close(self) -> None:
-        """Remove the tokens. Never raises: a store that is away keeps a file of some bytes."""
+        """Remove the tokens. Never raises: a store that does not answer keeps files of some bytes."""
         for name in sorted(self._left):
             try:
                 self._store.remove(name)
@@ -254,7 +257,7 @@ class Nodes:
             self._known.add(node["NodeID"])
 
     def _answers(self, seconds: float) -> list[tuple[list[str], list[str]]]:
-        """(lines, errors) of each node that has answered, or is out of time; waits so long for one."""
+        """(lines, errors) of each node that has answered or is out of time, after so many seconds at most."""
         import ray
 
         if not self._asked:

@@ -1,10 +1,10 @@
-"""A cloud's notice that this machine will be taken away, passed on to the cluster and to the trainings on it.
+"""Waits for a cloud's notice that this machine will be taken away, and tells the cluster and the trainings on it.
 
-Runs on every worker beside Ray (`python -m tune_cd.cluster watch`); open-source Ray does not ask for notices. The node
-is drained: it gets no new trial, and the loss of its trials does not count as a failure (`--max-failures`). The
+Runs on every worker beside Ray (`python -m tune_cd.cluster watch`), since open-source Ray does not ask for notices. The
+node is drained: it gets no new trial, and the loss of its trials does not count as a failure (`--max-failures`). The
 trainings on it save their states at their next evaluation (`trainables.training.preemption_notice`). Some seconds
-before the
-machine goes, Ray on it is ended: otherwise the cluster waits a minute for the silent node before it replaces it.
+before the machine goes, Ray on it is ended: otherwise the cluster waits a minute for the silent node before it replaces
+it.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from trainables.training.preemption_notice import notice_file
 METADATA = "http://169.254.169.254"
 TIMEOUT = 2.0  # seconds; the service is on the machine itself
 EVERY = 5.0  # seconds between two looks, as EC2 recommends
-PATIENCE = 60.0  # seconds without an answer until a machine counts as one of no cloud
+PATIENCE = 60.0  # seconds without an answer after which a machine counts as outside any cloud
 MARGIN = 10  # seconds before the machine goes at which Ray on it is ended
-GCE_SECONDS = 30  # of notice; EC2 says itself how long, two minutes
-TOKEN_SECONDS = 21600  # that a token of EC2's service may be used: as long as it allows
+GCE_SECONDS = 30  # of notice; EC2's notice says how long: two minutes
+TOKEN_SECONDS = 21600  # lifetime of a token of EC2's service, the longest it allows
 AGENTS = (b"ray::DashboardAgent", b"dashboard/agent.py")
 RAY = str(Path(sys.executable).with_name("ray"))
 ATTEMPTS, PAUSE = 6, 2.0  # at draining the node, and seconds between two
@@ -40,14 +40,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Notice:
-    """This machine will be taken away, in so many seconds."""
+    """A cloud's notice that this machine will be taken away in so many seconds."""
 
     reason: str
     seconds: int
 
 
 def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
-    """EC2's notice of two minutes (`spot/instance-action`), by version 2 of its service. Raises OSError without it."""
+    """EC2's notice of two minutes (`spot/instance-action`), or None, by version 2 of its service. Raises OSError
+    without it."""
     token = ask("/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)})
     if token is None:
         raise ConnectionError("no token: not a machine of EC2's")
@@ -62,7 +63,7 @@ def ec2_notice(ask: Callable[..., str | None]) -> Notice | None:
 
 
 def gce_notice(ask: Callable[..., str | None]) -> Notice | None:
-    """Compute Engine's notice of half a minute (`instance/preempted`). Raises OSError without its service."""
+    """Compute Engine's notice of half a minute (`instance/preempted`), or None. Raises OSError without its service."""
     text = ask("/computeMetadata/v1/instance/preempted", headers={"Metadata-Flavor": "Google"})
     if text is None:
         raise ConnectionError("not a machine of Compute Engine's")
@@ -73,7 +74,7 @@ CLOUDS = {"ec2": ec2_notice, "gce": gce_notice}
 
 
 def ask_metadata(path: str, *, method: str = "GET", headers: dict[str, str]) -> str | None:
-    """An answer of the machine's metadata service; None for one that says there is no such thing. Raises OSError."""
+    """The answer of the machine's metadata service; None if it says that there is no such thing. Raises OSError."""
     request = urllib.request.Request(METADATA + path, method=method, headers=headers)
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -86,7 +87,7 @@ def ask_metadata(path: str, *, method: str = "GET", headers: dict[str, str]) -> 
 
 
 def cloud_of(ask: Callable[..., str | None] = ask_metadata, patience: float = PATIENCE) -> str | None:
-    """Which cloud this machine belongs to, by whose service answers; None if none has within so many seconds."""
+    """The cloud whose metadata service answers on this machine; None if none does within `patience` seconds."""
     deadline = time.monotonic() + patience
     while True:
         for name, notice in CLOUDS.items():
@@ -101,7 +102,7 @@ def cloud_of(ask: Callable[..., str | None] = ask_metadata, patience: float = PA
 
 
 def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, every: float = EVERY) -> Notice:
-    """The notice, when it comes. A service that does not answer for a while is asked again."""
+    """Wait for the notice and return it. A service that does not answer is asked again."""
     while True:
         try:
             notice = CLOUDS[cloud](ask)
@@ -114,14 +115,14 @@ def wait_for_notice(cloud: str, ask: Callable[..., str | None] = ask_metadata, e
 
 
 def drain(address: str, notice: Notice, node: str | None = None) -> None:
-    """Tell Ray at the address (HOST:PORT) that a node goes, by its id; None: this one. Raises CalledProcessError where
+    """Tell Ray at the address (HOST:PORT) to drain a node. node: its id; None: this one. Raises CalledProcessError if
     Ray refuses."""
     command = [
         RAY, "drain-node", "--address", address, "--reason", "DRAIN_NODE_REASON_PREEMPTION",
         "--reason-message", notice.reason, "--deadline-remaining-seconds", str(notice.seconds),
         *(["--node-id", node] if node else []),
     ]  # fmt: skip
-    environment = os.environ | {"RAY_ADDRESS": address}  # of this node is known by a connection
+    environment = os.environ | {"RAY_ADDRESS": address}  # this node's id is found over a connection
     for attempt in range(ATTEMPTS):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode == 0:
@@ -132,8 +133,9 @@ def drain(address: str, notice: Notice, node: str | None = None) -> None:
 
 
 def end_ray(processes: Path = Path("/proc")) -> None:
-    """End Ray on this machine by force, after the drain's deadline: only then does the end of a trial count as the
-    machine's. Ray's agents are paused before: they would report a failure, with pages of logs, to every driver."""
+    """End Ray on this machine by force. Call it after the drain's deadline: only then does the end of a trial count as
+    the machine's. Ray's agents are paused first, since they would report a failure, with pages of logs, to every
+    driver."""
     for command in processes.glob("[0-9]*/cmdline"):
         try:
             if any(agent in command.read_bytes() for agent in AGENTS):

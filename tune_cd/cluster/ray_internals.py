@@ -1,7 +1,7 @@
-"""All private API of Ray that clusters need, in one place; each function says why no public one will do.
+"""All private API of Ray that clusters need, in one place; where a public one falls short, the function says why.
 
-Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function); the same names are in the source of
-2.40.0, except the one that is said below. Whatever a function raises comes from Ray.
+Called in Ray 2.60.0 (`tests/cluster/test_ray_internals.py` calls every function). The same names are in the source of
+2.40.0, with one exception, noted below. All exceptions come from Ray.
 """
 
 from pathlib import Path
@@ -16,8 +16,9 @@ def draining_nodes() -> set[str]:
 
 
 def cluster_config():
-    """The ClusterConfig in the head's store, or None: managed Ray's autoscalers write it, those of open-source Ray and
-    KubeRay do not. The only record of node types that a driver can read on any node. 2.40.0 has no such method."""
+    """The ClusterConfig in the head's store, or None. Managed Ray's autoscalers write it; those of open-source Ray and
+    KubeRay do not. It is the only record of node types that a driver can read on any node. 2.40.0 has no such
+    method."""
     import ray
 
     method = getattr(ray._private.state.state, "get_cluster_config", None)
@@ -25,14 +26,14 @@ def cluster_config():
 
 
 def kuberay_config(raycluster: dict) -> dict:
-    """A RayCluster resource as the cluster file that KubeRay's autoscaler makes of it, resources of pods included."""
+    """The cluster file that KubeRay's autoscaler makes of a RayCluster resource, resources of pods included."""
     from ray.autoscaler._private.kuberay import autoscaling_config
 
     return autoscaling_config._derive_autoscaling_config_from_ray_cr(raycluster)
 
 
 def kubernetes_raycluster(name: str, namespace: str) -> dict:
-    """The RayCluster resource, by the pod's service account. Raises OSError where it cannot be had."""
+    """The RayCluster resource, read with the pod's service account. Raises OSError if it cannot be read."""
     from ray.autoscaler._private.kuberay import node_provider
 
     return node_provider.KubernetesHttpApiClient(namespace).get(f"rayclusters/{name}")  # requests' errors are OSErrors
@@ -61,7 +62,7 @@ def autoscaler_log() -> Path:
 
 
 def prepare_and_validate(config: dict) -> None:
-    """What `ray up` does with a file before it contacts anything. Raises whatever Ray raises."""
+    """Prepare and validate a file as `ray up` does before it contacts anything. Raises whatever Ray raises."""
     from ray.autoscaler._private import util
 
     util.validate_config(util.prepare_config(config))

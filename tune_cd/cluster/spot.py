@@ -1,4 +1,4 @@
-"""When on-demand nodes are requested because spot nodes are short. No Ray, no clock: times are passed in."""
+"""Decides when on-demand nodes are requested because spot nodes are short. No Ray, no clock: times are passed in."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ SETTLED = 30.0
 class Snapshot:
     """The cluster at one moment, in processes of this study.
 
-    at: seconds of any clock that goes forward; wanted: that the study can use; here: that there is room for; on_demand:
-    of `here`, on on-demand nodes; coming: that fit spot nodes which are being set up; most: on-demand nodes that the
-    cluster may have beside its other nodes.
+    at: seconds of any clock that goes forward. wanted: that the study can use. here: for which there is room.
+    on_demand: of `here`, on on-demand nodes. coming: that fit spot nodes being set up. most: on-demand nodes (not
+    processes) that the cluster may have beside its other nodes.
     """
 
     at: float
@@ -31,13 +31,13 @@ class Snapshot:
 class OnDemandType:
     """The node type that is requested where spot is short."""
 
-    bundle: Mapping[str, float]  # a whole node of it
-    processes: int  # that fit one
-    most: float  # nodes
+    bundle: Mapping[str, float]  # that requests a whole node
+    processes: int  # that fit one node
+    most: float  # nodes of the type
 
 
 def on_demand_type(growth: Growth, cpus: int, gpus: float) -> OnDemandType | None:
-    """The on-demand type of the cluster that holds most processes; None where none holds any."""
+    """The on-demand type of the cluster that holds the most processes; None if none holds any."""
     fitting = [(processes_on([kind.resources], cpus, gpus), kind) for kind in growth.types if kind.on_demand]
     processes, kind = max(fitting, key=lambda pair: pair[0], default=(0, None))
     if not processes:
@@ -48,7 +48,7 @@ def on_demand_type(growth: Growth, cpus: int, gpus: float) -> OnDemandType | Non
 
 @dataclass(frozen=True)
 class Requested:
-    """How many on-demand nodes are requested, and since when more are needed, or fewer."""
+    """The requested on-demand nodes. short_since, eased_since: when more, or fewer, were first needed."""
 
     nodes: int = 0
     short_since: float | None = None
@@ -56,11 +56,11 @@ class Requested:
 
 
 def decide(requested: Requested, now: Snapshot, kind: OnDemandType, after: float) -> Requested:
-    """What to request after one more look: more once spot was short for `after` seconds, fewer once spot has been back
+    """The request after one more look: more nodes once spot was short for `after` seconds, fewer once it has been back
     for SETTLED.
 
     Nodes that were requested count as on-demand whether they are there or not, so one shortage is not requested twice.
-    Spot nodes that the cloud has granted and that take minutes to start are no shortage.
+    Spot nodes that the cloud has granted, and that take minutes to start, do not count as a shortage.
     """
     spot = now.here - min(now.on_demand, requested.nodes * kind.processes, now.here)
     needed, enough = (

@@ -1,6 +1,5 @@
-"""Watches the cluster while a study runs: reports missing nodes, requests on-demand nodes where spot is short, and has
-nodes that join checked. A failure here is reported once, and the study goes on.
-"""
+"""Watches the cluster while a study runs: reports missing nodes, requests on-demand nodes while spot is short, and has
+nodes that join checked. A failure here is reported once, and the study goes on."""
 
 import math
 import threading
@@ -22,8 +21,8 @@ ANSWER = 10.0  # seconds that the actor may take to answer
 
 @dataclass
 class Load:
-    """The study's trials, set by its driver: those that run, and those that wait or run. Trials that its searches may
-    ask for later are not counted: nodes started for them would be idle, and billed."""
+    """The numbers of the study's trials, set by its driver. running: at present. live: that wait or run. Trials that
+    its searches may ask for later do not count: nodes started for them would be idle, and billed."""
 
     running: int = 0
     live: float = float("inf")  # until the driver has set it
@@ -31,19 +30,19 @@ class Load:
 
 @dataclass(frozen=True)
 class Shortage:
-    """The shortage that was reported. since None: there is none."""
+    """The shortage that was reported. since None: there is none. said_at, said: the last line."""
 
     since: float | None = None
     said_at: float = -math.inf
     said: str = ""
-    most: int = 0  # processes wanted at any time since
+    most: int = 0  # the most processes wanted at a time since then
 
 
 class ClusterWatch:
-    """A context manager around a study's trials.
+    """Watches the cluster around a study's trials, as a context manager.
 
-    cpus, gpus: of one process; processes: wanted at a time. after: seconds of shortage before on-demand nodes are
-    requested, None: never. joined: called with Ray's entries of the alive nodes at every look. say: prints a line.
+    cpus, gpus: of one process. processes: wanted at a time. after: seconds of shortage before on-demand nodes are
+    requested; None: never. joined: called with Ray's entries of the alive nodes at every look. say: prints a line.
     """
 
     def __init__(
@@ -70,14 +69,14 @@ class ClusterWatch:
         return self
 
     def __exit__(self, *error) -> None:
-        """Withdraw the request. A driver that dies before is forgotten by the actor."""
+        """Stop, and withdraw the request. The actor forgets a driver that dies before."""
         self._stop.set()
         self._thread.join(2 * ANSWER)
         if self._actor is not None:
             self._try("on-demand nodes could not be given back, which happens by itself in a minute", self._withdraw)
 
     def wanted(self) -> int:
-        """Processes that the study can use now; where the cluster cannot grow, no more than it has ever had."""
+        """Processes that the study can use now; if the cluster cannot grow, no more than it ever had room for."""
         most = self._processes if self._growth.types else min(self._processes, self._room)
         return int(min(most, self.load.live))
 
@@ -112,12 +111,13 @@ class ClusterWatch:
         return processes_on(resources, self._cpus, self._gpus)
 
     def _coming(self, scaling: Scaling) -> int:
-        """Processes that fit the spot nodes which are being set up."""
+        """Processes that fit the spot nodes that are being set up."""
         spots = (kind for kind in self._growth.types if not kind.on_demand)
         return sum(scaling.granted.get(kind.name, 0) * self._fitting([kind.resources]) for kind in spots)
 
     def _request(self, now: spot.Snapshot) -> None:
-        """Change what is requested: for trials that wait, since Ray asks the cloud for spot nodes for them first."""
+        """Update the request for on-demand nodes: only for trials that wait, as Ray asks for spot nodes for them
+        first."""
         waiting = self.load.live - self.load.running
         now = replace(now, wanted=int(min(now.wanted, now.here + now.coming + waiting)))
         before, self._requested = self._requested, spot.decide(self._requested, now, self._kind, self._after)
@@ -130,7 +130,7 @@ class ClusterWatch:
             self._renewed()
 
     def _renewed(self) -> float:
-        """Renew what is requested; returns the GPUs, or CPUs, that other studies want."""
+        """Renew the request; returns the GPUs or CPUs that other studies want."""
         answer = self._try("on-demand nodes cannot be requested", self._renew)
         if answer is None:
             self._actor = None
@@ -153,10 +153,10 @@ class ClusterWatch:
         ray.get(self._actor.withdraw.remote(self._study), timeout=ANSWER)
 
     def _try(self, what: str, call: Callable):
-        """What the call returns; None where it raised, which is reported the first time."""
+        """Call, and return the result; None if it raised, which is reported the first time."""
         try:
             return call()
-        except Exception as error:  # nothing here is worth a study
+        except Exception as error:  # no failure here may end the study
             self._fail(what, f"{type(error).__name__}: {error}")
             return None
 
@@ -169,10 +169,10 @@ class ClusterWatch:
 def report(
     shortage: Shortage, now: spot.Snapshot, running: int, scaling: Scaling, unit: str, amount: float, others: float = 0
 ) -> tuple[Shortage, str | None]:
-    """(the shortage as it is reported by now, the line to print or None): while nothing runs a line every REPEAT
-    seconds; where some of the nodes are there, one when this changes.
+    """(the shortage as it is now reported, the line to print or None). While nothing runs, a line every REPEAT seconds;
+    with some of the nodes there, only if the text has changed.
 
-    unit: "GPU" or "CPU", of which a process has `amount`; others: units that other studies want.
+    unit: "GPU" or "CPU". amount: units of one process. others: units that other studies want.
     """
     want, have = _units(now.wanted, amount), _units(min(now.here, now.wanted), amount)
     if now.here >= now.wanted:
@@ -189,7 +189,7 @@ def report(
 
 
 def _units(processes: int, amount: float) -> int:
-    """Whole GPUs or CPUs of so many processes; several share a GPU where each has a fraction."""
+    """Whole GPUs or CPUs that hold so many processes; processes with a fraction of a GPU share one."""
     return math.ceil(processes / int(1 / amount + 1e-9)) if amount < 1 else int(processes * amount)
 
 

@@ -1,4 +1,4 @@
-"""Draws what `analysis` returns: tables and grids in, figures out. Only `save` writes."""
+"""Figures of the tables and grids that `analysis` returns. Only `save` writes files."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ DPI = 150
 
 
 def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write STEM.svg and STEM.png and return their paths. The same figure makes the same SVG, byte for byte."""
+    """Write STEM.svg and STEM.png and return their paths. The same figure gives the same SVG, byte for byte."""
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
     with rc_context({"svg.hashsalt": "tune_cd"}):
         figure.savefig(svg, dpi=DPI, metadata={"Date": None})

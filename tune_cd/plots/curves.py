@@ -26,17 +26,17 @@ from tune_cd.plots.style import (
 
 Bands = Mapping[str, Mapping[str, pd.DataFrame]]
 
-LETTERS = 11.5  # of a title in an inch
+LETTERS = 11.5  # of a title per inch
 TARGET = {"color": BLACK, "linewidth": 0.8, "linestyle": (0, (2, 3)), "label": "95 % of the best"}
 
 
 def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = None, unit: str = "s") -> Figure:
-    """`fig:hpo_curves`, `fig:omniglot3D`: the mean of the best so far, a panel a problem, a curve and a band a method.
+    """`fig:hpo_curves`, `fig:omniglot3D`: mean best-so-far curves, a panel per problem, a curve and band per method.
 
-    bands: problem -> method -> what `analysis.mean_curve` returns: mean, low, high, indexed by "trials", "seconds" or
-    "gpu_seconds", which the x axis says. best: problem -> the best score there is; 95 % of it is drawn as a line. unit:
-    of times, such as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis.
-    Raises ValueError for curves over different indices.
+    bands: problem -> method -> result of `analysis.mean_curve`: mean, low, high, indexed by "trials", "seconds" or
+    "gpu_seconds", the x axis. best: problem -> its best score, 95 % of which is drawn as a line. unit: of times, such
+    as "durations of a typical trial" in replays. score: a column's name, or the words of the y axis. Raises ValueError
+    for curves over different indices.
     """
     problems = {
         problem: {m: c for m, c in methods.items() if c["mean"].notna().any()} for problem, methods in bands.items()
@@ -67,7 +67,7 @@ def curves_figure(bands: Bands, score: str, best: Mapping[str, float] | None = N
 
 
 def _panels(problems: Sequence[str]) -> tuple[Figure, np.ndarray]:
-    """A figure with a panel a problem, its title broken where it is wider than the panel."""
+    """A figure with one panel per problem; titles wider than a panel are broken."""
     columns = len(problems) if len(problems) <= 3 else 2 if len(problems) == 4 else 3
     rows = -(-len(problems) // columns)
     width, height = max(6.4, 3.4 * columns), 3.1 * rows + 0.7 if len(problems) > 1 else 4.4
@@ -82,7 +82,7 @@ def _panels(problems: Sequence[str]) -> tuple[Figure, np.ndarray]:
 
 
 def _draw_curves(axes: Axes, methods: Mapping[str, pd.DataFrame], styles: Mapping[str, Style]) -> None:
-    """Bands beneath, means above, marks apart from those of the other curves; each holds from where it was reached."""
+    """Draw bands below step curves of the means; markers are offset so that those of different curves stay apart."""
     for i, (method, curve) in enumerate(methods.items()):
         style, every = styles[method], max(1, len(curve) // 8)
         band = {"color": style.colour, "alpha": 0.15, "linewidth": 0, "label": method}

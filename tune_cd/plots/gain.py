@@ -1,4 +1,4 @@
-"""What balancing gains, and how the terms of the loss relate to the score (`fig:balance_gain`, `fig:sublosses`)."""
+"""The gain of balancing, and the relation of the loss's terms to the score (`fig:balance_gain`, `fig:sublosses`)."""
 
 from itertools import combinations
 
@@ -26,17 +26,17 @@ from tune_cd.plots.style import (
 )
 
 LEAST_SPAN = 0.1
-"""Of the best score: the gain figure does not magnify less, which may be noise."""
+"""Shortest y axis of the gain figure, as a share of the best score; differences magnified further may be noise."""
 
 MARKERS = "osD^vP"
-"""One a batch size, in `sublosses_figure`."""
+"""Markers of the batch sizes in `sublosses_figure`."""
 
 
 def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> Figure:
     """`fig:balance_gain`: the best score at each batch size, with the balance tuned and with each average's.
 
-    gain: what `analysis.balance_gain` returns. score: the score's name, for the label; by: that of the one which chose,
-    where it is another. The axis spans LEAST_SPAN of the best score at least.
+    gain: the result of `analysis.balance_gain`. score: the score's name, for the label; by: the name of the score by
+    which cells were chosen, if it is another. The y axis spans at least LEAST_SPAN of the best score.
     """
     if gain.empty or not gain["best"].notna().any():
         return empty_figure("No batch size has a best score: no trial has completed.")
@@ -70,11 +70,11 @@ def gain_figure(gain: pd.DataFrame, score: str = "val_score", by: str = "") -> F
 
 
 def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
-    """`fig:sublosses`: a setting a point, its place the terms after training, its colour the score, its shape the
-    batch size; with more than two terms a panel for each pair of them.
+    """`fig:sublosses`: settings over the terms after training, by score (colour) and batch size (marker).
 
-    table: what `analysis.sublosses` returns. Up to six batch sizes have a shape of their own. Of two terms, the
-    settings that no other of their batch size beats in both are joined, by the table's `front` where it has one.
+    With more than two terms there is a panel for each pair of them. table: the result of `analysis.sublosses`. Up to
+    six batch sizes have a marker of their own. With two terms, the settings on the Pareto front of their batch size are
+    joined, if the table has the column `front`.
     """
     if table.empty:
         return empty_figure("No completed trial has measured all terms of the loss.")
@@ -84,7 +84,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
     rows = -(-len(pairs) // columns)
     figure = new_figure(4.6 * columns + 1.8, 4.4 * rows + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
-    table = table.sort_values("score", kind="stable")  # the best on top
+    table = table.sort_values("score", kind="stable")  # the best are drawn last, on top
     scale = Normalize(table["score"].min(), table["score"].max())
     for panel, pair in zip(panels.flat, pairs):
         handles = _draw_settings(panel, table, pair, scale)
@@ -104,7 +104,7 @@ def sublosses_figure(table: pd.DataFrame, score: str = "val_score") -> Figure:
 
 
 def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale: Normalize) -> list[Line2D]:
-    """Settings as points, their colour the score, their shape the batch size; handles where there are several."""
+    """Draw settings by score (colour) and batch size (marker); returns handles if there are several sizes."""
     sizes = sorted(table["batch_size"].dropna().unique())
     groups = [("settings", "o", table)]
     if len(sizes) <= len(MARKERS) and table["batch_size"].notna().all():
@@ -120,7 +120,7 @@ def _draw_settings(axes: Axes, table: pd.DataFrame, pair: tuple[str, str], scale
 
 
 def _draw_front(axes: Axes, table: pd.DataFrame, pair: tuple[str, str]) -> list[Line2D]:
-    """The settings that no other of their batch size beats in both terms, joined where there are several."""
+    """Join the settings on the Pareto front of both terms, for each batch size that has several of them."""
     if "front" not in table:
         return []
     joined = {"color": BLACK, "linestyle": ":", "linewidth": 1, "label": "none is lower in both", "zorder": 2}

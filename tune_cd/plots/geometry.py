@@ -25,7 +25,7 @@ NAMES = {
 }
 ROWS = ((VERMILION, "-"), (GREEN, DASHES["dash"]), (BLUE, DASHES["dots"]))
 PLANES = {"C_p": (VERMILION, "-", 0.5), "C_e": (BLUE, DASHES["dash"], 0.45), "C_eq": (GREEN, DASHES["dots"], 0.2)}
-"""(colour, edge) of each row of A; the same and the opacity of each constraint."""
+"""ROWS: (colour, line style) of each row of A. PLANES: (colour, line style of the edge, opacity) of each constraint."""
 
 HALF = 5.0  # octaves from the middle of the drawn cube to its sides
 
@@ -33,7 +33,7 @@ HALF = 5.0  # octaves from the middle of the drawn cube to its sides
 def directions_figure(
     matrix: Mapping[str, Sequence[float]] = A_O, theory: Mapping[str, Sequence[float]] | None = None
 ) -> Figure:
-    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h, and those of A_th where `theory` is given.
+    """`fig:viz_matrix_a`: the rows of A as arrows from the origin of log h; those of A_th too if `theory` is given.
 
     matrix, theory: three directions, name -> octaves of (Lambda_p, Lambda_e, b), as `balance.A_O` and `balance.A_TH`.
     Raises ValueError for other shapes, entries that are not finite, and rows of zeros.
@@ -60,10 +60,12 @@ def directions_figure(
 def constraints_figure(
     r_p: float = 8e-3 / 64, r_e: float = 2.0 / 64**2, r_eq: float = 8e-3 / 2.0, eta: float = 1.0
 ) -> Figure:
-    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, and their point.
+    """`fig:constraints`: the planes of constant Lambda_p/b, Lambda_e/(b²·eta) and Lambda_p/Lambda_e, and where they
+    meet.
 
-    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`); as given, the planes meet at the paper's best of
-    Omniglot (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. All > 0, else ValueError.
+    r_p, r_e, r_eq: the ideal ratios (`eq:cp`, `eq:c3`, `eq:ceq`). With the defaults the planes meet at the paper's best
+    setting for Omniglot (`ssec:best_hp_values`) with b = 64. eta: share of the negative pairs that count. Raises
+    ValueError for values that are not finite and > 0.
     """
     ratios = {"r_p": r_p, "r_e": r_e, "r_eq": r_eq, "eta": eta}
     for name, value in ratios.items():
@@ -91,7 +93,7 @@ def constraints_figure(
 
 
 def _label_octaves(axes: Axes3D, low: np.ndarray, high: np.ndarray) -> None:
-    """Names of the axes, and the parameters' values at ticks in octaves: decades of both weights, batch sizes."""
+    """Label the axes, with ticks in octaves at decades of both weights and at batch sizes."""
     axes.set(xlabel=r"$\Lambda_p$ (log scale)", ylabel=r"$\Lambda_e$ (log scale)", zlabel="b (images, log scale)")
     for axis, start, end in zip((axes.xaxis, axes.yaxis), low, high):
         decades = [n for n in range(-40, 41) if start <= n * log2(10) <= end]
@@ -101,7 +103,7 @@ def _label_octaves(axes: Axes3D, low: np.ndarray, high: np.ndarray) -> None:
 
 
 def plane_polygon(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Corners [n, 3], in order around, of the plane normal · x = offset within a box; empty where they do not meet."""
+    """Corners [n, 3], in cyclic order, of the plane normal · x = offset within a box; empty if they do not meet."""
     corners = np.array(list(product(*zip(low, high))))
     found = []
     for a, b in combinations(corners, 2):
@@ -131,7 +133,7 @@ def clip(polygon: np.ndarray, normal: np.ndarray, offset: float) -> np.ndarray:
 
 
 def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """Each plane cut along the other two, as whole planes that cross cannot be drawn one before the other."""
+    """Draw each plane cut along the other two, because whole planes that cross have no drawing order."""
     pieces, colours = [], []
     names = [NAMES[name] for name in PLANES]
     texts = (r"$\Lambda_p / b = r_p$", r"$\Lambda_e / b^2\eta = r_e$", r"$\Lambda_p / \Lambda_e = r_{eq}$")
@@ -153,7 +155,7 @@ def _draw_planes(axes: Axes3D, normals: np.ndarray, offsets: np.ndarray, low: np
 
 
 LABELLED = np.array([(1.0, -1.0, 1.0), (1.0, -1.0, -1.0), (-1.0, -1.0, 1.0)])
-"""The corner of its plane near which each name is written."""
+"""For each plane, the direction of the corner beside which its name is written."""
 
 
 def _checked(matrix: Mapping[str, Sequence[float]], name: str) -> np.ndarray:
@@ -164,7 +166,7 @@ def _checked(matrix: Mapping[str, Sequence[float]], name: str) -> np.ndarray:
 
 
 def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, float]) -> None:
-    """Limits, equal scales, a quiet background. view: elevation and azimuth in degrees."""
+    """Set limits, equal scales and a quiet background. view: elevation and azimuth in degrees."""
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect((1, 1, 1), zoom=0.98)
     axes.view_init(*view)
@@ -176,9 +178,9 @@ def _frame(axes: Axes3D, low: np.ndarray, high: np.ndarray, view: tuple[float, f
 def _arrow(
     axes: Axes3D, row: np.ndarray, colour: str, line: str | tuple, words: tuple[str, str], half: float, floor: float
 ) -> None:
-    """A shaft, a head of four strokes, a name beyond it, and the shaft's shadow on the floor, which shows its depth.
+    """Draw a shaft, a head of four strokes, a name beyond it, and a shadow on the floor, which shows its depth.
 
-    words: the name, and the legend's entry. half: half the side of the cube. floor: its height.
+    words: the name, and the legend's entry. half: half the side of the cube. floor: the height of the shadow.
     """
     name, text = words
     axes.plot(*np.array([np.zeros(3), row]).T, color=colour, linestyle=line, linewidth=2.8, label=text, zorder=5)
@@ -197,14 +199,14 @@ def _arrow(
 
 
 def _basis(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two unit vectors at right angles to `normal` and to each other."""
+    """Two unit vectors orthogonal to `normal` and to each other."""
     first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
     second = np.cross(normal, first)
     return first / np.linalg.norm(first), second / np.linalg.norm(second)
 
 
 def _line_in_box(direction: np.ndarray, through: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Ends [2, 3] of the line within the box; `through` lies inside."""
+    """Ends [2, 3] of the line within the box; `through` is a point on the line and inside the box."""
     moves = direction != 0
     steps = np.sort(np.array([low - through, high - through])[:, moves] / direction[moves], axis=0)
     return through + np.outer([steps[0].max(), steps[1].min()], direction)

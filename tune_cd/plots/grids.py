@@ -1,8 +1,8 @@
 """Landscapes M(h) as fields of coloured cells (`fig:hp_omniglot`, `fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`).
 
-A cell is as wide as half the way, in log space, to its neighbours on either side. What a conventional recipe reaches by
-its learning rate alone is a diagonal: dashed for the separate average, dotted for the global one, with two dots for the
-published weights of other losses.
+A cell extends half-way, in log space, to its neighbours on either side. The settings that a conventional recipe reaches
+by its learning rate alone are a diagonal: dashed for the separate average, dotted for the global one, dashed with two
+dots for the published weights of other losses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ from tune_cd.search.directions import WEIGHT
 
 LONELY = 0.5  # octaves from an axis's only tick to its cell's edges
 NOTHING: Mapping[str, float] = {}
-TALL = 3.5  # inches that the name of the upright axis needs
+TALL = 3.5  # inches that the label of the y axis needs
 INSET = 0.07  # share of a cell between its edge and the square that outlines it
 
 
@@ -56,11 +56,11 @@ def grid_slices(
 ) -> Figure:
     """`fig:hp_omniglot`: a square per batch size with the averages' diagonals, the `top` best cells outlined.
 
-    grid: of two axes, or three with a slice for each value of the last. averages: drawn where the first two axes are
-    (Lambda_p, Lambda_e) and the last the batch size; k: items per class in a batch. published: weight -> coefficient of
-    another loss, drawn where the first two axes are such weights: a diagonal, and where the last axis is a third weight
-    the point of each slice. Raises ValueError for other numbers of axes, an unknown average, and a batch size that is
-    NaN or not a multiple of k where the global average is to be drawn.
+    grid: of two axes, or of three with a slice for each value of the last. averages: drawn if the axes are (Lambda_p,
+    Lambda_e, batch_size). k: items per class in a batch. published: weight -> coefficient of another loss, drawn if the
+    first two axes are such weights: as a diagonal, or as a point in each slice if the last axis is a third weight.
+    Raises ValueError for other numbers of axes, an unknown average, and, if the global average is to be drawn, a batch
+    size that is NaN or not a multiple of k.
     """
     slices = _slices(grid)
     if not np.isfinite(grid.values).any():
@@ -78,13 +78,13 @@ def grid_slices(
         panel.set_title(
             f"{symbol(grid.names[2])} = {tick:g}" if tick is not None and np.isfinite(tick) else "", fontsize=NORMAL
         )
-    if columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2:  # numbers, which are wider than decades
+    if columns > 1 and np.log10(grid.ticks[0][-1] / grid.ticks[0][0]) < 2:  # tick labels are numbers, wider than powers
         for panel in panels.flat:
             panel.tick_params(axis="x", labelrotation=60)
     for panel in panels.flat[len(slices) :]:
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(slices) - columns) : len(slices)]:
-        panel.tick_params(labelbottom=True)  # also above a square of the last row that has none
+        panel.tick_params(labelbottom=True)  # also above an empty place of the last row
     if len(slices) == 1:
         _name_axes(panels[0, 0], grid)
     else:
@@ -107,9 +107,9 @@ def plane(
 ) -> Figure:
     """`fig:hp_tinyimagenet_infonce`, `fig:ssl_ctr`: one slice, its best cell and the best that each average reaches.
 
-    batch_size: None: that of the best cell. select: the grid in which those are chosen, such as the validation score's;
-    None: in `grid` itself, as the paper's figures do. Raises ValueError as `grid_slices`, and for a batch size that the
-    grid does not have.
+    batch_size: the slice; None: that of the best cell. select: the grid in which the best cells are chosen, such as the
+    validation score's; None: `grid` itself, as in the paper's figures. Raises ValueError as `grid_slices`, and for a
+    batch size that the grid does not have.
     """
     tick, place = _slice_of(grid, batch_size)
     values = grid.values[place]
@@ -135,7 +135,7 @@ def plane(
 
 
 def cell_edges(ticks: np.ndarray) -> np.ndarray:
-    """Edges [n + 1] of cells around ascending ticks [n]: half-way in log space, as far beyond the last as before it."""
+    """Edges [n + 1] of cells around ascending ticks [n]: half-way in log space; outer edges mirror the inner ones."""
     x = np.log2(np.asarray(ticks, dtype=float))
     if len(x) == 1:
         return 2.0 ** (x + np.array([-LONELY, LONELY]))
@@ -144,7 +144,7 @@ def cell_edges(ticks: np.ndarray) -> np.ndarray:
 
 
 def top_cells(values: np.ndarray, k: int) -> np.ndarray:
-    """Indices [<= k, 2] of the k largest of values [n, m], largest first, of equal ones the first; NaN is left out."""
+    """Indices [<= k, 2] of the k largest of values [n, m], largest first, ties in order; NaN is left out."""
     flat = np.where(np.isnan(values), -np.inf, values).ravel()
     order = np.argsort(-flat, kind="stable")[: min(k, np.isfinite(values).sum())]
     return np.stack(np.unravel_index(order, values.shape), axis=1)
@@ -160,7 +160,7 @@ def _slices(grid: Grid) -> list[tuple[float | None, tuple]]:
 
 
 def _slice_of(grid: Grid, batch_size: float | None) -> tuple[float | None, tuple]:
-    """The slice of a batch size, NaN is one too; None: that of the best cell."""
+    """The slice of a batch size, which may be NaN; None: that of the best cell."""
 
     def asked(tick: float | None) -> bool:
         return batch_size in (None, tick) or (tick is not None and bool(np.isnan([tick, batch_size]).all()))
@@ -178,7 +178,7 @@ def _name_axes(axes: Axes, grid: Grid) -> None:
 
 
 def _shape(grid: Grid) -> float:
-    """Width of a slice for a height of 1."""
+    """Width of a slice divided by its height."""
     if min(map(len, grid.ticks[:2])) == 0:
         return 1.0
     width, height = (np.log2(edges[-1] / edges[0]) for edges in map(cell_edges, grid.ticks[:2]))
@@ -186,7 +186,7 @@ def _shape(grid: Grid) -> float:
 
 
 def _shown(grid: Grid, averages: Sequence[str], published: Mapping[str, float] = NOTHING) -> list[str]:
-    """The recipes that have a place in this grid; they are about the balance, not about other parameters."""
+    """The recipes that can be drawn in this grid; they concern the balance, not other parameters."""
     if set(grid.names[:2]) <= published.keys():
         return [balance.PUBLISHED]
     return list(averages) if grid.names == BALANCE else []
@@ -195,9 +195,9 @@ def _shown(grid: Grid, averages: Sequence[str], published: Mapping[str, float] =
 def _diagonals(
     grid: Grid, averages: Sequence[str], tick: float | None, k: int, published: Mapping[str, float] = NOTHING
 ) -> dict[str, float]:
-    """recipe -> the second weight over the first of what it makes, whatever its learning rate."""
+    """recipe -> ratio of the second weight to the first, which is the same at any learning rate."""
     if set(grid.names) <= published.keys() and tick is not None:
-        return {}  # in a slice of a third weight it has one place
+        return {}  # in a slice of a third weight it is a point
     return {
         name: published[grid.names[1]] / published[grid.names[0]]
         if name == balance.PUBLISHED
@@ -207,7 +207,7 @@ def _diagonals(
 
 
 def _draw_published(axes: Axes, grid: Grid, tick: float | None, published: Mapping[str, float]) -> None:
-    """The published weights whose third is `tick`."""
+    """Draw the point of the published weights in the slice in which the third weight is `tick`."""
     if tick is None or not set(grid.names) <= published.keys():
         return
     style, rate = METHODS[balance.PUBLISHED], tick / published[grid.names[2]]
@@ -219,16 +219,15 @@ def _draw_published(axes: Axes, grid: Grid, tick: float | None, published: Mappi
 
 
 def _reached(grid: Grid, average: str, k: int, place: tuple) -> np.ndarray:
-    """Cells [n_p, n_e] of the slice that a recipe reaches; of a grid with one Lambda_e those that the diagonal
-    crosses."""
+    """Cells [n_p, n_e] of the slice that a recipe reaches; with one Lambda_e those that the diagonal crosses."""
     return reachable(grid, average, k, within=LONELY if len(grid.ticks[1]) == 1 else None)[place]
 
 
 def _draw_slice(axes: Axes, grid: Grid, place: tuple, scale: Normalize, diagonals: dict[str, float], top: int) -> None:
-    """Cells, hatches where there is no value, diagonals and outlines."""
+    """Draw cells, hatches for cells without a value, diagonals and outlines."""
     x, y = map(cell_edges, grid.ticks[:2])
     values = np.ma.masked_invalid(grid.values[place].T)
-    mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # as vectors, seams show
+    mesh = axes.pcolormesh(x, y, values, cmap=COLOUR_MAP, norm=scale, rasterized=True)  # vector cells show seams
     mesh.set_label("cells")
     for name, (colour, hatch), where in _without_value(grid, place):
         if where.any():
@@ -256,7 +255,7 @@ def _without_value(grid: Grid, place: tuple) -> list[tuple[str, tuple[str, str],
 
 
 def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0) -> np.ndarray:
-    """Corners [n, 4, 2] of cells [n, 2] between edges x and y, each side moved in by `inset` of the cell in octaves."""
+    """Corners [n, 4, 2] of cells [n, 2] between edges x and y, moved inwards by the share `inset` in octaves."""
     at, up = np.log2(x), np.log2(y)
     low = np.array([[at[i], up[j]] for i, j in cells])
     high = np.array([[at[i + 1], up[j + 1]] for i, j in cells])
@@ -268,7 +267,10 @@ def _squares(x: np.ndarray, y: np.ndarray, cells: np.ndarray, inset: float = 0.0
 def _mark_best(
     axes: Axes, grid: Grid, values: np.ndarray, among: dict[str, np.ndarray], chosen_by: np.ndarray, by: str
 ) -> list[Line2D]:
-    """A mark on the best of each set of cells by one score, its value and place in words. by: which, in words."""
+    """Mark the best cell of each set by the score `chosen_by`; returns handles with its value and place in words.
+
+    by: the name of that score, in words.
+    """
     handles = []
     for name, cells in among.items():
         found = top_cells(np.where(cells, chosen_by, np.nan), 1)
@@ -298,7 +300,7 @@ def _legend(
     handles: Sequence[Line2D] = (),
     place: tuple | None = None,
 ) -> None:
-    """What every line, mark and hatch is, outside the axes."""
+    """Add a legend of every line, mark and hatch outside the axes."""
     place = place or (Ellipsis,)
     entries: list[Artist] = []
     for average in averages:

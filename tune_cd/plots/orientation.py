@@ -1,4 +1,4 @@
-"""Where A_O wins and where A_I does, over a family of ridges, with measured landscapes placed among them."""
+"""Comparison of A_O and A_I over a family of ridges, with measured landscapes placed among them."""
 
 import numpy as np
 import pandas as pd
@@ -13,17 +13,18 @@ from tune_cd.plots.style import BLACK, BLUE, LARGE, NORMAL, VERMILION, cased, em
 
 COLOURS = LinearSegmentedColormap.from_list("A_O to A_I", [BLUE, "#F7F7F7", VERMILION])
 MARKERS = "oDsv^P"
-"""One a measured landscape; beyond six they repeat."""
+"""Markers of the measured landscapes; they repeat after six."""
 
 
 def orientation_figure(family: pd.DataFrame, measured: pd.DataFrame) -> Figure:
-    """A panel a floor share (across) and shelf (down): angle and aspect of ridges, their colour A_I less A_O in AUC@20.
+    """AUC@20 of A_I less A_O (colour) over angle and aspect of ridges, a panel per floor share (across) and shelf
+    (down).
 
-    family: a row a ridge: aspect, angle, floor_share, shelf, difference, half (of its 95 % interval), the last two as
-    shares of the ridge's height; a ridge of aspect 1 has one row. Where the interval does not hold 0 its cell says +
-    (A_I ahead) or - (A_O ahead). measured: a row a landscape: its name, the same fields, and angle_low, angle_high,
-    aspect_low, aspect_high. Each is drawn in the panel nearest to its floor share and shelf, filled with the colour of
-    its own difference.
+    family: one row per ridge: aspect, angle, floor_share, shelf, difference, half (of its 95 % interval), the last two
+    as shares of the ridge's height; a ridge of aspect 1 has one row. A cell whose interval excludes 0 is marked + (A_I
+    ahead) or - (A_O ahead). measured: one row per landscape: its name, the same fields, and angle_low, angle_high,
+    aspect_low, aspect_high. Each is drawn in the panel nearest to its floor share and shelf, and filled with the colour
+    of its own difference.
     """
     if family.empty:
         return empty_figure("There is no ridge to draw.")
@@ -53,7 +54,7 @@ def orientation_figure(family: pd.DataFrame, measured: pd.DataFrame) -> Figure:
 
 
 def _draw_family(axes: Axes, rows: pd.DataFrame, scale: Normalize) -> None:
-    """Each ridge a cell, a round one as wide as the panel."""
+    """Draw each ridge as a cell; a round one is as wide as the panel."""
     angles, aspects = np.sort(rows["angle"].unique()), np.sort(rows["aspect"].unique())
     columns, edges = _edges(angles), np.exp(_edges(np.log(aspects)))
     for _, row in rows.iterrows():
@@ -80,8 +81,7 @@ def _draw_family(axes: Axes, rows: pd.DataFrame, scale: Normalize) -> None:
 
 
 def _draw_measured(axes: Axes, landscape: pd.Series, marker: str, scale: Normalize) -> Line2D:
-    """Its place with 95 % intervals, cut off at the panel's edges, where a landscape beyond them is put; a handle for
-    the legend."""
+    """Draw a landscape at its place with 95 % intervals, clipped to the panel; returns a handle for the legend."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     inset = (top / bottom) ** 0.05
     x = np.clip([landscape[f"angle{end}"] for end in ("", "_low", "_high")], left, right)
@@ -108,7 +108,7 @@ def _nearest(values: np.ndarray, value: float) -> int:
 
 
 def _edges(middles: np.ndarray) -> np.ndarray:
-    """Edges [n + 1] of cells around n ascending middles."""
+    """Edges [n + 1] of cells around n ascending midpoints."""
     if len(middles) == 1:
         return middles[0] + np.array([-0.5, 0.5])
     inner = (middles[1:] + middles[:-1]) / 2

@@ -1,4 +1,4 @@
-"""A search's path over the plane of two parameters, the balance's or one's own, line by line."""
+"""A search's line searches over the plane of two parameters, of the balance or a user's own."""
 
 from collections.abc import Sequence
 
@@ -30,22 +30,22 @@ from tune_cd.plots.style import (
 )
 from tune_cd.search.protocol import OFF_LINES
 
-MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of what they span
-CROWDED = 30.0  # square points that a number may share with others
-SIDE = 400.0  # points: roughly what the axes measure, for placing the numbers
+MARGIN, MARGIN_SHARE = 1.0, 0.06  # octaves around the points, and the least share of their span
+CROWDED = 30.0  # square points by which a number may overlap others
+SIDE = 400.0  # points: approximate side of the axes, for placing the numbers
 RING = {"linestyle": "none", "marker": "o", "fillstyle": "none"}
 
 
 def path_figure(
     trials: pd.DataFrame, batch_size: int | None = None, plane: tuple[str, str] = ("Lambda_p", "Lambda_e")
 ) -> Figure:
-    """Every line search as a line through its points, trials numbered in the order of asking, start and best marked.
+    """Every line search as a line through its points; trials numbered in the order of asking, start and best marked.
 
-    trials: one study's; of several searches, or seeds of one, that with line searches is drawn, and of several with
-    line searches that which found the best. batch_size: its trials alone; None: all, seen along the axis of the batch
-    size. A setting that was trained with several seeds is drawn once, with its mean. plane: the two parameters, which
-    are > 0. Numbers that would overlap are left out. Raises ValueError for trials of more than one study, and
-    parameters that no trial has.
+    trials: rows of one study. If it has several searches or search seeds, those with line searches are preferred, and
+    among these the one that found the best is drawn. batch_size: only its trials; None: all, seen along the axis of the
+    batch size. A setting that was trained with several seeds is drawn once, with its mean. plane: the two parameters,
+    which must be > 0. Numbers that would overlap are left out. Raises ValueError for trials of more than one study, and
+    for parameters that no trial has.
     """
     if trials["study"].nunique() > 1:
         raise ValueError(f"trials of more than one study: {sorted(trials['study'].unique())}")
@@ -77,7 +77,7 @@ def path_figure(
 
 
 def _placed(rows: pd.DataFrame, batch_size: int | None, plane: tuple[str, str]) -> pd.DataFrame:
-    """One row a setting, with its mean score, whether it was lost, and its place x, y."""
+    """One row per setting, with its mean score, whether it was lost, and its coordinates x, y."""
     lost = rows["status"] != "completed"
     means = rows["val_score"].where(~lost).groupby(rows["trial_index"]).transform("mean")
     rows = rows.assign(lost=lost, val_score=means).sort_values(["trial_index", "lost"], kind="stable")
@@ -95,7 +95,7 @@ def _title(rows: pd.DataFrame, of: str) -> str:
 
 
 def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The trials of the search to draw, and in words which of how many it is; all of no trials."""
+    """The trials of the search to draw, and words such as "the best of 3 searches"; all rows if there are no trials."""
     by = [name for name in ("search", "search_seed") if name in trials]
     searches = [rows for _, rows in trials.groupby(by, dropna=False)]
     on_lines = [rows for rows in searches if not rows["direction"].dropna().isin(OFF_LINES).all()] or searches
@@ -107,7 +107,7 @@ def _one_search(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _box(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Limits of both axes around points [n, 2], with a margin, and as many octaves high as wide."""
+    """Limits of both axes around points [n, 2], with a margin; both axes span the same number of octaves."""
     x = np.log2(points)
     span = np.ptp(x, axis=0).max()
     middle, half = (x.min(0) + x.max(0)) / 2, span / 2 + max(MARGIN, MARGIN_SHARE * span)
@@ -115,7 +115,7 @@ def _box(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw_lines(axes: Axes, drawn: list[Line], styles: dict[str, Style]) -> list[Line2D]:
-    """Each line through its points from end to end; one that leaves the plane is a ring."""
+    """Draw each line through its points from end to end; a line across the plane is a ring."""
     for line in drawn:
         style, x = styles[line.direction], np.log2(line.points)
         along = np.linalg.svd(x - x.mean(0))[2][0]
@@ -136,7 +136,7 @@ def _draw_lines(axes: Axes, drawn: list[Line], styles: dict[str, Style]) -> list
 
 
 def _draw_points(axes: Axes, rows: pd.DataFrame) -> list[Line2D]:
-    """The trials by what they scored; crosses where they did not; rings around the first and the best."""
+    """Draw trials coloured by score, crosses for those without one, and marks for the first and the best."""
     handles = []
     scored = rows[rows["val_score"].notna() & ~rows["lost"]]
     lost = rows.drop(scored.index)
@@ -157,7 +157,7 @@ def _draw_points(axes: Axes, rows: pd.DataFrame) -> list[Line2D]:
 
 
 def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -> None:
-    """The number of each trial in the order of asking next to its point, where there is room."""
+    """Write each trial's number in the order of asking next to its point, where there is room."""
     x = np.log2(rows[["x", "y"]].to_numpy(dtype=float) / low) / np.log2(high / low) * SIDE
     places, at = np.unique(np.round(x, 2), axis=0, return_inverse=True)
     texts = [", ".join(str(n) for n in rows["trial_index"].to_numpy()[at == i]) for i in range(len(places))]
@@ -172,12 +172,12 @@ def _number(axes: Axes, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray) -
 
 
 def place_labels(points: np.ndarray, texts: Sequence[str], sizes: np.ndarray) -> list[tuple[float, float] | None]:
-    """Places of labels around points [n, 2] whose marks reach `sizes` [n] from their middles.
+    """Offsets of labels from points [n, 2] whose marks have radii `sizes` [n]; None for a label without room.
 
-    They are offsets of the labels' middles from the points. All in points (1/72 inch).
+    An offset leads from the point to the label's centre. All are in points (1/72 inch).
 
-    Of 32 places around its point each label takes the one that overlaps least with the points and the labels before it;
-    None where that is more than CROWDED.
+    Each label takes, of 32 places around its point, the one that overlaps least with the points and the labels before
+    it; None if that overlap is more than CROWDED.
     """
     boxes = [(x - size, y - size, x + size, y + size) for (x, y), size in zip(points, sizes)]
     offsets: list[tuple[float, float] | None] = []
@@ -197,5 +197,5 @@ def place_labels(points: np.ndarray, texts: Sequence[str], sizes: np.ndarray) ->
 
 
 def _overlap(a: tuple, b: tuple) -> float:
-    """Area that two boxes (left, bottom, right, top) share."""
+    """Shared area of two boxes (left, bottom, right, top)."""
     return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))

@@ -1,4 +1,4 @@
-"""From a batch to an update of the network (`fig:pipeline`), drawn for a batch of 8 with two per class."""
+"""From a batch to an update of the network (`fig:pipeline`), drawn for a batch of 8 with two items per class."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def _caption(axes: Axes, x: float, title: str, below: str) -> None:
 
 
 def _text(axes: Axes, x: float, y: float, words: str, **look: Any) -> None:
-    """Words around a point."""
+    """Write words centred at a point."""
     axes.text(x, y, words, **{"ha": "center", "va": "center", "fontsize": NORMAL} | look)
 
 
@@ -54,7 +54,7 @@ def _box(axes: Axes, left: float, bottom: float, width: float, height: float, **
 
 
 def _draw_batch(axes: Axes, left: float) -> None:
-    """The sampler's images, a square each, with their labels."""
+    """Draw the sampler's images as squares with their labels."""
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
         look = {"facecolor": CLASSES[i // 2], "linewidth": 0.6, "gid": f"image-{i}"}
@@ -73,7 +73,7 @@ def _draw_network(axes: Axes, left: float, right: float) -> None:
 
 
 def _draw_embeddings(axes: Axes, left: float) -> None:
-    """A row of cells an embedding."""
+    """Draw each embedding as a row of cells."""
     cells, width = 5, 1.55
     for i in range(B):
         bottom = TOP - (i + 1) * STEP
@@ -85,7 +85,7 @@ def _draw_embeddings(axes: Axes, left: float) -> None:
 
 
 def _draw_matrix(axes: Axes, left: float) -> None:
-    """All pairs: positive ones next to the diagonal, as the labels are in pairs, negative ones elsewhere."""
+    """Draw all pairs: positive ones next to the diagonal, as the labels are in pairs, negative ones elsewhere."""
     for i in range(B):
         for j in range(B):
             kind = "self" if i == j else "positive" if i // 2 == j // 2 else "negative"
@@ -101,7 +101,7 @@ def _draw_matrix(axes: Axes, left: float) -> None:
 
 
 def _draw_terms(axes: Axes, left: float) -> None:
-    """The averages over both kinds of pairs, with how many those are for two per class."""
+    """Draw the averages over both kinds of pairs, with the numbers of pairs for two items per class."""
     width, height, middle, right = 13.5, 9.0, (BOTTOM + TOP) / 2, 39.0 + B * STEP
     for centre, colour, face, name, what, count in (
         (middle + 6.3, BLUE, "#E3EFF8", r"$\bar\ell_p$", "positive term", "b pairs"),

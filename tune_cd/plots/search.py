@@ -1,4 +1,4 @@
-"""What a study's searches found: every trial in the plane of both weights, and the best so far after each."""
+"""A study's searches: every trial in the planes of the weights, and the best-so-far curves."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -24,11 +24,12 @@ def search_figure(
     runs: pd.DataFrame | None = None,
     weights: Sequence[str] = BALANCE[:2],
 ) -> Figure:
-    """The visited points in the plane of each pair of weights with the recipes' diagonals, and best-so-far curves.
+    """The trials in the plane of each pair of weights with the recipes' diagonals, and best-so-far curves.
 
-    trials: one study's rows, a row a setting; where its searches pause with the column `paused` (`analysis.runs`), and
-    runs: all rows, for the curves. averages: the recipes whose diagonals are drawn, at `batch_size` with k per class.
-    box: the range of all Lambdas, which weights names. Of more than three weights the first is shown with each other.
+    trials: one study's rows, one per setting; with the column `paused` (`analysis.runs`) if its searches pause.
+    runs: all rows, for the curves; None: `trials`. averages: the recipes whose diagonals are drawn, at `batch_size`
+    with k items per class. box: the range of all weights. weights: their names. If there are more than three weights,
+    only pairs with the first are shown.
     """
     pairs = list(combinations(weights, 2)) if len(weights) <= 3 else [(weights[0], other) for other in weights[1:]]
     rows = 1 if len(pairs) < 2 else 2
@@ -64,7 +65,7 @@ def draw_plane(
     box: tuple[float, float],
     pair: tuple[str, str] = BALANCE[:2],
 ) -> None:
-    """Every trial in the plane of two weights, coloured by validation score, with the recipes' diagonals."""
+    """Draw every trial in the plane of two weights, coloured by validation score, with the recipes' diagonals."""
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
     line = np.array(box)
     for average in averages:
@@ -81,8 +82,8 @@ def draw_plane(
 
 
 def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> None:
-    """A mark a trial, by its search and score, a small one where it paused; crosses for those without a score; a ring
-    around the best."""
+    """Draw a marker per trial by search and score, small if it paused, a cross without score; a ring around the
+    best."""
     scored = trials[trials["val_score"].notna()]
     shades = {"vmin": scored["val_score"].min(), "vmax": scored["val_score"].max(), "cmap": COLOUR_MAP}
     mark = {"edgecolors": BLACK, "linewidths": 0.6, "clip_on": False}
@@ -105,7 +106,7 @@ def _draw_trials(axes: Axes, trials: pd.DataFrame, pair: tuple[str, str]) -> Non
 
 
 def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
-    """Best validation score after each trial, a curve a search."""
+    """Draw the best validation score after each trial, one curve per search."""
     styles = styles_of(trials["search"])
     for search, rows in trials.groupby("search", sort=False):
         curve = best_so_far(rows)
@@ -120,5 +121,5 @@ def draw_curves(axes: Axes, trials: pd.DataFrame) -> None:
     axes.set(xlabel=label("trials"), ylabel=f"best validation {metric} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     plain(axes)
-    axes.margins(x=0.14)  # room for the last values
+    axes.margins(x=0.14)  # room for the values at the ends
     axes.figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside lower right", ncols=3, frameon=False)

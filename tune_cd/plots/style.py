@@ -1,8 +1,8 @@
 """Colours, lines, markers, sizes and axis labels of every figure, in one place.
 
-Whatever tells two things apart does so twice: by a colour of Okabe and Ito's palette, which the colour-blind see apart,
-and by a line style or a marker, which a black and white print keeps. Fields of scores have a colour map that grows in
-lightness throughout.
+Things are told apart twice: by a colour of Okabe and Ito's palette, which colour-blind readers can distinguish, and by
+a line style or a marker, which survives black and white print. Fields of scores have a colour map whose lightness
+increases throughout.
 """
 
 import re
@@ -46,7 +46,7 @@ SMALL, NORMAL, LARGE = 8, 9, 11  # points
 
 
 class Style(NamedTuple):
-    """How one thing is drawn: colour, matplotlib's line style, a filled marker."""
+    """How a thing is drawn: colour, matplotlib's line style, a filled marker."""
 
     colour: str
     line: str | tuple
@@ -54,10 +54,10 @@ class Style(NamedTuple):
 
 
 MARKERS = "hd8*XPpv^<>sDo"
-"""Filled ones, those that no known method has first."""
+"""Filled markers; those that no known method uses come first."""
 
 AVERAGES = {"separate": Style(ORANGE, "--", "s"), "global": Style(GREY, ":", "D")}
-"""Of the diagonals: beige and grey in `fig:hp_omniglot`."""
+"""Styles of the diagonals: beige and grey in `fig:hp_omniglot`."""
 
 BALANCED = Style(BLUE, "-", "o")
 
@@ -87,7 +87,7 @@ DIRECTIONS = {
     "Lambda_p": Style(PURPLE, DASHES["dashdot"], "D"),
     "Lambda_e": Style(YELLOW, DASHES["two dots"], "v"),
 }
-"""Of the rows of A, red, green and blue as in `fig:viz_matrix_a`, and of the axes of h."""
+"""Styles of directions: the rows of A, red, green and blue as in `fig:viz_matrix_a`, and the axes of h."""
 
 STATUSES = {
     "completed": (SKY, ""),
@@ -98,7 +98,7 @@ STATUSES = {
 """Status -> (colour, hatch)."""
 
 HOLE, LOST = ("#FFFFFF", "...."), ("#D9D9D9", "xxxx")
-"""(colour, hatch) of a cell that nobody tried, and of one whose trials did not complete."""
+"""(colour, hatch) of a cell that was not tried, and of one whose trials did not complete."""
 
 LABELS = {
     "Lambda_p": r"$\Lambda_p$, weight of the positive term × learning rate",
@@ -116,7 +116,7 @@ SYMBOLS = {"Lambda_p": r"$\Lambda_p$", "Lambda_e": r"$\Lambda_e$", "batch_size":
 
 
 def label(name: str) -> str:
-    """What an axis says of a column, with its unit; the name itself where it is a user's, or words already."""
+    """The axis label of a column, with its unit; names without a label are returned as they are."""
     if name not in LABELS and name.startswith(WEIGHT):
         return f"{symbol(name)}, weight of the term {name.removeprefix(WEIGHT)} × learning rate"
     if name.startswith(TERM):
@@ -125,7 +125,7 @@ def label(name: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """The paper's symbol of a parameter; its own name where it is a user's."""
+    """The paper's symbol of a parameter; a user's parameter keeps its own name."""
     if name not in SYMBOLS and name.startswith(WEIGHT):
         term = name.removeprefix(WEIGHT).replace("_", r"\_")
         return rf"$\Lambda_{{\mathrm{{{term}}}}}$"
@@ -133,9 +133,9 @@ def symbol(name: str) -> str:
 
 
 def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[str, Style]:
-    """name -> Style: the known ones' own; the others, in alphabetical order, get pairs of line and marker still free.
+    """name -> Style: the known names' own, and for others, in alphabetical order, unused pairs of line and marker.
 
-    Raises ValueError where more names are given than there are pairs.
+    Raises ValueError for more names than pairs.
     """
     names = list(dict.fromkeys(names))
     others = sorted(name for name in names if name not in known)
@@ -152,12 +152,12 @@ def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[s
 
 
 def cased(width: float = 3.0, colour: str = "white") -> list[AbstractPathEffect]:
-    """Path effects that put a wider line beneath, so that what is drawn is seen on any colour."""
+    """Path effects that add a wider line beneath, so that a line is visible on any colour."""
     return [Stroke(linewidth=width, foreground=colour), Normal()]
 
 
 def new_figure(width: float, height: float, title: str | None = None) -> Figure:
-    """An empty figure, in inches, with a layout that leaves room for every label."""
+    """An empty figure of this size in inches, with a layout that leaves room for every label."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     if title:
         figure.suptitle(title, fontsize=LARGE)
@@ -165,14 +165,14 @@ def new_figure(width: float, height: float, title: str | None = None) -> Figure:
 
 
 def empty_figure(sentence: str) -> Figure:
-    """A figure that says in one sentence why there is nothing to draw."""
+    """A figure with one sentence that says why there is nothing to draw."""
     figure = Figure(figsize=(7, 1.6), facecolor="white")
     figure.text(0.5, 0.5, sentence, ha="center", va="center", fontsize=LARGE, color=GREY, wrap=True)
     return figure
 
 
 def outside_legend(figure: Figure, handles: Sequence[Artist], place: str) -> None:
-    """A legend above ("upper") or below ("lower") the axes, in as many columns as the figure is wide enough for."""
+    """Add a legend above ("upper") or below ("lower") the axes, with as many columns as fit the figure's width."""
     letters = [len(re.sub(r"\\(Lambda|mathcal)|[${}\\]", "", str(handle.get_label()))) for handle in handles]
     width = figure.get_figwidth() * 72 / NORMAL  # in em
     # A letter is about 0.56 em wide, a handle with its gaps 6.2; matplotlib fills column after column.
@@ -206,7 +206,7 @@ def log_axis(axis: Axis, low: float, high: float, ticks: Iterable[float] = ()) -
 
 
 def batch_axis(axis: Axis, sizes: Iterable[float]) -> None:
-    """Log2 scale with the batch sizes themselves as ticks."""
+    """Log2 scale with the batch sizes as ticks."""
     sizes = sorted(set(sizes))
     axis.axes.set(**{f"{axis.axis_name}lim": (sizes[0] / 2**0.4, sizes[-1] * 2**0.4)})
     {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log", base=2)
@@ -216,7 +216,7 @@ def batch_axis(axis: Axis, sizes: Iterable[float]) -> None:
 
 
 def plain(axes: Axes) -> None:
-    """A light grid behind the data, and no box on the right and above."""
+    """Draw a light grid behind the data, and remove the box on the right and at the top."""
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

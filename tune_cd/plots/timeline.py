@@ -1,4 +1,4 @@
-"""A study's trials over time, on their machines."""
+"""A study's trials over time, by machine."""
 
 import heapq
 from collections.abc import Sequence
@@ -13,20 +13,19 @@ from tune_cd.analysis.runs import runs_of
 from tune_cd.plots.style import BLACK, GREY, NORMAL, SMALL, STATUSES, empty_figure, new_figure, outside_legend
 
 UNITS = ((180.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (np.inf, 3600.0, "h"))
-"""(up to so many seconds, seconds of a unit, its name)."""
+"""(longest time in seconds, seconds per unit, name of the unit)."""
 
 
 def timeline_figure(trials: pd.DataFrame) -> Figure:
-    """A bar a trial from its start to its end, a bar a run of one that paused, coloured and hatched by its status, in
-    as few rows a machine as there can be. In the bars where they have room: the trial's number, and below it its
-    search where there are several.
+    """One bar per trial, or per run if trials paused, from start to end, in as few rows per machine as possible.
 
-    trials: any rows of the table. Those without a start, an end, or with the end first are left out, and counted in the
-    title.
+    Bars are coloured and hatched by status. A bar with enough room has the trial's number, and below it the search if
+    there are several. trials: any rows of the table. Rows without a start or an end, or that end before they start, are
+    left out and counted in the title.
     """
     runs = runs_of(trials)
     timed = runs.assign(**{name: pd.to_datetime(runs[name], utc=True) for name in ("started_at", "ended_at")})
-    timed = timed[timed["ended_at"] >= timed["started_at"]]  # False where either is null
+    timed = timed[timed["ended_at"] >= timed["started_at"]]  # False if either is null
     left_out = len(runs) - len(timed)
     if timed.empty:
         return empty_figure("No trial says when it started and ended." if len(trials) else "There is no trial.")
@@ -61,9 +60,9 @@ def timeline_figure(trials: pd.DataFrame) -> Figure:
 
 
 def lanes(starts: Sequence[float], ends: Sequence[float]) -> np.ndarray:
-    """The lane of each interval [start, end), so that none overlap in a lane and there are as few lanes as can be.
+    """The lane of each interval [start, end): intervals in a lane do not overlap, and the number of lanes is minimal.
 
-    Starts are ascending. One that starts as another ends may follow it in its lane; each takes the lowest free lane.
+    Starts must ascend. An interval takes the lowest free lane; a lane is free at the time its last interval ends.
     """
     busy: list[tuple[float, int]] = []  # (end, lane)
     free: list[int] = []
@@ -78,7 +77,7 @@ def lanes(starts: Sequence[float], ends: Sequence[float]) -> np.ndarray:
 
 
 def _rows(starts: np.ndarray, ends: np.ndarray, hosts: pd.Series) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
-    """The row of every trial, and host -> its first and last row; machines in alphabetical order."""
+    """The row of every trial, and host -> its (first, last) row; machines are in alphabetical order."""
     rows, groups, first = np.empty(len(starts), dtype=int), {}, 0
     for host in sorted(set(hosts)):
         here = (hosts == host).to_numpy()
@@ -89,7 +88,7 @@ def _rows(starts: np.ndarray, ends: np.ndarray, hosts: pd.Series) -> tuple[np.nd
 
 
 def _handles(timed: pd.DataFrame) -> list[Patch]:
-    """What colours and hatches mean, and how many trials ended so."""
+    """Legend handles of the statuses, with the number of trials that ended in each."""
     counts = timed["status"].value_counts()
     shown = [(status, *look) for status, look in STATUSES.items() if status in counts]
     return [
@@ -99,7 +98,7 @@ def _handles(timed: pd.DataFrame) -> list[Patch]:
 
 
 def _draw_bars(axes: Axes, timed: pd.DataFrame, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> None:
-    """Bars by status, and each trial's number in its bar where all have room."""
+    """Draw bars by status, with each trial's number if bars are wide enough."""
     for status, (colour, hatch) in STATUSES.items():
         here = (timed["status"] == status).to_numpy()
         if here.any():

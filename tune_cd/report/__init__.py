@@ -1,1 +1,1 @@
-"""`python -m tune_cd.report RESULTS`: what a study found, on one page that needs nothing else."""
+"""`python -m tune_cd.report RESULTS`: a study's findings on one self-contained page."""

@@ -29,7 +29,7 @@ One self-contained page of what studies found: in words, the landscape, curves, 
 
 
 def parser() -> argparse.ArgumentParser:
-    """All options, each with its default."""
+    """The command line's options, each with its default."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.report",
         description=DESCRIPTION,
@@ -51,8 +51,10 @@ some could not be made"""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the page. 0; 1 where figures or tables could not be made, which are named; 2 with a message for bad
-    input."""
+    """Write the page; returns the exit status.
+
+    0; 1 if figures or tables could not be made (they are named on stderr); 2 with a message for bad input.
+    """
     options = parser().parse_args(argv)
     missing: dict[str, str] = {}
     try:
@@ -61,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
             missing = _write(options)
         except KeyboardInterrupt:
             if options.watch is not None:
-                _write_once(options, live=False)  # a page that goes on looking for a newer one would look for ever
+                _write_once(options, live=False)  # otherwise the page would go on reloading for ever
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
@@ -71,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises ValueError for what cannot be done."""
+    """Raise ValueError for options that cannot be carried out."""
     output = options.output.expanduser()
     if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
         raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
@@ -84,7 +86,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _write(options: argparse.Namespace) -> dict[str, str]:
-    """Write page, figures and tables; returns those of the latter that could not be made, each with its reason."""
+    """Write page, figures and tables; returns the figures and tables that failed, each with its reason."""
     watch = Watch(options.results, options.study)
     said = False
     while True:
@@ -94,12 +96,12 @@ def _write(options: argparse.Namespace) -> dict[str, str]:
         except OSError as error:
             if not said:
                 raise
-            print(redact(f"warning: {error}; trying again"), file=sys.stderr)  # a store may be away for a while
+            print(redact(f"warning: {error}; trying again"), file=sys.stderr)  # a store may be unreachable for a while
             time.sleep(options.watch)
             continue
         if not said:
             number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-            count = len({study["study"] for study in found["studies"]})  # one may be shown in several parts
+            count = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
             studies = "1 study" if count == 1 else f"{count} studies"
             print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
             said = True
@@ -108,7 +110,7 @@ def _write(options: argparse.Namespace) -> dict[str, str]:
         time.sleep(options.watch)
     if options.figures is None:
         return {}
-    from tune_cd.report.figures import write_figures  # matplotlib takes its time
+    from tune_cd.report.figures import write_figures  # matplotlib is slow to import
 
     written = write_figures(read(options.results, options.study), options.figures.expanduser())
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
@@ -116,7 +118,7 @@ def _write(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _write_once(options: argparse.Namespace, live: bool) -> dict:
-    """Write the page as things are now; returns its content."""
+    """Write the page once; returns its content."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = content(options.results, options.study, refresh=options.watch if live else None)

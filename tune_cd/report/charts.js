@@ -1,7 +1,7 @@
 "use strict";
-// Figures as plotly takes them: functions from a study to {data, layout}. Nothing in this file touches the document.
+// Figures for plotly: functions from a study to {data, layout}. They do not touch the document.
 
-// Okabe and Ito's colours, each with a pattern, a dash or a marker of its own, so that none is told by its colour alone.
+// Okabe and Ito's colours, each with a pattern, a dash or a marker of its own, so that colour never stands alone.
 const STATUSES = {
   completed: { colour: "#0072B2", pattern: "" },
   diverged: { colour: "#E69F00", pattern: "/" },
@@ -12,14 +12,14 @@ const SEARCH_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "
 const SEARCH_DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const SEARCH_SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
 const CLOCKS = { trials: "trials (whole training runs)", seconds: "wall-clock time", gpu_seconds: "GPU time" };
-const PREVIEW = 160; // characters of an error that a hover shows
+const PREVIEW = 160; // characters of an error shown on hover
 
-/** Text as plotly shows it unchanged: its labels understand a few HTML tags and entities. */
+/** Text escaped for plotly, whose labels interpret a few HTML tags and entities. */
 function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
-/** A number of the payload with all its digits; long whole numbers in groups of three, small ones with their exponent. */
+/** A number of the payload with all its digits: long whole numbers in groups of three, small ones with an exponent. */
 function show(value) {
   if (value === null || value === undefined) return "–";
   if (Number.isInteger(value) && Math.abs(value) >= 10000) return value.toLocaleString("en-GB");
@@ -44,7 +44,7 @@ function known(values) {
   return values.filter((value) => value !== null && value !== undefined);
 }
 
-/** [least, largest] of the numbers among values, null where there is none. */
+/** [least, largest] of the numbers among values; null if there is none. */
 function extent(values) {
   let range = null;
   for (const value of values) {
@@ -54,14 +54,14 @@ function extent(values) {
   return range;
 }
 
-/** Name of a parameter as the axes call it. */
+/** A parameter's label on the axes; its name if it is not an axis. */
 function parameterLabel(study, name) {
   return study.axes.find((axis) => axis.name === name)?.label ?? name;
 }
 
 /**
- * What all figures share: fonts, margins and no background of their own. Sizes are in px. What is said of a point is its
- * customdata[0], lines of text (a line in brackets is strong), shown by the page: plotly drops labels higher than their figure.
+ * The layout shared by all figures: fonts, margins, a transparent background. Sizes are in px. A point's customdata[0]
+ * holds the lines of its hover text (one in brackets is bold). The page shows it: plotly drops high labels.
  */
 function baseLayout(theme, width, height, margin) {
   return {
@@ -79,13 +79,13 @@ function baseAxis(theme, title) {
 
 // ---------------------------------------------------------------- curves
 
-/** The unit that reads best for times up to `most` seconds: [its name, its seconds]. */
+/** The most readable unit for times up to `most` seconds: [its name, its seconds]. */
 function timeUnit(most) {
   if (most < 300) return ["s", 1];
   return most < 3 * 3600 ? ["min", 60] : ["h", 3600];
 }
 
-/** How a search is drawn, by its place among all searches of the study. On dark paper the two blues change places. */
+/** A search's colour, dash and symbol, by its index in the study. In dark mode the two blues change places. */
 function searchStyle(place, theme) {
   const [blue, ...others] = SEARCH_COLOURS;
   const colours = theme.dark ? [others.at(-1), ...others.slice(0, -1), blue] : SEARCH_COLOURS;
@@ -99,7 +99,7 @@ function hasCurves(study) {
   return study.curves.some((curve) => known(curve.best).length || known(curve.test).length);
 }
 
-/** Best so far (`fig:hpo_curves`), a curve for each search and search seed. view: {split: "best" | "test", clock: of CLOCKS}. */
+/** Best-so-far curves (`fig:hpo_curves`), one per search and seed. view: {split: "best" | "test", clock: of CLOCKS}. */
 function curvesFigure(study, view, theme, width) {
   const searches = [...new Set(study.curves.map((curve) => curve.search))];
   const most = extent(study.curves.flatMap((curve) => curve[view.clock]))?.[1] ?? 0;
@@ -119,7 +119,7 @@ function curvesFigure(study, view, theme, width) {
 
 function curveTrace(curve, view, place, seconds, drawn, theme) {
   const { colour, dash, symbol } = searchStyle(place, theme);
-  const first = !drawn.has(curve.search); // one look and one entry of the legend for all seeds of a search
+  const first = !drawn.has(curve.search); // all seeds of a search share a style and a legend entry
   drawn.add(curve.search);
   const xs = curve[view.clock];
   const text = curve[view.split].map((score, n) => [[
@@ -135,7 +135,7 @@ function curveTrace(curve, view, place, seconds, drawn, theme) {
 
 // ---------------------------------------------------------------- learning curves
 
-/** Validation over images seen, a line a training, coloured by search; its end says whether it paused. */
+/** Validation score over images seen, one line per training, coloured by search; its end shows whether it paused. */
 function learningFigure(study, theme, width) {
   const { trials } = study;
   const searches = [...new Set(study.curves.map((curve) => curve.search))];
@@ -163,7 +163,7 @@ function learningFigure(study, theme, width) {
   return { data, layout };
 }
 
-/** Row of the completed trial with the best score on validation, -1 without one. */
+/** Row of the completed trial with the best validation score; -1 if there is none. */
 function bestRow(study) {
   const scores = study.trials.scores.val_score ?? [];
   return scores.reduce((best, score, row) => (score !== null && study.trials.status[row] === "completed" && (best < 0 || score > scores[best]) ? row : best), -1);
@@ -171,7 +171,7 @@ function bestRow(study) {
 
 // ---------------------------------------------------------------- timeline
 
-/** Lane of each run, the fewest in which no two overlap: each takes the first that is free when it starts. */
+/** Lane of each run, the fewest without overlap: a run takes the first lane that is free when it starts. */
 function lanes(runs) {
   const free = [];
   return runs.map(({ from, to }) => {
@@ -182,7 +182,7 @@ function lanes(runs) {
   });
 }
 
-/** Runs of the trials that say when they ran, by their start: one each, more of those that paused. */
+/** Runs of the trials with known times, sorted by start: one per trial, several for trials that paused. */
 function timedRuns(study) {
   const { trials } = study;
   const last = trials.trial_id.map((_, row) => ({ row, from: trials.started[row], to: trials.ended[row], status: trials.status[row] }))
@@ -191,19 +191,19 @@ function timedRuns(study) {
   return [...last, ...earlier].sort((a, b) => a.from - b.from);
 }
 
-/** [first start, last end] of the trials that have both, s. */
+/** [first start, last end] in seconds, of the trials that have both. */
 function span(study) {
   const runs = timedRuns(study);
   return [runs[0].from, extent(runs.map((run) => run.to))[1]];
 }
 
-/** One bar a run, in as few lanes as they fit. */
+/** One bar per run, in as few lanes as possible. */
 function timelineFigure(study, theme, width) {
   const { trials } = study;
   const runs = timedRuns(study);
   const lane = lanes(runs);
   const count = extent(lane)[1] + 1;
-  const gap = (width * count) / runs.length > 12 ? 1 : 0; // px between bars, where they are wide enough to spare it
+  const gap = (width * count) / runs.length > 12 ? 1 : 0; // px between bars, if these are wide enough
   const data = Object.entries(STATUSES).map(([status, { colour, pattern }]) => {
     const mine = runs.map((run, n) => [run, lane[n]]).filter(([run]) => run.status === status);
     return {

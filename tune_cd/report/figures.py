@@ -22,31 +22,30 @@ from tune_cd.report.words import BASELINES
 from tune_cd.results import check_name, publish
 
 Named = Iterator[tuple[str, Callable[[], Figure | None]]]
-"""Figures by name, each drawn when it is asked for; None where the trials lack what it shows."""
+"""(name, function that draws the figure when called), which returns None if the trials lack the needed data."""
 
-LONGEST = 80  # letters of a folder's name that set-ups are told apart by
+LONGEST = 80  # letters of a folder's name that tells set-ups apart
 
 
 @dataclass
 class Written:
-    """files: what was written. failed: figure or table -> why it could not be."""
+    """files: the written files. failed: figure or table -> the reason of its failure."""
 
     files: list[Path] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
     def attempt(self, name: str, make: Callable[[], Sequence[Path]]) -> None:
-        """Add the files that `make` writes. What it raises costs no other figure; but for OSError, which goes
-        through."""
+        """Add the files that `make` writes. An error is recorded and costs no other figure; OSError is raised."""
         try:
             self.files += make()
         except OSError:
             raise
-        except Exception as error:  # whatever it is, in drawing or in what is computed for it
+        except Exception as error:  # any error, in drawing or in the computation before it
             self.failed[name] = f"{type(error).__name__}: {error}"
 
 
 def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
-    """Everything that these trials give, in DIR/ and DIR/<study>/. Raises OSError where it cannot be written."""
+    """Write all figures and tables of these trials to DIR/ and DIR/<study>/. Raises OSError if that fails."""
     written = Written()
     for place, made in _places(trials):
         written.attempt(f"{place}figures", partial(_draw, written, made, folder, place))
@@ -56,8 +55,7 @@ def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
 
 
 def _places(trials: pd.DataFrame) -> Iterator[tuple[str, Named]]:
-    """(folder with a slash behind it, its figures): those of all trials, of each study, and of each of its problems and
-    set-ups."""
+    """(folder ending in a slash, its figures) for all trials, each study, and each of its problems and set-ups."""
     yield "", figures_of_all(trials)
     for study, rows in trials.groupby("study"):
         place, used = f"{check_name(str(study))}/", set()
@@ -78,7 +76,7 @@ def _draw(written: Written, made: Named, folder: Path, place: str) -> list[Path]
 
 
 def _save(make: Callable[[], Figure | None], stem: Path) -> Sequence[Path]:
-    """The files of a figure; none of an earlier run are left where it cannot be drawn now."""
+    """The written files of a figure. If it cannot be drawn, files of an earlier run are removed."""
     try:
         figure = make()
         return [] if figure is None else plots.save(figure, stem)
@@ -123,7 +121,7 @@ def figures_of(trials: pd.DataFrame) -> Named:
 
 
 def _landscapes(cells: pd.DataFrame, score: str) -> Named:
-    """A full grid over the balance, seen as in the paper."""
+    """The paper's figures of a full grid over the balance."""
     averages, k = averages_of(cells), per_class(cells)
 
     def plane(size: int) -> Figure:
@@ -142,13 +140,13 @@ def _landscapes(cells: pd.DataFrame, score: str) -> Named:
 
 
 def figures_of_study(trials: pd.DataFrame) -> Named:
-    """What a study's trials show whatever their set-ups."""
+    """The figures of a study that do not depend on set-ups."""
     timed = trials[["started_at", "ended_at"]].notna().all(axis=1).any()
     yield "timeline", lambda: plots.timeline_figure(trials) if timed else None
 
 
 def figures_of_all(trials: pd.DataFrame) -> Named:
-    """What compares searches across studies, and what needs no trial at all."""
+    """The figures that compare searches across studies, and those that need no trial."""
     curves = cache(partial(curves_of, trials))
     for over in OVER:
         yield (
@@ -156,14 +154,14 @@ def figures_of_all(trials: pd.DataFrame) -> Named:
             partial(_curves, trials, curves, over),
         )  # fig:hpo_curves, fig:omniglot3D
     if trials["Lambda_p"].isna().all():
-        return  # nothing of a loss's two terms
+        return  # no trial has the two terms' weights
     yield "directions", lambda: plots.directions_figure(balance.A_O, balance.A_TH)  # fig:viz_matrix_a
     yield "constraints", plots.constraints_figure  # fig:constraints
     yield "pipeline", plots.pipeline_figure  # fig:pipeline
 
 
 def _curves(trials: pd.DataFrame, curves_of_all: Callable[[], Sequence[Curve]], over: str) -> Figure | None:
-    """A panel a landscape whose searches say what `over` needs; None where there is none."""
+    """One panel per landscape whose searches all have the times that `over` needs; None if there is none."""
     on_gpus = set(trials.loc[trials["gpus"].astype(float) > 0, "study"])
     bands, best, words = {}, {}, {}
     for landscape, curves in grouped(curves_of_all(), "landscape").items():

@@ -1,4 +1,4 @@
-"""What a study's table says, as values: the best setting, its gains, how sure they are. `words` makes sentences."""
+"""Findings on a study's table as values: the best setting, its gains and their uncertainty. `words` makes sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,21 +27,22 @@ from tune_cd.analysis.scores import (
 from tune_cd.analysis.tables import ALIKE
 from tune_cd.search.space import AT_END
 
-LATE = 0.25  # the best was found in this last part of its search's trials
+LATE = 0.25  # the best counts as late in this last share of its search's trials
 
 Ranges = Mapping[str, tuple[float, float]]
-"""Parameter -> the lowest and highest value that was allowed."""
+"""Parameter -> (lowest, highest) allowed value."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The best trial that a conventional recipe reaches by its learning rate alone, and what `Findings.best` has more.
+    """The best trial that a conventional recipe reaches by its learning rate alone, and the gain of the best over it.
 
-    gain: on the test split (on validation where there is no test), over fresh seeds where both were trained with some.
-    low, high: its 95 % interval over the seeds that both were trained with (Student's t on the pairs); NaN below two.
-    pairs: their number. fresh: its own score with fresh seeds. rates: how well its learning rate was tuned. grid_step:
-    octaves between the cells of a grid, of which the nearest to the diagonal count; None where settings are on it.
-    learning_rate: None under Adam, which has one of its own and divides by the joint scale of the weights.
+    gain: that of `Findings.best` on the test split (on validation without a test), over fresh seeds if both were
+    trained with some. low, high: its 95 % interval over the seeds that both were trained with (Student's t on the
+    pairs); NaN for fewer than two. pairs: the number of these seeds. fresh: the recipe's own score with fresh seeds.
+    rates: how closely its learning rate was tuned. grid_step: octaves between the cells of a grid, in which the cells
+    nearest to the diagonal count; None if settings are exactly on it. learning_rate: None under Adam, which has its own
+    rate and divides by the joint scale of the weights.
     """
 
     average: str
@@ -58,10 +59,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings on one study. Rows (`best`) are of `means_over_settings`; None where there is no finding.
+    """The findings on one study. Rows such as `best` are of `means_over_settings`; None means no finding.
 
-    best: what the search asked for found best; of a table with several searches, or where that one completed nothing,
-    the best of all. ahead: the best of all where it is another setting, as when a baseline was better by validation.
+    best: the best setting of the study's own search. For a table with several searches, or if that search completed no
+    trial, the best of all. ahead: the best of all if it is another setting, as when a baseline was better by
+    validation.
     """
 
     study: str
@@ -75,9 +77,9 @@ class Findings:
     alike_ranges: dict[str, tuple[float, float]]
     edges: dict[str, str]  # parameter of the best -> "lower" or "upper" end of its range
     late: bool
-    fresh: Mean | None  # of the best setting, with seeds that had no part in choosing it
-    ahead_fresh: Mean | None  # likewise of the one ahead
-    seeds: int  # completed trainings of the best setting, among those that chose it
+    fresh: Mean | None  # of the best setting, over seeds that were not used for choosing it
+    ahead_fresh: Mean | None  # likewise for `ahead`
+    seeds: int  # completed trainings of the best setting that were used for choosing it
     unfinished: int  # trainings of the best setting that did not complete
     noise: float  # pooled standard deviation of the test score over seeds of one setting; NaN where no setting has two
     freedom: int  # its degrees of freedom
@@ -86,9 +88,10 @@ class Findings:
 
 
 def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
-    """trials: one study's rows, at least one. ranges: what was allowed, where it is known.
+    """Compute the findings on one study.
 
-    Raises ValueError for several studies.
+    trials: its rows, at least one. ranges: the allowed ranges, if they are known. Raises ValueError for several
+    studies.
     """
     if trials["study"].nunique() != 1:
         raise ValueError(f"trials of studies {sorted(trials['study'].unique())}: one study is required")
@@ -127,11 +130,11 @@ def findings(trials: pd.DataFrame, ranges: Ranges | None = None) -> Findings:
 
 
 def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
-    """The recipes that a table's trials can be compared with: of built-in trainings those of `tune_cd.run`.
+    """The recipes with which a table's trials can be compared; for built-in trainings the same as in `tune_cd.run`.
 
     InfoNCE has one balance only, its own (`subsec:infonce_loss`), and so has a user's module:function of two terms of
-    equal weight. The place of a global average is known only for batches of whole classes. A loss with published
-    weights has these.
+    equal weight. The global average is defined only for batches of whole classes. A loss with published weights is
+    compared with these.
     """
     published = published_of(trials)
     if published or not trials[["Lambda_p", "Lambda_e"]].notna().all(axis=1).any():
@@ -149,13 +152,13 @@ def averages_of(trials: pd.DataFrame) -> tuple[str, ...]:
 
 
 def grid_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that may make up a grid: those of the search `grid` where it was run, else all."""
+    """The trials that may make up a grid: those of the search `grid` if it was run, else all."""
     asked = trials["search"] == "grid"
     return trials[asked] if asked.any() else trials
 
 
 def is_grid(trials: pd.DataFrame, names: Sequence[str]) -> bool:
-    """Whether the trials fill at least half of the product of the values of two parameters or more."""
+    """Whether the trials fill at least half of the product of the values of two or more parameters."""
     columns = [parameter(trials, name) for name in names]
     if len(names) < 2 or not len(trials) or any((column <= 0).any() for column in columns):
         return False
@@ -169,7 +172,7 @@ def _recipe(trials: pd.DataFrame, means: pd.DataFrame, best: pd.Series, average:
     within, step = pd.Series(ON_DIAGONAL, index=means.index), None
     cells = grid_rows(means)
     weights = weights_of(cells)
-    if is_grid(cells, weights):  # its cells count as near as half a step, as in `analysis.reachable`
+    if is_grid(cells, weights):  # its cells count up to half a step away, as in `analysis.reachable`
         step = float(np.median(np.diff(np.unique(np.round(octaves(parameter(cells, weights[1]), weights[1]), 9)))))
         within[cells.index] = step / 2
     on_line = on_diagonal(means, average, k, within)
@@ -194,34 +197,34 @@ def _rate(reached: pd.Series, average: str, published: Mapping[str, float], k: i
 
 
 def _extents(trials: pd.DataFrame, names: Sequence[str]) -> Ranges:
-    """The ranges of a grid are its own; what a search was allowed cannot be seen from where it went."""
+    """The ranges of a grid, from its values; for other trials {}, since the allowed ranges cannot be inferred."""
     if not is_grid(trials, names):
         return {}
     return _extremes(trials, names)
 
 
 def _extremes(trials: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The least and the largest value of each parameter in some trials."""
+    """(least, largest) value of each parameter in some trials."""
     columns = {name: pd.Series(parameter(trials, name)) for name in names}
     return {name: (float(column.min()), float(column.max())) for name, column in columns.items()}
 
 
 def _alike(means: pd.DataFrame, best: pd.Series | None) -> pd.DataFrame:
-    """The settings within ALIKE of the best; none where there is no best."""
+    """The settings within ALIKE of the best; no rows if there is no best."""
     if best is None:
         return means[:0]
     return means[(means["val_score"] - best["val_score"]).abs() <= ALIKE * abs(best["val_score"])]
 
 
 def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict[str, str]:
-    """At which ends of their ranges the best one's parameters lie."""
+    """Parameter of the best setting -> the end of its range that it is at ("lower" or "upper"); others are left out."""
     if best is None:
         return {}
     edges = {}
     for name in names:
         value = parameter_of(best, name)
         low, high = ranges.get(name, (np.nan, np.nan))
-        if not low > 0:  # nothing is known, or the axis is not logarithmic
+        if not low > 0:  # the range is unknown, or the axis is not logarithmic
             continue
         if np.log2(value / low) < AT_END:
             edges[name] = "lower"
@@ -231,7 +234,7 @@ def _edges(best: pd.Series | None, names: Sequence[str], ranges: Ranges) -> dict
 
 
 def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
-    """Whether the best was among the last trials of its search, so that more might find better."""
+    """Whether the best was among the last trials of its search, so that more trials might find a better one."""
     if best is None:
         return False
     asked = trials[
@@ -242,7 +245,7 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
 
 
 def _noise(trials: pd.DataFrame) -> tuple[float, int]:
-    """(the pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without any."""
+    """(pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without repeats."""
     score = judged_by(trials)
     ended = trials[trials["status"] == "completed"]
     again = ended.duplicated(["setting", "seed"]) & ended["seed"].notna()
@@ -254,7 +257,7 @@ def _noise(trials: pd.DataFrame) -> tuple[float, int]:
 
 
 def _ridge(trials: pd.DataFrame) -> Ridge | None:
-    """The shape around the best, None where the trials are too few for one."""
+    """The shape around the best; None if `ridge` cannot fit one, usually for too few trials."""
     try:
         return ridge(trials)
     except ValueError:
@@ -262,5 +265,5 @@ def _ridge(trials: pd.DataFrame) -> Ridge | None:
 
 
 def finite(value: float | None) -> bool:
-    """Whether there is a number."""
+    """Whether a value is a finite number."""
     return value is not None and pd.notna(value) and isfinite(value)

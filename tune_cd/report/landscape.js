@@ -1,21 +1,21 @@
 "use strict";
-// The landscape of a score over one, two or three parameters (`fig:hp_omniglot`): figures as plotly takes them, nothing of the document.
+// The landscape of a score over one to three parameters (`fig:hp_omniglot`): figures for plotly, without the document.
 
 const DIAGONAL_DASHES = ["dash", "dot", "dashdot", "longdash"];
-const DARK = "#16191c"; // lines over the colours: dark, in a light casing, to be seen on every shade and on both papers
+const DARK = "#16191c"; // lines over the colours: dark in a light casing, visible on every shade and in both modes
 const LIGHT = "rgba(255,255,255,0.85)";
 
 function sliderTicks(study) {
   return study.grid?.ticks[2] ?? [null];
 }
 
-/** Index of the best cell for a score, larger being better, among the cells that `allowed` lets through; -1 where none has a value. */
+/** Index of the cell with the largest score among the cells that `allowed` admits; -1 if none has a value. */
 function bestCell(study, score, allowed = () => true) {
   const values = study.grid?.cells.values[score] ?? [];
   return values.reduce((best, value, c) => (value !== null && allowed(c) && (best < 0 || value > values[best]) ? c : best), -1);
 }
 
-/** The cells of one slice: {c: its number among all, i, j, x, y, value, spread}. view: {slice: index, score: name}. */
+/** The cells of a slice: {c: index among all, i, j, k, x, y, value, spread}. view: {slice: index, score: name}. */
 function sliceCells(study, view) {
   const { ticks, cells } = study.grid;
   return cells.at.map((at, c) => ({
@@ -24,7 +24,7 @@ function sliceCells(study, view) {
   })).filter((cell) => cell.k === view.slice);
 }
 
-/** [[label, value], ...] of a cell's parameters: those of the axes, then what its trials had in the others. */
+/** [[label, value], ...] of a cell's parameters: those of the axes, then its trials' values of the others. */
 function cellParameters(study, c) {
   const { ticks, cells } = study.grid;
   const pairs = study.axes.map((axis, n) => [axis.label, show(ticks[n][cells.at[c][n]])]);
@@ -36,7 +36,7 @@ function cellParameters(study, c) {
   return pairs;
 }
 
-/** ["0.9372 ± 0.0031", "mean of 3 seeds"] of a cell; the second is empty where there is no value. */
+/** ["0.9372 ± 0.0031", "mean of 3 seeds"] of a cell; the second is empty if there is no value. */
 function cellScore(study, score, c) {
   const { cells } = study.grid;
   const [value, spread] = [cells.values[score]?.[c] ?? null, cells.spread[score]?.[c] ?? null];
@@ -52,7 +52,7 @@ function scoreLabel(study, score) {
   return study.scores.find((choice) => choice.name === score)?.label ?? score;
 }
 
-/** What is said of a cell: its parameters, its score, what was lost, its trials. */
+/** Lines of text about a cell: its parameters, its score, lost trainings, its trials. */
 function cellText(study, score, c) {
   const { cells } = study.grid;
   const [number, seeds] = cellScore(study, score, c);
@@ -64,7 +64,7 @@ function cellText(study, score, c) {
   return lines;
 }
 
-/** Borders of the cells around ticks: halfway between two, in log space for a log axis. [n + 1] */
+/** Borders [n + 1] of the cells around ticks [n]: halfway between neighbours, in log space for a log axis. */
 function borders(ticks, log) {
   const at = log ? ticks.map(Math.log) : ticks;
   const half = (n) => (at.length === 1 ? (log ? Math.LN2 : 0.5) : (at[n + 1] - at[n]) / 2);
@@ -73,7 +73,7 @@ function borders(ticks, log) {
   return log ? edges.map(Math.exp) : edges;
 }
 
-/** Range of a landscape's axis as plotly takes it (logarithms for a log axis), with room around single points. */
+/** Range of a landscape's axis for plotly (logarithms for a log axis), with room around single points. */
 function axisRange(ticks, log, full) {
   const scale = log ? Math.log10 : Number;
   if (full) return [scale(borders(ticks, log)[0]), scale(borders(ticks, log).at(-1))];
@@ -82,7 +82,7 @@ function axisRange(ticks, log, full) {
   return [low - room, high + room];
 }
 
-/** Decades where there are several, and what lies between them only where there are few. Plotly writes powers a quarter larger. */
+/** Ticks at decades if there are several, and between them if there are few. Plotly draws powers a quarter larger. */
 function logTicks(axis, [low, high], narrow) {
   if (!axis.log) return { nticks: narrow ? 5 : 9 };
   if (high - low < 1) return { exponentformat: "power", nticks: narrow ? 4 : 7 };
@@ -90,7 +90,7 @@ function logTicks(axis, [low, high], narrow) {
   return { exponentformat: "power", tickfont: { size: 11 }, dtick, minor: { dtick: "D1", ticks: "outside", ticklen: 2 } };
 }
 
-/** The one colour scale of all slices. Empty where no cell has a value. */
+/** The colour scale shared by all slices; empty if no cell has a value. */
 function colours(study, score, theme, narrow) {
   const range = extent(study.grid.cells.values[score] ?? []);
   if (!range) return null;
@@ -101,7 +101,7 @@ function colours(study, score, theme, narrow) {
   return { colorscale: "Viridis", min: range[0], max: range[1], bar };
 }
 
-/** view: {slice, score, path: name of the search whose path is drawn, or null}. */
+/** The landscape's figure. view: {slice, score, path: name of the search whose path is drawn, or null}. */
 function landscapeFigure(study, view, theme, width) {
   const narrow = width < 520;
   const cells = sliceCells(study, view);
@@ -127,7 +127,7 @@ function landscapeFigure(study, view, theme, width) {
 }
 
 function outlined(study, score) {
-  return study.scores.find(({ name }) => name === score)?.marked === false ? 0 : study.top; // of a loss's terms low is good, and not the aim
+  return study.scores.find(({ name }) => name === score)?.marked === false ? 0 : study.top; // low terms of the loss are good, but not the aim
 }
 
 function topCells(cells, top) {
@@ -140,7 +140,7 @@ function outlines(cells, grid, axes) {
   return [...cells.map((cell) => box(cell, { color: LIGHT, width: 4.5 })), ...cells.map((cell) => box(cell, { color: DARK, width: 2 }))];
 }
 
-/** Two heat maps: the scores, then the cells that were run and have none; a cell never run shows the paper. */
+/** Two heat maps: the scores, then the cells that were run without a score. Cells that were not run stay blank. */
 function heatTraces(study, view, cells, scale, theme) {
   const { ticks } = study.grid;
   const empty = () => ticks[1].map(() => ticks[0].map(() => null));
@@ -168,7 +168,7 @@ function pointTraces(study, view, cells, scale, theme) {
     type: "scatter", mode: "markers", name, cliponaxis: false, x: some.map((cell) => cell.x), y: some.map((cell) => cell.y), marker,
     customdata: some.map(({ c }) => [cellText(study, view.score, c), c]), hoverinfo: "none",
   });
-  const scored = cells.filter((cell) => cell.value !== null).sort((a, b) => a.value - b.value); // the best on top of its neighbours
+  const scored = cells.filter((cell) => cell.value !== null).sort((a, b) => a.value - b.value); // the best is drawn last, on top
   const edge = theme.dark ? theme.muted : theme.paper;
   const line = { color: scored.map((cell) => (top.has(cell) ? theme.ink : edge)), width: scored.map((cell) => (top.has(cell) ? 2.5 : 1)) };
   const marker = { size: 15, color: scored.map((cell) => cell.value), line };
@@ -179,7 +179,7 @@ function pointTraces(study, view, cells, scale, theme) {
   ];
 }
 
-/** Λe = ratio·Λp, the settings a recipe reaches by its learning rate alone (`ssec:ctrm_norm`), at this slice's ratio. */
+/** Diagonals Λe = ratio·Λp of this slice: settings reached by a recipe's learning rate alone (`ssec:ctrm_norm`). */
 function diagonalTraces(study, view, layout, theme) {
   const scale = layout.xaxis.type === "log" ? (value) => 10 ** value : Number;
   const ends = layout.xaxis.range.map(scale);
@@ -193,7 +193,7 @@ function diagonalTraces(study, view, layout, theme) {
   });
 }
 
-/** A star in the setting that is best by validation, whichever score is shown: that is the one to choose. */
+/** A star at the setting with the best validation score, whichever score is shown, because it is the one to choose. */
 function bestTrace(study, view, cells, theme) {
   const best = cells.find((cell) => cell.c === bestCell(study, study.scores[0].name));
   if (!best) return [];
@@ -202,7 +202,7 @@ function bestTrace(study, view, cells, theme) {
   return y === null ? [] : [{ type: "scatter", name: "best", mode: "markers", x: [best.x], y: [y], hoverinfo: "skip", cliponaxis: false, marker }];
 }
 
-/** The line searches of the search view.path in order, each [[x, y], ...]: where it began, then its trials; all slices in one. */
+/** The line searches of the search view.path in order, each [[x, y], ...]: origin, then trials, of all slices. */
 function pathLines(study, view) {
   return study.lines.filter((line) => line.search === view.path).map((line) => line.points);
 }
@@ -218,7 +218,7 @@ function pathTraces(study, lines, theme) {
   ];
 }
 
-/** A line's number beside its upper end; lines that end in one place share a sign. Annotations lie on logarithms. */
+/** A line's number at its upper end; lines with the same end share a label. Annotations are placed by logarithms. */
 function pathNumbers(lines, { xaxis, yaxis }) {
   const signs = new Map();
   lines.forEach((line, n) => {
@@ -234,7 +234,7 @@ function pathNumbers(lines, { xaxis, yaxis }) {
   });
 }
 
-/** One parameter alone: the score over it, with the spread of the seeds. */
+/** The score over a single parameter, with the spread over seeds. */
 function aloneFigure(study, view, cells, theme, width) {
   const [axis] = study.axes;
   const sorted = cells.filter((cell) => cell.value !== null).sort((a, b) => a.x - b.x);

@@ -1,10 +1,10 @@
 "use strict";
-// The page itself: its state, what is drawn from it, and the controls. Data reach the document through textContent alone.
+// The page itself: its state, its drawing and its controls. Data enter the document only through textContent.
 
 const KEY = `tune_cd report ${location.pathname}`;
 const CONFIG = { displayModeBar: false, responsive: false, displaylogo: false };
 const KINDS = { caution: "Caution" };
-/** A number in words, with its interval where it has one; or none. */
+/** Matches a printed number, with its interval if it has one, or a dash or nothing. */
 const NUMERIC = /^[-+−>]?\d[\d.,]*(e[-+]?\d+)?( ?± ?[\d.,]+)?( ?%)?( \([>\d.]+( to [>\d.]+)?\))?$|^[-–]?$/;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -16,7 +16,7 @@ const state = {
 
 const $ = (id) => document.getElementById(id);
 
-/** What the page was showing when it was left; where the browser keeps nothing for a file, it starts afresh. */
+/** The state in which the page was left; {} if the browser has stored nothing, as it may for local files. */
 function remembered() {
   try { return JSON.parse(sessionStorage.getItem(KEY)) ?? history.state ?? {}; } catch { return history.state ?? {}; }
 }
@@ -42,7 +42,7 @@ function definitions(list, pairs) {
   list.replaceChildren(...pairs.flatMap(([label, text]) => [make("dt", {}, label), make("dd", {}, String(text))]));
 }
 
-/** A small drawing for a key: shapes is [[tag, attributes], ...] in a box of 28 by 18. */
+/** A small drawing for a legend: shapes is [[tag, attributes], ...] in a box of 28 by 18. */
 function sign(shapes, box = "0 0 28 18") {
   const svg = document.createElementNS(SVG, "svg");
   for (const [name, value] of Object.entries({ class: "sign", viewBox: box, width: 28, height: 18, "aria-hidden": "true" })) svg.setAttribute(name, value);
@@ -54,7 +54,7 @@ function sign(shapes, box = "0 0 28 18") {
   return svg;
 }
 
-/** A status's colour with its own shape, for those who cannot tell the colours. */
+/** A status's colour with a shape of its own, for readers who cannot distinguish the colours. */
 function statusSign(status) {
   const fill = (STATUSES[status] ?? STATUSES.stopped).colour;
   const shapes = {
@@ -72,14 +72,14 @@ function theme() {
   return { ...Object.fromEntries(entries), font: style.fontFamily, dark };
 }
 
-/** The chosen study, seen over the chosen pair of weights where it has several. */
+/** The chosen study, with the chosen pair of weights if it has several pairs. */
 function study() {
   const one = payload.studies.find((other) => other.name === state.study) ?? payload.studies[0];
   const plane = one?.planes?.find(({ name }) => name === state.plane);
   return plane ? { ...one, ...plane, name: one.name, plane: plane.name } : one;
 }
 
-/** The state with what this study lacks replaced by its own first choice. slice: an index. */
+/** The state, with choices that this study lacks replaced by its first one. slice: an index. */
 function view(one) {
   const names = one.scores.map((score) => score.name);
   const score = names.includes(state.score) ? state.score : names[0];
@@ -91,7 +91,7 @@ function view(one) {
   return { score, slice: slice >= 0 ? slice : first, searches, search, path: state.path && search !== undefined ? search : null };
 }
 
-/** Shows either the parts of a section or a sentence that says why there is nothing to show. */
+/** Shows the parts of a section, or else a sentence that says why there is nothing to show. */
 function either(name, sentence) {
   $(`${name}-empty`).hidden = !sentence;
   $(`${name}-empty`).textContent = sentence ?? "";
@@ -101,14 +101,14 @@ function either(name, sentence) {
 
 function draw(name, { data, layout }) {
   const chart = $(name);
-  if (chart.layout && chart.layout.width !== layout.width) Plotly.purge(chart); // or the margins of the old colour bar stay
+  if (chart.layout && chart.layout.width !== layout.width) Plotly.purge(chart); // otherwise the margins of the old colour bar stay
   Plotly.react(chart, data, layout, CONFIG);
   for (const event of ["plotly_hover", "plotly_unhover", "plotly_click"]) chart.removeAllListeners(event);
   chart.on("plotly_hover", ({ points: [point], event }) => showTip(point.customdata?.[0], event));
   chart.on("plotly_unhover", hideTip);
 }
 
-/** Lines of text beside the pointer, inside the window. */
+/** Shows lines of text beside the pointer, inside the window. */
 function showTip(lines, { clientX, clientY }) {
   if (!lines) return;
   const tip = $("tip");
@@ -138,7 +138,7 @@ function drawHeader() {
   $("live-text").textContent = `Live: read again every ${duration(payload.refresh ?? 0)}`;
 }
 
-/** A sentence with what stands between backticks as code. */
+/** A sentence with text between backticks as code. */
 function prose(text) {
   const code = (part) => make("code", { class: part.length < 30 ? "short" : "" }, part);
   return text.split("`").map((part, n) => (n % 2 ? code(part) : part));
@@ -159,7 +159,7 @@ function drawSummary(one) {
 }
 
 function drawSmallTables(one) {
-  const tables = [...one.tables, ...(payload.tables ?? [])]; // the study's own, then those that compare studies
+  const tables = [...one.tables, ...(payload.tables ?? [])]; // the study's own tables, then those that compare studies
   $("tables-section").hidden = !tables.length;
   $("tables-section").replaceChildren(...tables.map(({ title, columns: heads, rows, note }) => {
     const numeric = heads.map((_, n) => rows.length > 0 && rows.every((row) => row[n] === null || typeof row[n] === "number" || NUMERIC.test(row[n])));
@@ -245,7 +245,7 @@ function drawKey(one, now) {
   $("key").replaceChildren(...items.map(([shapes, text]) => make("li", {}, sign(shapes), text)));
 }
 
-/** The cell that was clicked, as {c}, or -1; it is remembered by its values, since a live grid may grow. */
+/** Index of the clicked cell, -1 for none; it is stored by its values, since a live grid may grow. */
 function chosenCell(one) {
   return state.chosen && one.grid ? one.grid.cells.at.findIndex((at) => one.axes.every((_, n) => one.grid.ticks[n][at[n]] === state.chosen[n])) : -1;
 }
@@ -316,7 +316,7 @@ function drawTrials(one) {
   $("same").textContent = same.length ? `The same in all trials: ${same.map((column) => `${column.head} ${cellString(column, column.values[0])}`).join(", ")}.` : "";
 }
 
-/** The column that is asked for, else the first score, best first. */
+/** The chosen column to sort by, or else the first score, best first. */
 function sorting(one, shown) {
   if (state.sort && shown.some(({ key }) => key === state.sort.key)) return state.sort;
   return { key: `scores.${one.scores[0]?.name}`, down: true };
@@ -387,13 +387,13 @@ function listen() {
   on("live", "change", ({ checked }) => change({ live: checked }));
 }
 
-/** Redraws the charts where their room or their colours change. Paper is white and narrower, whatever the screen. */
+/** Redraws the charts when their width or colours change. Printed pages are white and narrower, whatever the screen. */
 function listenToTheWindow() {
   addEventListener("scroll", hideTip, { passive: true });
   let waiting;
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (innerWidth === width) return; // a phone's address bar comes and goes
+    if (innerWidth === width) return; // only the height changed, as when a phone hides its address bar
     width = innerWidth;
     clearTimeout(waiting);
     waiting = setTimeout(drawCharts, 120);
@@ -401,7 +401,7 @@ function listenToTheWindow() {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawCharts);
 }
 
-/** A live page reads its file again, unless that is switched off. */
+/** Reloads a live page every payload.refresh seconds, unless that is switched off. */
 function keepFresh() {
   if (payload.refresh === null) return;
   setInterval(() => {
@@ -409,12 +409,12 @@ function keepFresh() {
     const heights = CHART_IDS.map((id) => $(id).offsetHeight);
     Object.assign(state, { scroll: scrollY, focus: document.activeElement?.id || null, heights });
     remember();
-    history.replaceState(state, "");  // the storage may be written too late
+    history.replaceState(state, "");  // sessionStorage may be written too late
     location.reload();
   }, payload.refresh * 1000);
 }
 
-/** A live page that was read again stands where it stood, from before its charts are there. */
+/** Restores a reloaded live page's scroll position and focus, before its charts are drawn. */
 function goBack() {
   if (payload.refresh === null) return;
   history.scrollRestoration = "manual";
@@ -423,7 +423,7 @@ function goBack() {
   if (state.focus) $(state.focus)?.focus({ preventScroll: true });
 }
 
-/** What needs plotly, which is 5 MB: the words are on the screen before it is read. */
+/** Draws everything that needs plotly. Its 5 MB are read after the text is on the screen. */
 function start() {
   drawCharts();
   for (const id of CHART_IDS) $(id).style.minHeight = "";

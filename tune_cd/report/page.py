@@ -1,4 +1,4 @@
-"""The report's page: one HTML file that holds its styles, its scripts, plotly.js and the data, and needs no network."""
+"""The report's page: one HTML file with its styles, scripts, plotly.js and data, which works without a network."""
 
 import html
 import json
@@ -15,8 +15,8 @@ KEYS = ("title", "created", "refresh", "notes", "studies")
 def render(payload: dict) -> str:
     """The whole page, about 5 MB of HTML, most of it plotly.js.
 
-    payload: what `tune_cd.report.payload` makes, plain JSON values. Raises ValueError for one that lacks a key of KEYS,
-    and for a number that is not finite, naming its place.
+    payload: the result of `tune_cd.report.payload`, plain JSON values. Raises ValueError if it lacks a key of KEYS, or
+    holds a number that is not finite, which the message locates.
     """
     missing = [key for key in KEYS if key not in payload]
     if missing:
@@ -28,12 +28,12 @@ def render(payload: dict) -> str:
         "plotly": _script(get_plotlyjs()),
         "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
     }
-    # one pass: data that look like a placeholder stay as they are
+    # one pass, so that data that look like a placeholder are kept
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))
 
 
 def _json(payload: dict) -> str:
-    """JSON that stays inside its script element: `<` and the two line separators of Unicode are escaped."""
+    """JSON that cannot end its script element: `<` and Unicode's two line separators are escaped."""
     try:
         text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
@@ -42,7 +42,7 @@ def _json(payload: dict) -> str:
 
 
 def _not_a_number(value: object, place: str = "payload") -> str | None:
-    """Where the first NaN or infinity lies, as Python would write it."""
+    """The place of the first NaN or infinity, written as a Python expression."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{place} = {value}"
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
@@ -50,7 +50,7 @@ def _not_a_number(value: object, place: str = "payload") -> str | None:
 
 
 def _script(code: str) -> str:
-    """Code that does not end its script element: `</script` occurs only in strings, where the backslash is ignored."""
+    """Code that cannot end its script element: `</script` occurs only in strings, where the backslash is ignored."""
     return re.sub(r"</(?=script)", r"<\\/", code, flags=re.IGNORECASE)
 
 

@@ -1,6 +1,7 @@
 """A results table -> the page's content as JSON types: trials, cells of the landscape, curves, lines, sentences.
 
-Everything is computed here or in `analysis`; the page only draws and lists. `page.js` says how it reads the content.
+All computations are done here or in `analysis`; the page only draws and lists. `page.js` documents how it reads the
+content.
 """
 
 import json
@@ -25,8 +26,8 @@ from tune_cd.results.redaction import redact
 from tune_cd.search.directions import TERM
 
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
-SCORES = 40  # choices of a score, at most
-LEARNING = 300  # learning curves in one chart, at most
+SCORES = 40  # largest number of scores to choose from
+LEARNING = 300  # largest number of learning curves in one chart
 COLUMNS = (
     "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
     "images_seen", "train_seconds", "hostname", "device", "gpus",
@@ -51,13 +52,12 @@ def payload(
     refresh: float | None = None,
     curves: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """The page's content: a study after the other, by name.
+    """The page's content: one entry per study, by name.
 
-    trials: rows of `results.read`, of any number of studies, also none. notes: sentences about the whole. ranges,
-    commands: by study, the range of each parameter and the command that runs the study again, where they are known.
-    networks: by study, the file of each search's trained network. curves: rows of `results.read_curves`, where the
-    trials have any.
-    refresh: seconds after which the page looks for a newer one of itself; None: never.
+    trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page.
+    ranges, commands: by study, the range of each parameter and the command that runs the study again, where known.
+    networks: by study, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials
+    have any. refresh: seconds after which the page checks for a newer version of itself; None: never.
     """
     studies = [
         _study(
@@ -70,7 +70,7 @@ def payload(
         )
         for name, label, rows in _parts(trials)
     ]
-    for study in studies if refresh is not None else ():  # what to try next is said when it has ended
+    for study in studies if refresh is not None else ():  # suggestions wait until the study has ended
         study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
         "title": title,
@@ -83,7 +83,7 @@ def payload(
 
 
 def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(study, label, rows): a study is one part, or one a problem and set-up where its scores have no common scale."""
+    """(study, label, rows): a study is one part, or one per problem and set-up if scores have no common scale."""
     for name, rows in trials.groupby("study", sort=True):
         for words, part in parts_of(rows):
             yield str(name), f"{name}: {words}" if words else str(name), part
@@ -101,7 +101,7 @@ def _study(
     wide = with_scores(trials)
     found = findings(trials, ranges)
     scores, whole = _scores(trials), grid_rows(trials)
-    shown = wide.assign(status=counted(runs_of(trials))["status"])  # a short training's score has its place
+    shown = wide.assign(status=counted(runs_of(trials))["status"])  # paused trainings have scores to show
     planes = planes_of(trials, shown, found.names, scores)
     full = planes[0]["grid"] is not None and planes[0]["grid"]["full"]
     return planes[0] | {
@@ -123,8 +123,7 @@ def _study(
 
 
 def _scores(trials: pd.DataFrame) -> list[str]:
-    """The scores to choose from: the splits' own, the terms, then the others. Repeated ones and pair counts are left
-    out."""
+    """The scores to choose from: the splits' own, the terms, the others; without duplicates and pair counts."""
     metric = trials["metric_name"].iloc[0]
     names = [
         name
@@ -137,7 +136,7 @@ def _scores(trials: pd.DataFrame) -> list[str]:
 
 
 def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
-    """The rows as columns; parameters and scores by name below them."""
+    """The rows as columns, with parameters and scores nested by name."""
     columns: dict[str, Any] = {name: plain(trials[name]) for name in COLUMNS}
     for name, field in (("started", "started_at"), ("ended", "ended_at")):
         seconds = (pd.to_datetime(trials[field], utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
@@ -149,7 +148,7 @@ def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
 
 
 def _earlier(trials: pd.DataFrame) -> list[list[float]]:
-    """[row, start, end] of the runs before the last one of trials that paused and went on."""
+    """[row, start, end] of the runs before the last one, of trials that paused and went on."""
     runs = runs_of(trials)[len(trials) :]
     at = dict(zip(trials["trial_id"], range(len(trials))))
     return [
@@ -165,12 +164,12 @@ def _label(score: str, trials: pd.DataFrame) -> str:
 
 
 def _is_term(score: str) -> bool:
-    """Whether it is a term of the loss, of which less is no worse and more no better."""
+    """Whether a score is a term of the loss, whose largest value is not the best."""
     return score.endswith("_term") or score.startswith(TERM)
 
 
 def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Best so far of every search: by validation, and the test score of what was best by then, where there is one."""
+    """Best-so-far curves of every search: the validation score, and the test score of the incumbent if there is one."""
     repeated = trials.groupby("search")["search_seed"].nunique().max() > 1
     on_gpus = (trials["gpus"].astype(float) > 0).any()
     curves = []
@@ -193,7 +192,7 @@ def _curves(trials: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """The learning curve of each row that has one; none where they are more than can be told apart."""
+    """The learning curve of each row that has one; empty for more rows than can be told apart."""
     if curves is None or len(trials) > LEARNING:
         return []
     at = {name: row for row, name in enumerate(trials["trial_id"])}
@@ -205,7 +204,7 @@ def _learning(trials: pd.DataFrame, curves: pd.DataFrame | None) -> list[dict[st
 
 
 def _held(curve: Curve) -> list:
-    """What a curve reached, nothing before the first score."""
+    """The values of a best-so-far curve; None before the first score."""
     return numbers(np.where(np.arange(len(curve)) < curve.waiting, np.nan, curve.reached))
 
 
@@ -242,7 +241,7 @@ def _duration(seconds: float) -> str:
 
 
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:
-    """What all trials had in common: versions, commits, and the configuration."""
+    """The versions and commits of all trials, and the configuration values that they share."""
     said = [["commits", ", ".join(sorted(map(str, trials["git_commit"].dropna().unique())))]]
     versions = {
         f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()

@@ -16,23 +16,24 @@ from tune_cd.report.plain import numbers
 from tune_cd.report.words import letters, recipe_words
 
 TOLD = "val_score"
-"""What a search is told: a training without it is lost."""
+"""The score that a search is told: a training without it counts as lost."""
 
-SLIDER_VALUES = 12  # an axis of more values cannot be looked at slice by slice
+SLIDER_VALUES = 12  # largest number of values that can be viewed slice by slice
 
 
 def planes_of(
     trials: pd.DataFrame, shown: pd.DataFrame, names: Sequence[str], scores: list[str]
 ) -> list[dict[str, Any]]:
-    """What is drawn over each pair of parameters that is looked along, the first one first; at least one.
+    """The content drawn over each selectable pair of parameters, the default one first; at least one.
 
-    shown: the trials with every score in a column. names: the parameters that varied. scores: those to choose from.
+    shown: the trials with every score in a column. names: the parameters that varied. scores: the scores to choose
+    from.
     """
     return [_named(_plane(trials, shown, axes, scores)) for axes in _pairs(trials, names)]
 
 
 def _pairs(trials: pd.DataFrame, names: Sequence[str]) -> list[list[str]]:
-    """What to look along: `axes_of`, and of three weights or more every pair of them."""
+    """The axes of each plane: `axes_of`, or for three or more weights one set of axes per pair of weights."""
     pairs = list(combinations(weights_of(trials), 2))
     if len(pairs) < 2:
         return [axes_of(trials, names)]
@@ -40,12 +41,12 @@ def _pairs(trials: pd.DataFrame, names: Sequence[str]) -> list[list[str]]:
 
 
 def _named(plane: dict[str, Any]) -> dict[str, Any]:
-    """With the name by which it is chosen."""
+    """The plane with the name by which it is selected."""
     return {"name": ", ".join(axis["label"] for axis in plane["axes"][:2]), **plane}
 
 
 def _plane(trials: pd.DataFrame, shown: pd.DataFrame, axes: list[str], scores: list[str]) -> dict[str, Any]:
-    """What is drawn over two parameters, with a slider where there is a third."""
+    """The content drawn over two parameters, with a slider if there is a third."""
     whole = grid_rows(trials)
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     content = _grid(shown.loc[(whole if full else trials).index], axes, scores, full) if axes else None
@@ -58,8 +59,11 @@ def _plane(trials: pd.DataFrame, shown: pd.DataFrame, axes: list[str], scores: l
 
 
 def axes_of(trials: pd.DataFrame, names: Sequence[str], plane: Sequence[str] = ()) -> list[str]:
-    """Up to three parameters to look along: those of the plane, or the balance's two, or those of most values; the
-    third has few values."""
+    """Up to three parameters for the axes and the slider.
+
+    The axes are those of `plane`, or else the first two weights, or else the parameters with most values. The slider is
+    a parameter with at most SLIDER_VALUES values.
+    """
     of_balance = trials[list(BALANCE[:2])].notna().all(axis=1).any()
     balanced = list(plane or (BALANCE[:2] if of_balance else weights_of(trials)[:2]))
     columns = {name: parameter(trials, name) for name in names}
@@ -72,7 +76,7 @@ def axes_of(trials: pd.DataFrame, names: Sequence[str], plane: Sequence[str] = (
 
 
 def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) -> dict[str, Any]:
-    """Every setting that was tried along the axes: means over trainings, spreads, and which trials they are."""
+    """Every setting that was tried along the axes: means over trainings, spreads, and the rows of its trials."""
     measured = cells_of(wide, {TOLD, *scores}, axes)
     tried = measured[TOLD]
     ticks, at = zip(*(np.unique(tried[axis].to_numpy(dtype=float), return_inverse=True) for axis in axes))
@@ -91,7 +95,7 @@ def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) ->
 
 
 def _averages(trials: pd.DataFrame, axes: list[str], content: dict | None) -> list[dict[str, Any]]:
-    """The diagonals of the conventional recipes, one ratio Lambda_e / Lambda_p a value of the slider."""
+    """The diagonals of the recipes: one ratio of the second weight to the first per value of the slider."""
     published = published_of(trials)
     if content is not None and published.keys() >= set(axes[:2]):
         ratios = [published[axes[1]] / published[axes[0]]] * len(content["ticks"][2])

@@ -1,4 +1,4 @@
-"""The tables of `--figures` as they are printed: headings, definitions, Markdown and LaTeX."""
+"""The tables of `--figures` in printed form: headings, definitions, Markdown and LaTeX."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -72,13 +72,13 @@ class Printed(NamedTuple):
 
 
 def tables_of(trials: pd.DataFrame) -> dict[str, Callable[[], dict[str, str]]]:
-    """Name of a file -> what makes its texts, by ending; of no text where the trials lack what it shows."""
+    """File name -> function that returns its texts by file ending; {} if the trials lack the needed data."""
     made = {"methods": _methods, "best-values": _best, "base-numbers": _base, "memory": _memory, "gains": _gains}
     return {name: partial(_texts, make, trials) for name, make in made.items()}
 
 
 def _texts(make: Callable[[pd.DataFrame], list[Printed]], trials: pd.DataFrame) -> dict[str, str]:
-    """One table after the other, in both forms."""
+    """A maker's tables one after the other, in Markdown and in LaTeX."""
     printed = make(trials)
     if not printed:
         return {}
@@ -90,12 +90,12 @@ def _texts(make: Callable[[pd.DataFrame], list[Printed]], trials: pd.DataFrame) 
 
 
 def searched(curves: Sequence[Curve]) -> list[Curve]:
-    """Those of searches that choose the next trial; the order of a grid's cells says nothing of a method."""
+    """The curves of searches that choose the next trial; the order of a grid's cells says nothing about a method."""
     return [curve for curve in curves if curve.method != "grid"]
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of numbers as it is printed: headings, intervals behind their means, no empty columns."""
+    """A table of numbers in printed form: headings, intervals behind their means, no empty columns."""
     shown = frame.astype(object)
     for name in set(SCORES).intersection(frame):
         sign = "+" if name.startswith("gain_") else ""
@@ -113,10 +113,10 @@ COLUMNS = ("searches", *(f"AUC@{k}" for k in BUDGETS), "n-95", "ΔAUC@20", "p@20
 
 
 def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[pd.DataFrame, str] | None:
-    """The search methods of one landscape compared, and the definitions of the columns; empty columns are left out.
+    """A comparison of the search methods on one landscape, and the definitions of its columns; empty ones are left out.
 
-    None where there is nothing to compare: a single search, only a grid or searches of `table:xbm`, which know each
-    other's trials, or no completed trial.
+    None if nothing can be compared: a single search, only a grid or searches of `table:xbm` (which know each other's
+    trials), or no completed trial.
     """
     shown = [curve for curve in searched(curves) if curve.method not in MEMORY_SEARCHES]
     best = max((np.nanmax(curve.reached, initial=-np.inf) for curve in curves), default=-np.inf)
@@ -126,9 +126,9 @@ def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[
     numbers = summary(curves, reference)
     numbers = numbers[numbers["method"].isin({curve.method for curve in shown})].reset_index(drop=True)
     long = numbers["trials"].clip(upper=numbers.loc[numbers["method"] == reference, "trials"].max())
-    for k in BUDGETS:  # a search that stopped half-way has no AUC@k, nor a difference of it
+    for k in BUDGETS:  # a search of fewer trials has no AUC@k and no difference of it
         numbers.loc[long < k, [f"d{k}", f"d{k}_ci", f"d{k}_p"]] = np.nan
-    paired = numbers[[f"d{k}_ci" for k in BUDGETS]].notna().any(axis=None)  # of one pair a difference has no interval
+    paired = numbers[[f"d{k}_ci" for k in BUDGETS]].notna().any(axis=None)  # a single pair's difference has no interval
     useful = [name for name in columns if name != "searches" or (numbers["trajectories"] > 1).any()]
     cells = tables.compared(numbers, [name for name in useful if paired or name[0] not in "Δp"]).droplevel(0, axis=1)
     cells = cells[[name for name in cells if cells[name].ne("-").any()]]
@@ -138,7 +138,7 @@ def methods(curves: Sequence[Curve], columns: Sequence[str] = COLUMNS) -> tuple[
 def _definitions(
     cells: pd.DataFrame, most: int, curves: Sequence[Curve], best: float, reference: str | None
 ) -> Iterator[str]:
-    """Definitions of the columns of a table of methods, a sentence each. most: searches of one method."""
+    """Definitions of the columns of a table of methods, one sentence each. most: searches of one method."""
     split = SPLITS.get(curves[0].score, curves[0].score)
     yield f"Reached: the {split} score of the trial that was best by validation so far."
     if any(name.startswith("AUC") for name in cells):
@@ -159,7 +159,7 @@ def _definitions(
 
 
 def _methods(trials: pd.DataFrame) -> list[Printed]:
-    """`tab:hp_res`, a table a landscape."""
+    """`tab:hp_res`, one table per landscape."""
     compared = {landscape: methods(curves) for landscape, curves in grouped(curves_of(trials), "landscape").items()}
     found = [(landscape, *table) for landscape, table in compared.items() if table is not None]
     return [
@@ -169,7 +169,7 @@ def _methods(trials: pd.DataFrame) -> list[Printed]:
 
 
 def _label(name: str, number: int) -> str:
-    """A table's label in LaTeX; from the second of several on with its number."""
+    """A table's label in LaTeX, with its number from the second table on."""
     return f"{name}-{number}" if number > 1 else name
 
 
@@ -185,7 +185,7 @@ def _best(trials: pd.DataFrame) -> list[Printed]:
 
 
 def _base(trials: pd.DataFrame) -> list[Printed]:
-    """`table:baselines`, where the table has a dataset of which numbers were published."""
+    """`table:baselines`, if the table has a dataset with published numbers."""
     numbers = tables.base_numbers(trials)
     known = {dataset for dataset, *_ in tables.BASE_NUMBERS}
     numbers = numbers[[tables.published_name(dataset) in known for dataset in numbers["dataset"]]]
@@ -198,7 +198,7 @@ def _base(trials: pd.DataFrame) -> list[Printed]:
 
 
 def _gains(trials: pd.DataFrame) -> list[Printed]:
-    """What balancing gains, a row a study; nothing where no study has a search beside its recipes."""
+    """The gains of balancing, one row per study; empty if no study has a search besides its recipes."""
     found = gains(trials)
     if not len(found):
         return []
@@ -223,7 +223,7 @@ def _gains(trials: pd.DataFrame) -> list[Printed]:
 
 
 def _memory(trials: pd.DataFrame) -> list[Printed]:
-    """`table:xbm` of every problem and set-up with the experiment's searches."""
+    """`table:xbm` for every problem and set-up with the experiment's searches."""
     parts = [
         part for part in comparable(trials, but=tables.MEMORY_FIELDS) if set(part.trials["search"]) >= {"S1", "S3"}
     ]

@@ -17,7 +17,7 @@ TERMS = (
     "Spearman's rank correlation with the validation score over settings, and a term's mean rank in the best tenth of "
     "them (0: the lowest of all)."
 )
-PAUSED = 8  # trainings that are listed
+PAUSED = 8  # number of listed trainings
 BELIEVED = (
     f"The {PAUSED} most promising; validation so far, and what is expected of it after a whole training, ± a standard "
     "deviation. On measured landscapes two of them hold 6 to 9 of 10 ends, which are 0.01 to 0.03 lower than expected."
@@ -26,8 +26,10 @@ MODES = "Best of each mode by validation; R@1 on the test split."
 
 
 def of_study(found: Findings, whole: pd.DataFrame | None, ranges: Ranges | None = None) -> list[dict[str, Any]]:
-    """A study's tables, without empty ones. whole: its trials that make up a grid, where some do. ranges: what was
-    allowed, where it is known."""
+    """A study's tables, without empty ones.
+
+    whole: its trials that make up a grid, if there is one. ranges: the allowed ranges, if they are known.
+    """
     trials, tables = found.trials, []
     if whole is not None and "separate" in averages_of(whole) and whole["batch_size"].notna().all():
         tables.append(_gain(whole))
@@ -48,7 +50,7 @@ def of_study(found: Findings, whole: pd.DataFrame | None, ranges: Ranges | None 
 
 
 def compared_studies(trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Several studies compared: memory modes, searches on a common landscape, and the best of each study."""
+    """Tables that compare studies: memory modes, searches on a common landscape, and the best of each study."""
     tables = []
     for study, rows in trials.groupby("study"):
         for part in comparable(rows, but=MEMORY_FIELDS):
@@ -80,7 +82,7 @@ def _gain(whole: pd.DataFrame) -> dict[str, Any]:
 
 
 def _promising(paused: pd.DataFrame) -> pd.DataFrame:
-    """The most promising ones, as they are printed."""
+    """The most promising paused trainings, formatted for the page."""
     top = paused.head(PAUSED)
     end = [f"{end:.4f} ± {deviation:.4f}" for end, deviation in zip(top["end"], top["deviation"])]
     share, score = top["share"].map("{:.0%}".format), top["val_score"].map("{:.4f}".format)

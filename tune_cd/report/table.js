@@ -1,15 +1,15 @@
 "use strict";
-// The table of trials: sorting, filtering and pages over columns; the rows themselves are never copied.
+// The table of trials: sorting, filtering and paging of row indices over columns; rows are never copied.
 
 const PAGE_ROWS = 50;
-const CUT = 90; // characters of an error that a row shows
+const CUT = 90; // characters of an error shown in a row
 const DETAILS = ["trial_index", "direction", "line_position", "seed", "search_seed", "attempt", "images_seen", "gpus", "hostname", "device"];
 const HEADS = {
   trial_id: "trial", trial_index: "asked", train_seconds: "training", started: "started (UTC)", ended: "ended (UTC)",
   line_position: "position", images_seen: "images seen", search_seed: "search seed", hostname: "machine",
 };
 
-/** Columns of a study's table, each {key, head, values, kind}; those with nothing in any row are left out. */
+/** Columns of a study's table, each {key, head, values, kind}; empty columns are left out. */
 function columns(study) {
   const { trials } = study;
   const column = (key, values, head = HEADS[key] ?? key, kind = "text") => ({ key, head, values: values ?? [], kind });
@@ -34,7 +34,7 @@ function isNumbers({ values }) {
   return known(values).every((value) => typeof value === "number");
 }
 
-/** What is the same in all of several rows is told once, below the table: details, parameters, further scores. */
+/** Details, parameters and further scores with one value in all of several rows; it is shown once, below the table. */
 function sameInAll(study, all) {
   const count = study.trials.trial_id.length;
   const further = study.scores.slice(1).map(({ name }) => `scores.${name}`);
@@ -48,14 +48,14 @@ function cellString({ kind }, value) {
   return kind === "duration" ? duration(value) : show(value);
 }
 
-/** For each row all its text in lower case, made once a study. */
+/** Each row's whole text in lower case, computed once per study. */
 function haystack(study, all) {
   const text = (column, value) => (absent(value) ? "" : `${value} ${cellString(column, value)}`);
   study.haystack ??= study.trials.trial_id.map((_, row) => all.map((column) => text(column, column.values[row])).join(" ").toLowerCase());
   return study.haystack;
 }
 
-/** Rows with every word of `filter`, the status (or "" for any), and among `chosen` (or null for all). */
+/** Rows that contain every word of `filter`, have this status ("": any), and are among `chosen` (null: all). */
 function filteredRows(study, all, filter, status, chosen) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const texts = words.length ? haystack(study, all) : null;
@@ -63,7 +63,7 @@ function filteredRows(study, all, filter, status, chosen) {
   return rows.filter((row) => (!status || study.trials.status[row] === status) && words.every((word) => texts[row].includes(word)));
 }
 
-/** Rows by a column: numbers as numbers, absent ones last either way, equal ones in their old order. */
+/** Rows sorted by a column: numbers numerically, absent values last in either direction; the sort is stable. */
 function sortedRows(rows, { values, number }, down) {
   const sign = down ? -1 : 1;
   const compare = number ? (a, b) => a - b : new Intl.Collator("en", { numeric: true }).compare;
@@ -75,7 +75,7 @@ function sortedRows(rows, { values, number }, down) {
   });
 }
 
-/** Draws the head and one page of rows. sort: {key, down}; onSort(key) is called by the heads' buttons. */
+/** Draws the header and one page of rows. sort: {key, down}; the header's buttons call onSort(key). */
 function drawTable(table, all, rows, sort, onSort) {
   const heads = all.map(({ key, head, number }) => {
     const button = make("button", { type: "button", id: `sort-${key}` }, head);
@@ -87,7 +87,7 @@ function drawTable(table, all, rows, sort, onSort) {
   table.tBodies[0].replaceChildren(...rows.map((row) => make("tr", { "data-row": row }, ...all.map((column) => tableCell(column, column.values[row])))));
 }
 
-/** Numbers stand to the right; what a sheet of paper has no room for is not printed. */
+/** Classes of a cell: numbers are right-aligned, and columns without room on paper are not printed. */
 function cellClass({ key, number }) {
   const detail = DETAILS.includes(key) || key === "started" || key === "ended";
   return [number ? "number" : "", detail ? "detail" : ""].filter(Boolean).join(" ");
@@ -99,7 +99,7 @@ function tableCell(column, value) {
   return make("td", { class: cellClass(column) }, column.kind === "error" ? "" : cellString(column, value));
 }
 
-/** An error in a line; a long one is cut, and a button shows all of it as it was written. */
+/** An error in one line; a long one is cut, and a button shows the full original text. */
 function errorCell(text) {
   const line = text.replace(/\s+/g, " ").trim();
   if (line.length <= CUT && !text.trim().includes("\n")) return make("td", { class: "error" }, line);

@@ -1,4 +1,4 @@
-"""Findings in sentences: the best setting, what it gains, how sure that is, what to try next."""
+"""Findings in sentences: the best setting, its gains, their uncertainty, and next steps."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.search.directions import WEIGHT
 
 BASELINES = (*RECIPES, "without", "S1", "S2")
-"""Searches that accompany the one that was asked for."""
+"""Searches that accompany the study's own search."""
 
 LETTERS = {"Lambda_p": "Λp", "Lambda_e": "Λe", "batch_size": "b"}
 
@@ -35,10 +35,10 @@ class Sentence:
 
 
 def summarise(found: Findings, command: str | None = None, networks: Mapping[str, str] | None = None) -> list[Sentence]:
-    """The summary of a study, in the order to read it.
+    """The summary of a study, in reading order.
 
-    command: how it is run again, such as `python -m tune_cd.run --study S`; None where it was not `tune_cd.run`'s.
-    networks: search -> the file of its trained network, where they are kept.
+    command: the command that runs it again, such as `python -m tune_cd.run --study S`; None if `tune_cd.run` did not
+    run it. networks: search -> the file of its trained network, if they are kept.
     """
     if found.best is None:
         return [_nothing(found), *_failures(found, command)]
@@ -55,13 +55,13 @@ def summarise(found: Findings, command: str | None = None, networks: Mapping[str
 
 
 def setting(row: pd.Series, names: Iterable[str]) -> str:
-    """A row's parameters, as people write them: Λp = 0.7113, Λe = 17, b = 64."""
+    """A row's parameters in writing: Λp = 0.7113, Λe = 17, b = 64."""
     values = ((name, parameter_of(row, name)) for name in names)
     return ", ".join(f"{letters(name)} = {value:.4g}" for name, value in values if np.isfinite(value))
 
 
 def letters(name: str) -> str:
-    """A parameter as it is written: Λp, Λsim, b, and any other by its name."""
+    """A parameter in writing: Λp, Λsim, b, and any other by its name."""
     return LETTERS.get(name) or (f"Λ{name.removeprefix(WEIGHT)}" if name.startswith(WEIGHT) else name)
 
 
@@ -94,7 +94,7 @@ def _best(found: Findings) -> list[Sentence]:
 
 
 def _ahead(found: Findings) -> list[Sentence]:
-    """Another setting that was better by validation than what the search asked for found."""
+    """A caution if another setting was better by validation than the best of the study's own search."""
     row = found.ahead
     if row is None:
         return []
@@ -114,7 +114,7 @@ def _network(file: str | None) -> list[Sentence]:
 
 
 def interval(low: float, high: float, sign: str = "") -> str:
-    """The 95 % interval of a score, or with the sign "+" of a difference."""
+    """The 95 % interval of a score; with the sign "+" that of a difference."""
     return f"95 % interval {low:{sign}.4f} to {high:{sign}.4f}"
 
 
@@ -125,7 +125,7 @@ def fresh_score(fresh: Mean) -> str:
 
 
 def _parameters(found: Findings) -> list[str]:
-    """The parameters of the best setting that are said: those of the balance, or all that were searched."""
+    """The parameters of the best setting to print: those of the balance, or all that were searched."""
     if found.trials["Lambda_p"].notna().any():
         return list(LETTERS)
     return list(dict.fromkeys([*weights_of(found.trials), *sorted(dict(found.best["params"]))]))
@@ -163,7 +163,7 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
 
 
 def tuned(recipe: Recipe) -> str:
-    """How well a baseline's learning rate was tuned, in a sentence or two."""
+    """How closely a baseline's learning rate was tuned, in one or two sentences."""
     rates = recipe.rates
     if recipe.learning_rate is None:
         trained = f"{rates.settings} of its settings trained" if rates.settings != 1 else "One of its settings trained"
@@ -191,7 +191,7 @@ def tuned(recipe: Recipe) -> str:
 def _certainty(found: Findings) -> list[Sentence]:
     said = []
     if finite(found.noise):
-        most = student(found.freedom) * 2**0.5 * found.noise  # their difference has twice the variance of one
+        most = student(found.freedom) * 2**0.5 * found.noise  # the difference has twice the variance of one score
         said.append(
             f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; "
             "so may any two by chance."
@@ -287,7 +287,7 @@ def _failures(found: Findings, command: str | None) -> list[Sentence]:
 
 
 def _pauses(trials: pd.DataFrame, runs: pd.DataFrame) -> Sentence:
-    """What pausing saved. trials: the last run of each."""
+    """The images that pausing saved. trials: the last run of each."""
     last, worth = trials[trials["pauses"]], runs.loc[runs["pauses"], "share"].sum()
     paused = int(last["paused"].sum())
     text = (
@@ -299,18 +299,18 @@ def _pauses(trials: pd.DataFrame, runs: pd.DataFrame) -> Sentence:
 
 
 def _reason(error: str) -> str:
-    """An error in a line: the first, or of a traceback the last."""
+    """An error in one line: its first line, or a traceback's last."""
     lines = [line.strip() for line in error.splitlines() if line.strip()] or ["no reason given"]
     return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:160]
 
 
 def edges(found: Findings) -> str:
-    """Which parameters of the best setting are at an end of their range."""
+    """The parameters of the best setting that are at an end of their range, in words."""
     return " and ".join(f"{letters(name)} is at the {end} end of its range" for name, end in found.edges.items())
 
 
 def _spent(found: Findings) -> int:
-    """What `--num-samples` counts, of the longest search: settings, or whole trainings' worth where trainings pause."""
+    """The count that `--num-samples` limits, for the longest search: settings, or full trainings' worth with pauses."""
     asked = found.trials[~found.trials["search"].isin(BASELINES)]
     runs = runs_of(asked)
     if runs["pauses"].any():

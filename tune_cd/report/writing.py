@@ -1,4 +1,4 @@
-"""Studies as they lie in a results folder or an object store -> the report; and whether they are still under way."""
+"""From studies in a results folder or an object store to the report; and whether the studies are still running."""
 
 import shlex
 import warnings
@@ -19,16 +19,17 @@ from tune_cd.results.networks import Networks
 from tune_cd.results.store import store_of
 from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
 
-STUDIES = 20  # at most, whose learning curves are read
+STUDIES = 20  # largest number of studies whose learning curves are read
 
 SILENCE = 60.0
-"""Seconds after which a driver that has given no sign of life counts as gone; it gives one every five."""
+"""Seconds after which a driver without a heartbeat counts as gone; it sends one every five seconds."""
 
 
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
-    """Their trials, from a results folder, an object store or one Parquet file; of all studies for None.
+    """The studies' trials from a results folder, an object store or one Parquet file; None: all studies.
 
-    Raises ValueError naming the studies there are for one without a row, FileNotFoundError where there are no results.
+    Raises ValueError, listing the known studies, for a study without a row, unless it has just begun; and
+    FileNotFoundError if there are no results.
     """
     if is_file(place):
         trials = results.read_file(place)
@@ -58,12 +59,12 @@ def _unknown(studies: Sequence[str], place: Path | str, trials: pd.DataFrame) ->
 
 
 def is_file(place: Path | str) -> bool:
-    """Whether the trials are those of one Parquet file."""
+    """Whether `place` is one local Parquet file."""
     return str(place).endswith(".parquet") and not is_uri(place)
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
-    """What the page shows of these studies. Unusable files are named on the page, and warned of. Errors: as `read`."""
+    """The page's content for these studies. Unusable files are named on the page and warned of. Errors: as `read`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
@@ -88,7 +89,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
 
 
 def _networks(place: Path | str, studies: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By study and search, where the trained network is."""
+    """study -> search -> the location of its trained network."""
     if is_file(place):
         return {}
     store = store_of(place)
@@ -97,24 +98,24 @@ def _networks(place: Path | str, studies: Sequence[str]) -> dict[str, dict[str, 
 
 
 def _curves_of(place: Path | str, studies: Sequence[str]) -> pd.DataFrame | None:
-    """The learning curves of a few studies; of many there would be too much to read, and to show."""
+    """The learning curves of up to STUDIES studies; None for more, which are too many to read and to show."""
     if not 0 < len(studies) <= STUDIES:
         return None
     return pd.concat([results.read_curves(place, study) for study in studies], ignore_index=True)
 
 
 def write_report(place: Path | str, study: str) -> Path | str:
-    """Write a study's page to its folder; returns where. Errors: as `read`, and OSError where it cannot be written."""
+    """Write a study's page to its folder; returns its location. Errors: as `read`, and OSError on writing."""
     store, file = store_of(place), file_of(study, REPORT)
     store.write(file, render(content(place, [study])).encode())
     return store.where(file)
 
 
 class Watch:
-    """Whether studies are still under way: their drivers give signs of life.
+    """Whether studies are still running, judged by their drivers' heartbeats.
 
-    Of a study without a driver of ours that is not known, and it counts as under way.
-    Raises, when asked, ValueError and OSError as `read`.
+    A study without a driver of ours counts as running, because its state is not known. When asked, raises ValueError
+    and OSError as `read`.
     """
 
     def __init__(self, place: Path | str, studies: Sequence[str] | None):
@@ -127,7 +128,7 @@ class Watch:
         store = store_of(self._place)
         listed = [*store.listing("trials", depth=2), *store.listing("studies", depth=2)]
         names = self._studies or sorted({name.split("/")[1] for name in listed})
-        return any(self._lives(store, name) for name in names) or not names  # every one is looked at
+        return any(self._lives(store, name) for name in names) or not names  # stops at the first; true without studies
 
     def _lives(self, store, name: str) -> bool:
         sign = text_of(store, name, DRIVER)
@@ -141,7 +142,7 @@ class Watch:
 
 
 def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
-    """What the search was allowed, as `tune_cd.run`'s options say."""
+    """The allowed range of each searched parameter, from `tune_cd.run`'s options; {} if they are not known."""
     if "range" not in options:
         return {}
     weights = dict.fromkeys(weights_of(trials), tuple(options["range"]))

@@ -1,1 +1,1 @@
-"""`python -m tune_cd.run`: parse, wire, fit. The one place that knows both packages."""
+"""The command `python -m tune_cd.run`: wires trainings of `trainables` to searches, Ray Tune and the results."""

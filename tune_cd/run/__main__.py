@@ -13,22 +13,25 @@ from tune_cd.results.redaction import redact
 from tune_cd.run.options import idle_options, parse
 
 EXIT_FAILED = 1
-INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
-TERMINATED = 143  # and by SIGTERM
-TERMINATION = threading.Event()  # whether that came
+INTERRUPTED = 130  # the exit status after Ctrl-C
+TERMINATED = 143  # the exit status after SIGTERM
+TERMINATION = threading.Event()  # set when SIGTERM has arrived
 LEAVING = 15.0  # seconds that an interrupted run waits for Ray to disconnect
 WORKERS = {
     "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 }
-"""OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times
-as long once anything else wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
-nothing. The C library gives activations of up to 32 MB back after every step, and gets them again page by page: keeping
-what is below 256 MB makes a step of the small network 4 % shorter."""
+"""Environment of the trials' processes.
+
+OpenMP threads wait for each other by spinning, by default so long that a training of two threads takes twenty times as
+long once another process wants a core (Ray's workers run at a low priority). Yielding earlier costs an idle machine
+nothing. The C library gives activations of up to 32 MB back after every step and gets them again page by page. Keeping
+blocks below 256 MB makes a step of the small network 4 % shorter.
+"""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (none was
-    started), 130 or 143 when ended by Ctrl-C or SIGTERM."""
+    """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (before
+    any trial), 130 or 143 when ended by Ctrl-C or SIGTERM."""
     try:
         request = parse(argv)  # before the imports below, which take seconds
     except ValueError as error:
@@ -38,8 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     from tune_cd.run.lock import Held, StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("trainables").setLevel(logging.INFO)  # downloads take their time
-    logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # that a trial diverged is a line of ours
+    logging.getLogger("trainables").setLevel(logging.INFO)  # shows downloads, which take long
+    logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # `Progress` reports diverged trials
 
     try:
         study = preflight.check_study(request)
@@ -55,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
         except (Held, OSError) as error:
             return _refuse(error)
         return _with_ray(study, lock)
-    except KeyboardInterrupt:  # a run under way says more
+    except KeyboardInterrupt:  # before the trials; `_run` prints more
         print("interrupted")
         return INTERRUPTED
     finally:
@@ -76,8 +79,11 @@ def _with_ray(study, lock) -> int:
 
 
 def _leave(status: int | None, lock) -> None:
-    """Disconnect from Ray. An interrupted run does not wait for it long: a signal to the whole process group, as by
-    `timeout` or a batch system, ends a Ray that was started here as well, and everything is written."""
+    """Disconnect from Ray. After an interrupt, end the process if that takes longer than LEAVING.
+
+    A signal to the whole process group, as by `timeout` or a batch system, also ends a Ray that was started here, so it
+    may not answer. All results are written by then.
+    """
     import ray
 
     def give_up() -> None:
@@ -94,14 +100,14 @@ def _leave(status: int | None, lock) -> None:
 
 
 def _connect(address: str | None, verbose: bool = False) -> None:
-    """Join the cluster, or start one here. verbose: with Ray's messages. Raises ConnectionError where there is none at
-    the address."""
+    """Join the Ray cluster at the address, or start one here. verbose: show Ray's messages. Raises ConnectionError if
+    no cluster answers at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # a Ray started here hands them to trials, in folders of their own
+    for name in ("TUNE_CD_DATA", "TUNE_CD_CACHE"):  # trials of a Ray started here inherit them, in other folders
         if os.environ.get(name) and not is_uri(os.environ[name]):
             os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the study here, after a summary
-    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # a line of ours says where they are
+    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # `Progress` prints where they are
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's plain status table, not a box for every trial and result
     import ray
 
@@ -113,8 +119,8 @@ def _connect(address: str | None, verbose: bool = False) -> None:
 
 
 def _terminate(number, frame) -> None:
-    """As Ctrl-C, but for the exit status; Ray makes a plain KeyboardInterrupt of whatever is raised in it. A second one
-    changes nothing: `timeout` sends two, and the summary is being written."""
+    """Act as on Ctrl-C; TERMINATION records the difference, since Ray turns whatever is raised here into a plain
+    KeyboardInterrupt. A second SIGTERM changes nothing: `timeout` sends two, and the summary is being written."""
     if not TERMINATION.is_set():
         TERMINATION.set()
         raise KeyboardInterrupt
@@ -188,21 +194,21 @@ def _run(study, resources, lock, watching, meter) -> int:
 
 
 def _said(study) -> bool:
-    """Print what was found, and write the report; whether a trial has completed."""
+    """Print the summary and write the report; returns whether a trial has completed."""
     from tune_cd import results
     from tune_cd.analysis import best_trial
     from tune_cd.report.writing import write_report
     from tune_cd.run.summary import summarise
 
     try:
-        print(summarise(study), flush=True)  # it is there whatever becomes of the report
+        print(summarise(study), flush=True)  # first, since the report may fail
         found = best_trial(results.read(study.results, study.name)) is not None
     except OSError as error:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
     try:
         print(f"report:  {write_report(study.results, study.name)}", flush=True)
-    except Exception as error:  # whatever is wrong with the page, the study has ended as it has
+    except Exception as error:  # a failed report does not change how the study ended
         print(redact(f"error: the report could not be written: {type(error).__name__}: {error}"), file=sys.stderr)
     return found
 
@@ -215,7 +221,7 @@ def _announce(study, resources) -> None:
     setup = study.setup
     fields = [
         text for text in study.config.assignments if not text.startswith("learning_rate=")
-    ]  # SGD's is the start's
+    ]  # under SGD the start contains it
     for warning in without_effect([search.setup for search in study.searches], fields):
         print(f"warning: {warning}", file=sys.stderr)
     distance = f" ({setup.loss_distance})" if find_loss(setup.loss).pairwise else ""
@@ -245,7 +251,7 @@ def _announce(study, resources) -> None:
 
 
 def _pauses(searches) -> list[str]:
-    """How trainings of these searches, which are of one set-up, pause: a line, or none."""
+    """The line that says where trainings pause, as a list; [] if none does. searches: all of one set-up."""
     from tune_cd.run.looks import lengths_of
 
     shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) if searches else ""

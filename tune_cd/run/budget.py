@@ -1,4 +1,4 @@
-"""`--budget`: a limit in time or GPU-hours, as whole trainings' worth that a run may still ask for."""
+"""`--budget`: a limit in time or GPU-hours, as full trainings' worth that a run may still ask for."""
 
 import re
 import time
@@ -10,12 +10,12 @@ from statistics import median
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "gpu-hours": 3600}
 FORMS = "a number and s, min, h or gpu-hours, such as 90min, 2h or 20gpu-hours"
-RECENT = 15  # processes by whose times a training's time is judged: nodes come and go
+RECENT = 15  # latest processes, from which a training's time is estimated: nodes come and go
 
 
 @dataclass(frozen=True)
 class Budget:
-    """seconds: on the clock from the start of the run, or of all GPUs of its trials together."""
+    """A parsed --budget. seconds: from the start of the run, or of all GPUs of its trials together."""
 
     text: str
     seconds: float
@@ -36,18 +36,18 @@ def parse_budget(text: str) -> Budget:
 
 @dataclass
 class Meter:
-    """What a run's processes have taken, and what its budget still holds.
+    """Measures the time that a run's processes take, and what is left of its budget.
 
-    processes: at a time; gpus: of each. Raises ValueError for a budget of GPU-hours where processes have no GPU.
+    processes: at a time. gpus: of each process. Raises ValueError for a budget of GPU-hours if processes have no GPU.
     """
 
     budget: Budget
     processes: int
     gpus: float
     clock: Callable[[], float] = time.monotonic
-    _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it began, whole trainings
+    _running: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it began, its full trainings' worth
     _taken: float = 0.0  # seconds of processes that have ended
-    _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds of a whole training
+    _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds of a full training
 
     def __post_init__(self):
         if self.budget.of_gpus and not self.gpus:
@@ -55,11 +55,11 @@ class Meter:
         self._started = self.clock()
 
     def begin(self, trial: str, worth: float) -> None:
-        """A process begins to train so many whole trainings' worth, one after the other or together."""
+        """Report that a process begins. worth: full trainings' worth, in turn or together."""
         self._running[trial] = self.clock(), worth
 
     def end(self, trial: str) -> None:
-        """It has ended, however."""
+        """Report that a process has ended."""
         began, worth = self._running.pop(trial)
         seconds = self.clock() - began
         self._taken += seconds
@@ -67,7 +67,7 @@ class Meter:
 
     @property
     def left(self) -> float:
-        """Whole trainings' worth that may still be asked for; inf before the first process has ended."""
+        """Full trainings' worth that may still be asked for; inf before the first process has ended."""
         if not self._rates:
             return inf
         rate, now = median(self._rates), self.clock()

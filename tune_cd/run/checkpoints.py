@@ -1,10 +1,9 @@
-"""Saved states of trainings under way, found again by what is trained: in whatever process, under whatever search's
-name.
+"""Checkpoints of trainings under way, named by what is trained, so that any process and any search finds them.
 
     RESULTS/studies/<study>/checkpoints/<training>-<images seen>~sha256-<16 digits>.pt
 
-The digits begin the file's SHA-256, so a damaged one is known. The two latest of a training are kept until it has
-ended.
+The digits begin the file's SHA-256 and show whether it is damaged. The two latest checkpoints of a training are kept
+until it has ended.
 """
 
 import logging
@@ -25,27 +24,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Those of one study's trainings with one set-up. results, folder: the store, and the name of a folder in it."""
+    """The checkpoints of one study's trainings with one set-up. results: the store. folder: the name of a folder in
+    it."""
 
     results: str
     folder: str
     setup: Mapping[str, Any]
 
     def key(self, config: Mapping[str, Any]) -> str:
-        """The same for the same training."""
+        """Hash of set-up, weights, batch size and seed, 20 digits: the same for the same training."""
         trained = [name for name in config if name.startswith(WEIGHT)]
         identity = {name: config[name] for name in (*trained, "batch_size", "seed")}
         return sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
 
     def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:
-        """Keep a state, then remove all but the latest before it. Raises OSError where that is not possible."""
+        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses."""
         name = f"{self.folder}/{self.key(config)}-{images_seen:012d}~sha256-{digest(state)}.pt"
         earlier = [other for other in self._files(config) if other < name]
         store_of(self.results).write(name, state)
         self._remove(earlier[: -(KEPT - 1)])
 
     def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-        """(name, state) of the kept ones that are what was written, the latest first."""
+        """(name, state) of the kept checkpoints that are undamaged, the latest first."""
         store = store_of(self.results)
         try:
             for name in reversed(self._files(config)):
@@ -58,7 +58,7 @@ class Checkpoints:
             log.warning("saved states cannot be read: %s", error)
 
     def forget(self, config: Mapping[str, Any]) -> None:
-        """The training has ended."""
+        """Remove the checkpoints of an ended training."""
         try:
             self._remove(self._files(config))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A study on its cluster: what that may grow to, its nodes' preflight, and who watches it while trials run."""
+"""A study on its cluster: the cluster's growth, the preflight of its nodes, and the watch while trials run."""
 
 import os
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from tune_cd.run.study import Study
 
 
 def growth_of(address: str | None) -> Growth:
-    """What the connected cluster may grow to; where this cannot be had, which is said, what is alive is all. Raises
-    ValueError for a cluster's description that cannot be read."""
+    """The growth of the connected cluster; none, with a message, if it cannot be found out. Raises ValueError for an
+    unreadable description of the cluster."""
     if address == "local":
         return Growth()
     try:
@@ -32,16 +32,17 @@ def growth_of(address: str | None) -> Growth:
 
 
 def nodes_of(study: Study, resources: Resources) -> Nodes:
-    """What is to be asked of the nodes that processes of the study fit."""
+    """The checks of the nodes that can hold a process of the study."""
     question = {"dataset": study.setup.dataset, "task": study.setup.task, "weights": study.setup.weights}
     question |= {"data_root": study.data_root, "download": study.call.download}
     return Nodes(study.results, question, resources.cpus, resources.gpus)
 
 
 def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str) -> tuple[list[str], list[str]]:
-    """(a line for each node that is ready, what is wrong); leaves nothing among the results, whatever happens.
+    """Check the nodes; returns (a line for each ready node, errors). Its files among the results are removed in any
+    case.
 
-    Raises ValueError for results on this machine's own disk where there is no other node yet to look from.
+    Raises ValueError for results on this machine's own disk if other nodes may come but none is there to check it.
     """
     try:
         ready, wrong = nodes.check(alive)
@@ -57,7 +58,7 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
 
 @contextmanager
 def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -> Iterator[Load]:
-    """The cluster is watched while this is held, but for a Ray of the study's own, which stays as it is. Raises OSError
+    """Watch the cluster while this is held, except for a Ray of the study's own, which does not change. Raises OSError
     when a node joins whose results would be lost."""
     if study.call.address == "local":
         yield Load()
@@ -67,10 +68,10 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
         known = len(nodes.apart)
         for line in nodes.joined(alive):
             print(redact(f"error: {line}"), flush=True)
-        if nodes.apart and not known:  # once: another interrupt would meet a study that is ending in good order
+        if nodes.apart and not known:  # once: a second interrupt would disturb a study that is ending
             interrupt()
 
-    if growth.types:  # the watch says it better
+    if growth.types:  # the watch reports it better
         os.environ.setdefault("TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "inf")
     after = study.call.ondemand_after
     try:
@@ -85,7 +86,7 @@ def watching(study: Study, resources: Resources, growth: Growth, nodes: Nodes) -
 
 
 class Counting(Callback):
-    """Tells the watch what there is to do: trials that run, and that wait or run."""
+    """Tells the watch how many trials run, and how many wait or run."""
 
     def __init__(self, load: Load):
         self._load = load

@@ -1,7 +1,7 @@
-"""What a study is and how one call runs it: two frozen values that the command line becomes.
+"""The definition of a study and of one call: frozen values that the command line is parsed into.
 
-A `StudyConfig` defines a study. It is stored with the results (as JSON, in `study.json`), and a study that is continued
-has the one it was started with. A `Call` belongs to one invocation, on one cluster.
+A `StudyConfig` defines a study. It is stored with the results, as JSON in `study.json`, and a continued study keeps it,
+except for the fields in EXTENSIBLE. A `Call` belongs to one invocation, on one cluster.
 """
 
 import re
@@ -22,12 +22,12 @@ EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
 USUAL_BATCH_SIZE = 64
 BELOW, ABOVE = 1000.0, 100.0
-"""The usual range of a loss other than the paper's two: from so much below the smallest weight of the conventional
-start to so much above the largest. Published weights carry over to other networks by some hundreds at most
+"""Usual range of the weights of a loss other than the paper's two: from 1/BELOW of the conventional start's smallest
+weight to ABOVE times its largest. Published weights carry over to other networks within a factor of some hundreds
 (`tune_cd.terms`)."""
 
 EXTENSIBLE = ("num_samples", "baseline", "baseline_trials", "confirm")
-"""What a continued study may be given anew, and keeps otherwise."""
+"""Fields that --resume may change; all others stay as the study was started."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class StudyConfig:
     """Everything that defines a study; each field is the option of `python -m tune_cd.run` of that name.
 
     setup: small or paper; None until the cluster is known. assignments: FIELD=VALUE of `--set`. range: of every weight
-    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI;
-    data_content: `Plan.content` of a folder. Raises ValueError naming the option for what neither data nor a cluster
-    make possible.
+    Lambda_<term>; None: the usual one. data_sha256: the digest of data behind a URI. data_content: `Plan.content` of a
+    folder.
+    Raises ValueError, naming the option, for a value that is impossible with any data and on any cluster.
     """
 
     dataset: str = "glyphs"
@@ -86,27 +86,27 @@ class StudyConfig:
 
     @cached_property
     def weighted(self) -> Loss:
-        """The loss whose weights are searched. Raises ValueError for one that there is not."""
+        """The loss whose weights are searched. Raises ValueError for an unknown one."""
         return find_loss(self.loss or find_setup(self.dataset, "small", self.task).loss)
 
     @property
     def pauses(self) -> bool:
-        """Whether the search also decides how long to train. A memory that is used from some iteration on makes a short
-        training another one, not the beginning of the long one."""
+        """Whether the search also decides how long to train. With a memory that is used from some iteration on (xbm), a
+        short training is not the beginning of a long one."""
         return self.search == "cd" and self.experiment == "balance" and not self.full_length
 
     @property
     def trained_batch_sizes(self) -> list[int]:
-        """All that a trial may have."""
+        """The batch sizes that a trial may have."""
         return list(self.batch_sizes) if self.tune_batch_size else [self.batch_size]
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The forms of the set-up that are possible: one of them is chosen by the cluster where none was named."""
+        """The possible forms of the set-up. If the command line names none, the cluster decides between them."""
         return (self.setup,) if self.setup else FORMS
 
     def setup_for(self, form: str) -> Setup:
-        """The set-up table's entry with everything that the command line says of it. Raises ValueError as
+        """The set-up table's entry, changed as the command line says. form: small or paper. Raises ValueError as
         `override`."""
         setup = find_setup(self.dataset, form, self.task, self.loss)
         if self.experiment == "xbm":
@@ -118,14 +118,14 @@ class StudyConfig:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; the inverse of `from_json`."""
         kept = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        found = ("data_sha256", "data_content")  # in the data, where they have them
+        found = ("data_sha256", "data_content")  # of some data only: left out if None
         return {name: value for name, value in kept.items() if value is not None or name not in found}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`; a study of a release whose trainings did not pause goes on so.
+        """The inverse of `to_json`. A study stored without `full_length` is of a release without pauses, and stays so.
 
-        Raises ValueError for a field that this release does not know, or one that cannot be.
+        Raises ValueError for an unknown field or an impossible value.
         """
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
@@ -134,9 +134,9 @@ class StudyConfig:
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
     def continued(self, written: Mapping[str, Any], study: str) -> Self:
-        """The study with what may be given anew. written: the options that were written out now.
+        """This study with the EXTENSIBLE options among `written`, those that a new command line names.
 
-        Raises ValueError naming one that would make it another study.
+        Raises ValueError naming another one that differs.
         """
         for name, value in written.items():
             was = getattr(self, name)
@@ -149,7 +149,8 @@ class StudyConfig:
         return replace(self, **{name: value for name, value in written.items() if name in EXTENSIBLE})
 
     def _fixed_batch_size(self) -> int:
-        """The batch size, or the start's where that is searched: as `--start` names it where nothing else does."""
+        """The batch size: --batch-size, else that of `--start`, else the usual; with --tune-batch-size the start's
+        default."""
         named = re.search(r"(?:^|,)\s*(?:b|batch_size)\s*=\s*(\d+)\s*(?:,|$)", self.start)
         size = USUAL_BATCH_SIZE if self.batch_size is None else self.batch_size
         if named is None or self.tune_batch_size or int(named[1]) == size:
@@ -162,7 +163,7 @@ class StudyConfig:
         return int(named[1])
 
     def _usual_range(self) -> tuple[float, float]:
-        """Adam's weights are without its learning rate."""
+        """The usual range of every weight. Under Adam the weights are without its learning rate."""
         if self.experiment == "xbm" and self.setup_for(self.setup or "small").optimizer != "sgd":
             return XBM_RANGE
         if self.weighted.pairwise:
@@ -173,9 +174,9 @@ class StudyConfig:
 
 @dataclass(frozen=True)
 class Call:
-    """One invocation of `python -m tune_cd.run`: where, on what, and what it leaves; each field is an option.
+    """One invocation of `python -m tune_cd.run`; each field is the option of that name.
 
-    ondemand_after, trial_timeout: seconds, None: never. Raises ValueError for counts below 1.
+    ondemand_after, trial_timeout: seconds; None: never. Raises ValueError for counts below 1 and an unreadable budget.
     """
 
     results: str = "results"
@@ -207,7 +208,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Request:
-    """A command line: what it says of the study, of the call, and which options of the study were written out."""
+    """A parsed command line. written: the options of the study that it names, by field."""
 
     config: StudyConfig
     call: Call

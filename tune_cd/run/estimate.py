@@ -1,4 +1,4 @@
-"""How long a study will take, by trainings of the same kind that are in the results."""
+"""Estimates how long a study will take, from trainings of the same kind in the results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,10 @@ KIND = ("network", "image_size", "images_seen", "precision", "memory", "evaluati
 
 
 def estimate(study: Study, resources: Resources) -> str | None:
-    """The time and the GPU-hours that the study takes at most, in a sentence; None where nothing alike was trained.
+    """A sentence with the most time and GPU-hours that the study takes; None without a similar training.
 
-    From the median duration of completed trainings in the results, whichever study's, of the same dataset, kind, and
-    batch sizes, on a GPU or on none.
-    Raises OSError where the results cannot be read.
+    From the median duration of completed trainings in the results, of any study, with the same dataset, KIND and batch
+    sizes, on a GPU or on none. Raises OSError if the results cannot be read.
     """
     table = results.read(study.results)
     runs = runs_of(table)
@@ -41,7 +40,7 @@ def estimate(study: Study, resources: Resources) -> str | None:
 
 
 def _seconds(runs: pd.DataFrame, setup: Mapping, batch_sizes: Sequence[int]) -> pd.Series:
-    """How long each completed training alike took, in all its runs."""
+    """Seconds that each similar completed training took, in all its runs."""
     runs = runs[runs["config"].map(lambda text: _alike(text, setup, batch_sizes)).astype(bool)]
     busy = (runs["ended_at"] - runs["started_at"]).dt.total_seconds()
     trial = [runs["study"], runs["trial_id"]]

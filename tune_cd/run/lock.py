@@ -1,10 +1,10 @@
-"""One driver a study. Two would ask for the same trials, and each would miss what the other learns.
+"""A lock that gives a study one driver. Two would ask for the same trials, and each would miss the other's results.
 
-The lock is a file beside the study's options that names its holder and has a counter, which goes up while the holder
-lives. Who finds it there watches the counter, so clocks need not agree; beside a holder on the same machine the process
-is looked for. A holder that died, be it by `kill -9` or with its machine, is so found out in half a minute at most.
-(Object stores and network file systems offer no better to all: two drivers begun within the same second may both
-believe to hold it, until the first beat, when one of them ends.)
+The lock is a file beside the study's options. It names its holder and has a counter, which goes up while the holder
+lives. A driver that finds it watches the counter, so clocks need not agree; if the holder is on the same machine, it
+looks for the process instead. So a dead holder, by `kill -9` or with its machine, is found out in half a minute at
+most. (Nothing better works on all object stores and network file systems: two drivers begun within the same second may
+both believe to hold it, until the first beat, when one of them ends.)
 """
 
 import getpass
@@ -22,8 +22,8 @@ from secrets import token_hex
 from tune_cd.results.store import Bucket, Folder
 
 BEAT = 5.0  # seconds between two signs of life
-PATIENCE = 5  # beats without one after which a holder elsewhere counts as dead
-SETTLE = 0.3  # seconds until it is looked whether another wrote the file at the same time
+PATIENCE = 5  # beats without one after which a holder on another machine counts as dead
+SETTLE = 0.3  # seconds until the file is read again, in case another wrote it at the same time
 
 
 class Held(ValueError):
@@ -31,14 +31,14 @@ class Held(ValueError):
 
 
 def interrupt() -> None:
-    """As Ctrl-C does, which ends a driver in good order."""
+    """Interrupt this process as Ctrl-C does: it ends in good order."""
     os.kill(os.getpid(), signal.SIGINT)
 
 
 class StudyLock:
     """Held from `acquire` to `release`, by one process.
 
-    lost: called, in a thread, when another process has taken the lock over, as one may after a long standstill of this
+    lost: called in a thread when another process has taken the lock over, as may happen after a long standstill of this
     one.
     """
 
@@ -50,11 +50,11 @@ class StudyLock:
         }  # fmt: skip
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
-        self.taken_by: dict | None = None  # who took it over
+        self.taken_by: dict | None = None  # the process that took it over
 
     def acquire(self, say: Callable[[str], None] = print) -> None:
-        """Take the lock; tells where that takes a while. Raises Held naming a living holder, OSError where the store
-        refuses."""
+        """Take the lock. say: prints a line if that takes a while. Raises Held naming a living holder, OSError if the
+        store refuses."""
         other = self._read()
         if other is not None:
             alive = _lives_here(other)
@@ -75,7 +75,7 @@ class StudyLock:
         self._beating.start()
 
     def release(self) -> None:
-        """Leave the study to others."""
+        """Remove the lock if this process holds it; ignores errors of the store."""
         self._stop.set()
         if self._beating.ident is not None:
             self._beating.join(10 * self._beat)
@@ -84,11 +84,11 @@ class StudyLock:
             if holder is not None and holder["token"] == self._own["token"]:
                 self._store.remove(self._name)
         except OSError:
-            pass  # whoever wants it finds the holder gone
+            pass  # the next driver finds the holder gone
 
     def _watch(self, other: dict) -> tuple[bool, dict | None]:
-        """Whether a holder elsewhere lives: its file changes, or another's is there by now. And the file as it is
-        then."""
+        """(whether the holder lives, its file by now). It lives if the file changes or is another's; without a file,
+        (False, None)."""
         deadline = time.monotonic() + PATIENCE * self._beat
         while time.monotonic() < deadline:
             time.sleep(self._beat / 5)
@@ -110,13 +110,13 @@ class StudyLock:
                 self._own["beats"] += 1
                 self._write()
             except OSError:
-                continue  # the store is away: then nobody else can take it over either
+                continue  # while the store is away nobody else can take it over
 
     def _write(self) -> None:
         self._store.write(self._name, json.dumps(self._own).encode())
 
     def _read(self) -> dict | None:
-        """Who holds it; None for nobody, and for what is no lock."""
+        """The holder; None if there is none, and if the file is not a lock."""
         try:
             holder = json.loads(self._store.read(self._name))
         except (FileNotFoundError, ValueError):
@@ -139,8 +139,8 @@ def _lives_here(holder: dict) -> bool | None:
 
 
 def _process(pid: int) -> tuple[str, str, str] | None:
-    """(the machine's start, its set of process numbers, when this process began), since numbers come again, and
-    containers and machines may share a name. None for a process that is dead, and where this is not told."""
+    """(the machine's boot, its set of process numbers, the process's start): numbers are used again, and containers and
+    machines may share a name. None for a dead process, and without /proc."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         machine, numbers = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")
@@ -150,7 +150,7 @@ def _process(pid: int) -> tuple[str, str, str] | None:
 
 
 def user() -> str:
-    """Who this is, as far as that is known: a container's user may have no name."""
+    """The user's name, or number if there is none, as in a container."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

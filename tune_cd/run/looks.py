@@ -1,6 +1,7 @@
-"""How far a training is and what it has reached: its best score so far at each length at which trainings may pause.
+"""The looks of a training: its best score so far at each length at which trainings may pause.
 
-Of a training that failed or diverged the last score is NaN, at the share of its full length where that was.
+A look is an evaluation on the validation split. The last score of a training that failed or diverged is NaN, at the
+share of its full length where that was.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +12,14 @@ from tune_cd.results.observations import mean
 from tune_cd.search.model_guided import LENGTHS
 
 Looks = Mapping[float, float]
-"""Share of the full length -> best score so far, ascending; NaN for a training that ended there without one."""
+"""Share of the full length -> best score so far, ascending; NaN if the training ended there without a score."""
 
-ROUNDING = 1e-9  # of a share
+ROUNDING = 1e-9  # tolerance between shares
 
 
 def lengths_of(setup: Setup) -> tuple[float, ...]:
-    """The shares of its full length at which a training may pause: those of LENGTHS, each at the next look from there
-    on."""
+    """The shares of the full length at which a training may pause: those of LENGTHS, each rounded up to the next
+    look."""
     looks = setup.evaluations
     return tuple(sorted({min(1.0, ceil(share * looks - ROUNDING) / looks) for share in LENGTHS}))
 
@@ -32,9 +33,10 @@ def looks_of(
     status: str, score: float | None, curve: Iterable[Sequence[float]], images: int, whole: int,
     lengths: Sequence[float],
 ) -> Looks:  # fmt: skip
-    """What a row or a report says. score: val_score; curve: (images seen, score) of each look; images: seen in all.
+    """The looks of a training, from its row or report.
 
-    status: one of the table's; of a row that is not to be taken for an end, `stopped`.
+    status: the table's; `stopped` for a row that does not count as an end. score: val_score. curve: (images seen,
+    score) of each look. images: seen in all. whole, lengths: from the functions above.
     """
     reached: dict[float, float] = {}
     best = nan
@@ -54,7 +56,7 @@ def looks_of(
 
 
 def reaches(looks: Looks | None, share: float) -> bool:
-    """Whether nothing is left to train until that share."""
+    """Whether a training has reached this share, or has failed."""
     return bool(looks) and (failed(looks) or max(looks) >= share - ROUNDING)
 
 
@@ -63,8 +65,8 @@ def failed(looks: Looks) -> bool:
 
 
 def over_seeds(several: Sequence[Looks]) -> Looks:
-    """What a setting has reached: means over its seeds, of those that gave numbers, at lengths that all of them have;
-    of a setting none of which did, the NaN of the longest."""
+    """The looks of a configuration: means over the seeds that did not fail, at the lengths that these have in common.
+    If all failed: means at lengths in common before the last failure, then NaN."""
     alive = [looks for looks in several if not failed(looks)]
     if not alive:
         common = _common(several)
@@ -86,5 +88,5 @@ def _mean(several: Sequence[Looks], share: float) -> float:
 
 
 def _ended_at(images: int, whole: int, reached: Looks) -> float:
-    """The share at which a training failed: behind what it had reached."""
+    """The share at which a training failed; always beyond the lengths that it had reached."""
     return min(1.0, max(images / whole, max(reached, default=0.0) + ROUNDING, ROUNDING))

@@ -1,4 +1,4 @@
-"""The searches that a portfolio holds: of settings that are all trained to their ends, and of those that may pause."""
+"""The searches that a portfolio holds: `Whole` trains to full length, `Pausing` may pause trainings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,45 +14,45 @@ from tune_cd.tune.course import Course, Order
 
 
 class Member(Protocol):
-    """One of the searches of a study. weight: its share of a budget that all have together; 0: it is not limited."""
+    """A search in a portfolio. weight: its share of the common budget; 0: it is not limited."""
 
     weight: float
 
     @property
     def open(self) -> bool:
-        """Whether it would ask for more if it were allowed to."""
+        """Whether it would ask for more if the budget allowed it."""
 
     @property
     def spent(self) -> float:
-        """Whole trainings' worth that it asked for."""
+        """Full trainings' worth that it has asked for."""
 
     def allow(self, worth: float) -> None:
-        """Let it ask for so much more at most, and for what its leader lacks of a whole training."""
+        """Limit what it may still ask for, in full trainings' worth. Its leader may exceed it to reach full length."""
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to ask for."""
 
     def next(self) -> tuple[Configuration, float] | None:
-        """What it wants next: a setting, and the share of the full length until which it is trained; None while it
-        waits, or has ended."""
+        """The next (configuration, share of the full length to train it to); None while it waits, or has ended."""
 
     def begun(self, h: Configuration) -> None:
-        """A training of what it wanted begins, under its name."""
+        """A configuration from `next` begins to train, under this search's name."""
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
-        """What a setting that it wanted has reached. own: it was trained under this search's name."""
+        """Report the looks of a configuration from `next`. own: it was trained under this search's name."""
 
     def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
-        """What a setting has reached that was trained further, for this search or another."""
+        """Report the looks of a configuration that was trained further, for this search or another."""
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
-        """Where a setting comes from, in the results table's columns."""
+        """The origin of a configuration, in the results table's columns."""
 
 
 @dataclass
 class Whole:
-    """A search whose settings are trained to their ends. budget: settings that it may still have trained."""
+    """A search of full-length trainings. budget: configurations that it may still train; allowed: of these, under
+    --budget."""
 
     course: Course
     budget: int
@@ -83,7 +83,7 @@ class Whole:
         self.course.tell(h, None if isnan(value) else value)
 
     def hear(self, h: Configuration, looks: Looks, own: bool) -> None:
-        """It wants settings trained to their ends, and is told of them when it wants them."""
+        """Ignored: the search is told of a full-length training when it asks for it."""
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
         return self.course.annotation(h)
@@ -91,7 +91,7 @@ class Whole:
 
 @dataclass
 class Pausing:
-    """A search that decides how long to train; or of one line, which may train whole all the same.
+    """A search that decides how long to train, or a line search, which may also train to full length only.
 
     weight: see `Member`.
     """
@@ -102,7 +102,7 @@ class Pausing:
     def __post_init__(self):
         self._order = Order(self.search)
         self._most = self.search.budget
-        self._last: Key | None = None  # the leader that is trained whole beyond what is allowed
+        self._last: Key | None = None  # the leader that may exceed the budget
 
     @property
     def finished(self) -> bool:
@@ -123,11 +123,11 @@ class Pausing:
         if worth >= 1:
             self._last = None
         elif worth < lacks and self._last in (None, leader):
-            self._last, worth = leader, lacks  # one leader may exceed it: should it disappoint, the next one may not
+            self._last, worth = leader, lacks  # one leader may exceed it; if it disappoints, the next may not
         self.search.budget = min(self._most, self.spent + max(0.0, worth))
 
     def _lacks(self) -> tuple[Key | None, float]:
-        """The leader, and how much of it has not been asked for yet."""
+        """(the leader's key, the share of it that is not asked for yet)."""
         if self.search.leader is None:
             return None, 0.0
         h, share = self.search.leader
@@ -139,7 +139,7 @@ class Pausing:
         return None if h is None else (h, self.search.until(h))
 
     def begun(self, h: Configuration) -> None:
-        """What is asked for counts in the search itself."""
+        """Ignored: the search itself counts what it asks for."""
 
     def tell(self, h: Configuration, looks: Looks, own: bool) -> None:
         self._order.again.discard(self.search.space.key(h))
@@ -160,9 +160,9 @@ class Pausing:
         again: set[Key],
         free: set[Key],
     ) -> None:
-        """Go on where an earlier run stopped: with what its settings have reached, in asking order.
+        """Continue where an earlier run stopped, with the looks of its configurations.
 
-        begun: of each setting on record, where it comes from and its place; again: those that are trained on first;
+        begun: (origin, place in asking order) of each recorded configuration. again: those that are trained first.
         free: those that were trained for another search.
         """
         key = self.search.space.key

@@ -1,4 +1,4 @@
-"""Values of options as a command line writes them. All raise `argparse.ArgumentTypeError` for what they cannot read."""
+"""Readers of option values for `argparse`. All raise `argparse.ArgumentTypeError` for text that they cannot read."""
 
 import argparse
 from math import inf
@@ -9,17 +9,17 @@ from tune_cd.results.location import is_uri
 
 
 def path(text: str) -> str:
-    """As it stays valid in a trial's folder, and when the study is resumed from another one."""
+    """An absolute path, valid in a trial's folder and when the study is resumed from another one."""
     return str(Path(text).expanduser().resolve())
 
 
 def root(text: str) -> str:
-    """A URI as it is; it is checked with the study, as an error here would repeat it."""
+    """An absolute path, or a URI, which is checked later with the study: an error here would repeat it."""
     return text if is_uri(text) and not Path(text).exists() else path(text)
 
 
 def loss(text: str) -> str:
-    """One's own is imported with the study, as an error here would not say why."""
+    """The name of a loss, or module:function, imported later with the study: an error here would not say why."""
     if text in LOSSES or ":" in text:
         return text
     raise argparse.ArgumentTypeError(f"{text!r}: one of {', '.join(LOSSES)}, or module:function")

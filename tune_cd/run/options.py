@@ -1,4 +1,4 @@
-"""The command line of `tune_cd.run`: its options, and what can be said of them without looking at data or cluster."""
+"""The command line of `tune_cd.run`: its options, and the checks that need neither data nor a cluster."""
 
 import argparse
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         "tuning the learning rate alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,  # the parser says what was written, the two values below the rest
+        argument_default=argparse.SUPPRESS,  # the defaults are those of StudyConfig and Call
     )
     for title, options in GROUPS.items():
         group = top.add_argument_group(title)
@@ -44,8 +44,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str] | None) -> Request:
-    """What a command line says. Exits with 2 and a message for one that cannot be read; raises ValueError for options
-    that cannot be together."""
+    """Parse a command line. Exits with 2 and a message if it cannot be read; raises ValueError for impossible
+    options."""
     written = vars(parser().parse_args(argv))
     written = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     of_study = {name: value for name, value in written.items() if name in _names(StudyConfig)}
@@ -57,7 +57,7 @@ def parse(argv: list[str] | None) -> Request:
 
 
 def _check_together(written: Mapping[str, Any]) -> None:
-    """Raises ValueError for options that say the same thing twice."""
+    """Raise ValueError if an option and `--set` name the same field."""
     for field in ("images_seen", "weights"):
         assigned = [text for text in written.get("assignments", ()) if text.startswith(f"{field}=")]
         if field in written and assigned:
@@ -66,8 +66,8 @@ def _check_together(written: Mapping[str, Any]) -> None:
 
 
 def idle_options(request: Request) -> list[str]:
-    """Options that were written out and change nothing beside the others, a warning each; none of a study that goes on,
-    whose other options are stored."""
+    """A warning for each option that has no effect beside the others. None with --resume, which has the stored
+    options."""
     config, call, written = request.config, request.call, request.written
     if call.resume:
         return []
@@ -83,10 +83,10 @@ def idle_options(request: Request) -> list[str]:
 
 
 def study_name(call: Call, setup: Setup) -> str:
-    """The given name, checked, or one that no other run has."""
+    """The given name of the study, checked, or a new one with the time. Raises ValueError for a bad or missing name."""
     if call.resume and call.study is None:
         raise ValueError("--resume needs the --study to continue")
-    loss = setup.loss.rpartition(":")[2]  # of one's own the function
+    loss = setup.loss.rpartition(":")[2]  # the function's name in module:function
     return check_name(call.study or f"{setup.dataset}-{loss}-{datetime.now():%Y%m%d-%H%M%S}")
 
 

@@ -1,9 +1,9 @@
-"""The searches of a study side by side, so that a free worker always has something to do; without Ray.
+"""Runs the searches of a study side by side, so that a free worker always has something to do; without Ray.
 
-A line search waits for its own trials; beside it another search can use the workers it leaves idle. Each is told of its
-own settings only and takes the course it would take alone. A setting is trained once with each seed, whichever search
-asks for it first: what is known of it, or is being found out, is told to the others. Where one wants it trained further
-than another did, it goes on under the name that it has.
+A line search waits for its own trials; meanwhile another search can use the idle workers. Each search is told only of
+its own configurations and proceeds as it would alone. A configuration is trained once with each seed, for the search
+that asks first; others that ask for it are told the same scores. If one of them wants it trained further, the training
+continues under its first name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ from tune_cd.run.members import Member
 from tune_cd.search.space import Configuration, Key, Space
 
 ORIGIN = "origin"
-"""The config key under which a trial finds the `Asked.origin` of its setting."""
+"""The config key under which a trial finds the `Asked.origin` of its configuration."""
 
 TrainingKey = tuple[Key, int]
-"""A setting's key and a seed: what is trained once."""
+"""The key of a configuration and a seed, which identify a training."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A training that is to be run, or to go on, until a share of its full length. origin: the search it is for, and
-    that one's annotation of the setting."""
+    """A training that is to begin or to continue. until: a share of its full length. origin: the search it is trained
+    for, and that search's annotation of the configuration."""
 
     h: Configuration
     seed: int
@@ -40,10 +40,11 @@ class _Wanted:
 
 
 class Portfolio:
-    """The searches of a study that train alike; the first in order that has a setting to train is served.
+    """Searches that share trainings; the first in order that has a configuration to train is served.
 
-    members: by name; each limits how many of its own are live.  seeds: of every setting's trainings.  workers: settings
-    being trained at a time.  known: how far each training is.  origins: of settings that have a name already, by key.
+    members: by name; each limits how many of its own are live.  seeds: of every configuration's trainings.  workers:
+    configurations trained at a time.  known: the looks of each training.  origins: by key, of configurations that have
+    one.
     """
 
     def __init__(
@@ -58,34 +59,34 @@ class Portfolio:
         self.members, self.seeds = dict(members), tuple(seeds)
         self._space, self._workers = space, workers
         self._known, self._origins = dict(known), dict(origins or {})
-        self._running: dict[Key, set[int]] = {}  # settings being trained: the seeds that are left
-        self._waiting: dict[Key, list[_Wanted]] = {}  # who is told when a setting has been trained so far
+        self._running: dict[Key, set[int]] = {}  # configurations in training: the seeds not done yet
+        self._waiting: dict[Key, list[_Wanted]] = {}  # searches to be told, by configuration
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to ask for, whatever is told."""
+        """Whether nothing is left to ask for, now or after further results."""
         return not self._waiting and all(member.finished for member in self.members.values())
 
     def ask(self) -> list[Asked]:
-        """The trainings of the next setting, one a seed that is not so far yet; none while all searches wait, or have
-        ended."""
+        """The trainings of the next configuration, one for each seed that is not as far yet. [] while all searches wait
+        or all workers are busy, and at the end."""
         if len(self._running) >= self._workers:
             return []
         for key, (first, *_) in self._waiting.items():
-            if key not in self._running:  # it was trained for another search, and not as far
+            if key not in self._running:  # trained for another search, but not as far
                 return self._begin(first)
         return next((asked for name in self.members if (asked := self._next(name))), [])
 
     def allow(self, worth: float) -> None:
-        """Let the searches ask for so much more together, in whole trainings' worth: by their weights, what each has
-        spent included, so that what one leaves the others may have."""
+        """Divide a budget, in full trainings' worth still to come, among the searches by their weights. Earlier
+        spending counts in each share, so a search may use what another leaves."""
         limited = [member for member in self.members.values() if member.weight and member.open]
         total = worth / len(self.seeds) + sum(member.spent for member in limited)
         for member in limited:
             member.allow(total * member.weight / sum(one.weight for one in limited) - member.spent)
 
     def tell(self, asked: Asked, looks: Looks) -> None:
-        """How far a training is that has paused or ended. A setting counts with the mean over its seeds."""
+        """Report the looks of a training that has paused or ended. The searches are told means over seeds."""
         key = self._space.key(asked.h)
         self._known[key, asked.seed] = looks
         self._running[key].discard(asked.seed)
@@ -101,11 +102,12 @@ class Portfolio:
             self._waiting[key] = further
 
     def reached(self, asked: Asked) -> float:
-        """The share of its full length at which a training goes on that was asked for."""
+        """The share of its full length that an asked training has reached already."""
         return max(self._known.get((self._space.key(asked.h), asked.seed), {}), default=0.0)
 
     def _next(self, name: str) -> list[Asked]:
-        """The trainings of a search's next setting that nobody has trained, or is training, so far yet."""
+        """The trainings of a search's next configuration that is neither trained nor in training so far. Those that are
+        trained are told at once."""
         while (found := self.members[name].next()) is not None:
             wanted = _Wanted(name, *found)
             if not self._missing(wanted):
@@ -133,8 +135,8 @@ class Portfolio:
         self.members[wanted.search].tell(wanted.h, looks, own)
 
     def _let_hear(self, h: Configuration) -> None:
-        """Report a setting's scores to every search that has it, also where it was trained for another one. Each then
-        knows what it would read from the table."""
+        """Report a configuration's scores to every search that has it, also if it was trained for another one. Each
+        then knows what it would read from the table."""
         key = self._space.key(h)
         several = [self._known.get((key, seed), {}) for seed in self.seeds]
         if all(several):
@@ -142,6 +144,6 @@ class Portfolio:
                 member.hear(h, over_seeds(several), self._origins.get(key, {}).get("search") == name)
 
     def _missing(self, wanted: _Wanted) -> list[int]:
-        """The seeds with which the setting is still to be trained."""
+        """The seeds with which the configuration is still to be trained."""
         key = self._space.key(wanted.h)
         return [seed for seed in self.seeds if not reaches(self._known.get((key, seed)), wanted.until)]

@@ -1,4 +1,4 @@
-"""Everything that can be wrong is found here, before a trial starts."""
+"""Finds everything that can be wrong with a study before a trial starts."""
 
 import json
 from dataclasses import asdict, replace
@@ -16,9 +16,10 @@ from tune_cd.run.study import COEFFICIENTS, Study, stored_study
 
 
 def check_study(request: Request) -> Study:
-    """Check everything but the cluster. Raises ValueError or OSError naming what is wrong and what is allowed.
+    """Check everything but the cluster. Raises ValueError, OSError or ImportError naming what is wrong and what is
+    allowed.
 
-    Data behind a URI are fetched here, after what can be checked without them; trials get the URI with their digest.
+    Data behind a URI are fetched here, after the checks that do not need them; trials get the URI with their digest.
     """
     config, call = request.config, request.call
     place = results.check_writable(call.results)
@@ -38,20 +39,20 @@ def check_study(request: Request) -> Study:
 
 
 def with_form(study: Study, form: str) -> Study:
-    """The study with the form of its set-up that suits the cluster, where the command line left it open."""
+    """The study with the form of its set-up that suits the cluster, if the command line left it open."""
     if study.config.setup == form:
         return study
     config = replace(study.config, setup=form)
     setup = config.setup_for(form)
-    if setup != study.setup:  # that one has passed
+    if setup != study.setup:  # the study's own has passed already
         check_training(setup, config.trained_batch_sizes, study.data_root, study.call.download)
     return replace(study, config=config, setup=setup, searches=searches_of(config, setup))
 
 
 def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
-    """(the study with the digest of the data behind a URI, the data root for trials).
+    """(the options with the digest of the data behind a URI, the data root for trials).
 
-    Raises ValueError where a study is continued and the data are not what they were, and as `pin_source`.
+    Raises ValueError if the data of a continued study have changed, and as `pin_source`.
     """
     data_root = pin_source(config.dataset, config.data_root, call.download)
     before, now = config.data_sha256, source_sha256(data_root)
@@ -65,7 +66,8 @@ def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
 
 
 def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
-    """A stored set-up with the fields that its release did not have; a precision of None was float32 on a CPU."""
+    """A stored set-up, completed with fields that its release did not have. A precision of None was float32 on a
+    CPU."""
     stored = completed(stored)
     if stored["precision"] is None and set(results.read(place, study)["device"].dropna()) <= {"cpu"}:
         stored["precision"] = "float32"
@@ -73,8 +75,8 @@ def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
 
 
 def _check_same(setup: Setup, stored: dict) -> None:
-    """Raises ValueError where the options lead to another set-up than they did, as in a release with other defaults, or
-    the user's own loss has other terms or coefficients."""
+    """Raise ValueError if the options lead to another set-up than the stored one, as in a release with other defaults,
+    or if the user's own loss has other terms or coefficients."""
     now = json.loads(json.dumps(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
     differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
@@ -83,7 +85,7 @@ def _check_same(setup: Setup, stored: dict) -> None:
 
 
 def _check_content(before: str | None, source: SourceSummary, study: str) -> None:
-    """Raises ValueError where a folder's images are not those of the study's start, or are not known to be."""
+    """Raise ValueError if a folder's images are not those of the study's start, or the latter are unknown."""
     if source.content and before is None:
         raise ValueError(
             f"study {study!r} was started by a release that did not note which images a folder held, and read some of "
@@ -97,9 +99,9 @@ def _check_content(before: str | None, source: SourceSummary, study: str) -> Non
 
 
 def _checked_setup(config: StudyConfig, data_root: str | None, download: bool) -> tuple[Setup, SourceSummary]:
-    """The set-up that passes; where its form depends on the cluster, which is not known yet, either may.
+    """(the first set-up that passes, its data). While the cluster is not known, either form may pass.
 
-    Raises ValueError or OSError, of the small form where neither passes.
+    Raises ValueError or OSError, of the small form if neither passes.
     """
     errors = []
     for form in config.forms:

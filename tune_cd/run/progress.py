@@ -1,4 +1,4 @@
-"""What a study shows while it runs: a line a trial, and on a terminal a status line below them."""
+"""The output of a running study: a line for each training that ends, and on a terminal a status line below."""
 
 import math
 import sys
@@ -18,11 +18,11 @@ STATUS = "{n:.3g}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaini
 
 
 class Progress(Callback):
-    """Prints a line whenever a training ends: where it lies, its score, the best so far. On a terminal the last line is
-    the status: trainings done of at most so many, how many run, the best, elapsed and expected time.
+    """Prints a line whenever a training ends: its place, its score, the best so far. On a terminal the last line is the
+    status: trainings done and at most, trials running, the best score, elapsed and expected time.
 
-    totals: settings of each search, or full trainings' worth. table: the study's rows of earlier runs. replicates:
-    trainings of a setting. pausing: searches whose trainings pause, with the images of a full training.
+    totals: configurations of each search, or full trainings' worth. table: rows of earlier runs. replicates: trainings
+    of a configuration. pausing: searches whose trainings pause, with the images of a full training.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Progress(Callback):
                 self._line(config, f"failed, see {trial.error_file}", 0)
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
-        if unusable_data(trial) is None:  # which ends the run, and is said then
+        if unusable_data(trial) is None:  # else the run ends, with a message of its own
             self._print(f"{trial}: its process was lost and is begun again")
 
     def _ended(self, config: dict, result: dict, seconds: float) -> None:
@@ -114,7 +114,7 @@ class Progress(Callback):
             self._status.update(share)
 
     def _share(self, config: dict, images: int) -> float:
-        """How much of a full training was done now; a trial where nothing pauses counts as one."""
+        """The share of a full training that this run added; 1 for a search without pauses."""
         origin = config[ORIGIN]
         if origin["search"] not in self._pausing:
             return 1.0

@@ -1,4 +1,4 @@
-"""What a study's trainings leave: rows, curves and saved states, written in the trials' own processes."""
+"""Writes what a study's trainings produce (rows, curves, checkpoints, networks), in the trials' own processes."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Recorder:
     """The `trainables.trial.Recorder` of a study's trainings. Picklable; made once for a Tune run.
 
-    search: one of the run's, which all have its set-up and its seeds.
+    search: any one of the run, since all have the same set-up and seeds.
     """
 
     def __init__(self, study: Study, search: Search, resources: Resources):
@@ -41,15 +41,15 @@ class Recorder:
         self._networks = Networks(self._results, study.name)
 
     def identity(self, config: Mapping) -> dict:
-        """Which run of which training of which search a configuration is, in the table's fields."""
+        """The fields of the table that identify a run: origin, attempt, trial_id and seed."""
         origin = dict(config[ORIGIN])
         name = trial_name(origin["search"], origin["trial_index"])
         trial_id = f"{name}-seed{config['seed']}" if self._several else name
         return {**origin, "trial_id": trial_id, "seed": config["seed"]}
 
     def recorded(self, config: Mapping) -> dict | None:
-        """The report of a training that has ended. Raises OSError where the store does not answer, ValueError where its
-        name is another training's: a driver that was thought to be dead has gone on."""
+        """The report of a training that has ended, else None. Raises OSError if the store does not answer, ValueError
+        if the row is another training's: a driver that was thought to be dead has gone on."""
         identity = self.identity(config)
         row = results.read_trial(self._results, self._study, identity["trial_id"])
         if not has_ended(row, identity["attempt"]):
@@ -70,7 +70,8 @@ class Recorder:
         }
 
     def record(self, config: Mapping, outcome: Outcome, where: Mapping) -> dict | None:
-        """Write curve and row; both come back where the store refuses, {"row", "curve"}. What is written stands."""
+        """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
+        already stands."""
         identity = self.identity(config)
         try:
             before = self._before(identity)
@@ -103,7 +104,7 @@ class Recorder:
         self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
 
     def _before(self, identity: Mapping) -> dict:
-        """What the row lists of the trial's earlier runs."""
+        """The trial's earlier runs, {RUNS: ...}, as its row lists them; {} without any."""
         if not identity["attempt"]:
             return {}
         runs = earlier_runs(results.read_trial(self._results, self._study, identity["trial_id"]))
@@ -141,11 +142,11 @@ OUTCOME = (
     "error",
     "failure_kind",
 )
-"""Fields of a row that are the outcome's own."""
+"""Fields of a row that are copied from the outcome."""
 
 
 def fixed_fields(study: Study) -> dict:
-    """What all rows of a study share."""
+    """The fields that all rows of a study share."""
     setup = study.setup
     constant = {"dataset": study.dataset, "task": setup.task, "loss": setup.loss, "metric_name": setup.metric}
     return constant | {"search_seed": study.config.seed, "git_commit": git_commit()}

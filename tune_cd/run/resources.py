@@ -1,4 +1,4 @@
-"""What a process gets, how many trainings it holds, and how many settings are trained at a time."""
+"""Resources of a process, trainings that it holds, and configurations trained at a time."""
 
 import math
 from dataclasses import dataclass
@@ -8,29 +8,27 @@ from tune_cd.cluster.capacity import Growth, Nodes, nodes_in_all, processes_in_a
 from tune_cd.run.config import Call, StudyConfig
 
 ROUNDS = 5
-"""Unless told otherwise a search that learns has at least so many rounds of trials: with fewer it can hardly learn from
-any."""
+"""By default a search that learns has at least this many rounds of trials: with fewer it can hardly learn from any."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """A process trains one setting, or several as a pack, on its GPUs or on so many CPU threads."""
+    """Resources of a run. A process trains one configuration, or several as a pack, on its GPU or its CPU threads."""
 
     cpus: int  # of a process
     gpus: float  # of a process
-    workers: int  # settings trained at a time
+    workers: int  # configurations trained at a time
     pack: int = 1  # trainings in a process
-    replicates: int = 1  # trainings of a setting
+    replicates: int = 1  # trainings of a configuration
 
     @property
     def processes(self) -> int:
-        settings = max(1, self.pack // self.replicates)  # the trainings of a setting stay together
+        settings = max(1, self.pack // self.replicates)  # the trainings of a configuration stay together
         return math.ceil(self.workers / settings)
 
 
 def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growth, trials: int) -> Resources:
-    """The resources of a search's `trials`, on a cluster of nodes that are alive, and of those that may come: all that
-    the cluster can give counts, whether it is there yet or not.
+    """The resources for a search of so many `trials`. Nodes that may come count as much as those that are alive.
 
     Raises ValueError for more than any node will ever have, and for numbers that contradict each other.
     """
@@ -60,7 +58,7 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
             "no node of the cluster can take a trial, and it is not known that others may come (what `ray up` "
             "leaves on its head says it)"
         )
-    settings = max(1, pack // replicates)  # in a process
+    settings = max(1, pack // replicates)  # configurations in a process
     workers = call.workers or int(max(1, min(room * settings, limit)))
     if call.pack is None and pack > 1:
         pack = min(pack, replicates * math.ceil(workers / room))  # evenly over the GPUs there are or may be
@@ -72,7 +70,7 @@ def check_resources(config: StudyConfig, call: Call, alive: Nodes, growth: Growt
 
 
 def _share(call: Call, most_gpus: float) -> float:
-    """Of a GPU, for one training; the largest part of a process's where the memory decides."""
+    """The share of a GPU for one training; with `auto`, where the memory decides, the smallest."""
     if call.gpus_per_trial == "auto":
         return 1 / MOST if most_gpus else 0.0
     return call.gpus_per_trial if call.gpus_per_trial is not None else float(min(1, most_gpus)) / (call.pack or 1)

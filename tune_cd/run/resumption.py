@@ -1,4 +1,4 @@
-"""What is left to train of a study's searches, as the results table has it: nothing that is on record is repeated."""
+"""Rebuilds the searches of a study from the results table, so that no recorded training is repeated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,13 +25,13 @@ from tune_cd.search.space import Configuration, Key
 from tune_cd.tune.course import Course
 
 LINE_WEIGHT = 0.5
-"""Of a line's share in a --budget: one parameter needs about half the trainings of two."""
+"""Weight of a line search when a --budget is divided: one parameter needs about half the trainings of two."""
 
 ORIGIN_FIELDS = ("direction", "line_position", "trial_index")
 
 
 def seeds_of(study: Study, search: Search) -> list[int]:
-    """Of every setting's trainings."""
+    """The seeds of every configuration's trainings."""
     if search.seeds is not None:
         return list(search.seeds)
     return [study.config.seed + n for n in range(study.config.replicates)]
@@ -45,10 +45,12 @@ def portfolio_of(
     resources: Resources,
     curves: pd.DataFrame | None = None,
 ) -> Portfolio:
-    """Searches that share a set-up, where they stand. Says what there is nothing left of.
+    """The portfolio of searches that share a set-up, rebuilt from their rows. Prints why a search has nothing left to
+    train.
 
-    table: the study's rows; ended: those of trials that are not run again; curves: the study's learning curves, which
-    searches that pause go by."""
+    table: the study's rows. ended: those of trials that are not run again. curves: learning curves, for searches that
+    pause.
+    """
     rows = _rows_alike(study, table, searches[0])
     known = _known(study, searches[0], rows, rows.index.isin(ended.index), curves)
     members: dict[str, Member] = {}
@@ -69,13 +71,13 @@ def portfolio_of(
 
 
 def attempts_of(table: pd.DataFrame) -> dict[tuple[str, int, int], int]:
-    """(search, trial_index, seed) -> the number of the next run of each trial on record that may have one."""
+    """(search, trial_index, seed) -> the number of the next run, for each recorded trial that may have one."""
     rows = table[table["status"].isin(UNFINISHED)].to_dict("records")
     return {(row["search"], row["trial_index"], row["seed"]): next_attempt(row) for row in rows}
 
 
 def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, Any]], Looks]:
-    """How far a training of this search's set-up is, by its last report."""
+    """The function (training, its last report) -> its looks, for trainings of this search's set-up."""
     lengths = lengths_of(search.setup)
 
     def looks(asked: Asked, told: Mapping[str, Any]) -> Looks:
@@ -88,7 +90,7 @@ def reported_by(study: Study, search: Search) -> Callable[[Asked, Mapping[str, A
 
 
 def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFrame) -> None:
-    """After a run: which searches ended by themselves, before their number of settings."""
+    """After a run, print what each pausing search has spent, and which others ended early."""
     for search in searches:
         member, done = portfolio.members.get(search.name), _done(table, search)
         if isinstance(member, Pausing):
@@ -98,7 +100,7 @@ def say_stopped(portfolio: Portfolio, searches: list[Search], table: pd.DataFram
 
 
 def _whole(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Whole | str:
-    """A search whose settings are all trained to their ends, or why nothing of it is left."""
+    """A search of full-length trainings, rebuilt from its rows; or the reason why nothing of it is left."""
     if search.make is given:
         search = replace(search, start=_chosen(study, search, ended)) if search.retrains_best_of else search
         if (reason := _needless(study, search, ended)) is not None:
@@ -120,8 +122,8 @@ def _pausing(
     again: set[int],
     resources: Resources,
 ) -> Pausing | str:
-    """A search that pauses, as it goes on from its rows, or what it came to. again: the index of rows whose trials are
-    run again."""
+    """A search that pauses or walks a line, rebuilt from its rows; or what it has spent, if finished. again: the index
+    of rows whose trials are run again."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
     key, check, seeds = study.space.key, study.space.check, seeds_of(study, search)
@@ -147,7 +149,7 @@ def _pausing(
 
 
 def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFrame, resources: Resources) -> Course:
-    """The search as it goes on from its rows. ended: the table without trials that are run again."""
+    """A search of full-length trainings, rebuilt from its rows. ended: the table without trials that are run again."""
     optimiser = search.make(study.space, start=search.starts or None)
     optimiser.workers = resources.workers if search.workers is None else search.workers
     final = _seeded(study, search, ended)
@@ -166,7 +168,7 @@ def _course(study: Study, search: Search, table: pd.DataFrame, ended: pd.DataFra
 
 
 def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configuration] | None:
-    """The best settings of the searches that this one repeats, by validation, means over seeds; None without any."""
+    """The best configurations of `retrains_best_of`, by the mean validation score over seeds; None without any."""
     final = _with_seeds(ended, study.config.replicates)
     groups = [[name] for name in search.retrains_best_of] if search.per_search else [list(search.retrains_best_of)]
     bests = [best_trial(means_over_seeds(_asked_by(study, names, final))) for names in groups]
@@ -175,14 +177,14 @@ def _chosen(study: Study, search: Search, ended: pd.DataFrame) -> list[Configura
 
 
 def _asked_by(study: Study, names: list[str], final: pd.DataFrame) -> pd.DataFrame:
-    """The rows of some searches. A recipe's are all on its diagonal: it is told what others trained there."""
+    """The rows of the named searches; of a single recipe all on its diagonal: it is told what others trained there."""
     if len(names) == 1 and names[0] in RECIPES:
         return on_diagonal(searching(final), names[0], study.setup.k)
     return final[final["search"].isin(names)]
 
 
 def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
-    """Why a search of given settings has nothing to train, if so."""
+    """The reason why a search of given configurations has nothing to train, or None."""
     if search.start is None:
         return f"nothing to train: no trial of {' or '.join(search.retrains_best_of)} has completed"
     rows, key = _rows_alike(study, _seeded(study, search, ended), search), study.space.key
@@ -193,8 +195,8 @@ def _needless(study: Study, search: Search, ended: pd.DataFrame) -> str | None:
 def _known(
     study: Study, search: Search, rows: pd.DataFrame, ended: Sequence[bool], curves: pd.DataFrame | None
 ) -> dict[TrainingKey, Looks]:
-    """How far each training is: the others of its setting may be missing, it is not repeated. ended: of each row
-    whether it stands; of a trial that is run again, what was reached before counts."""
+    """The looks of each recorded training, which is not repeated even if other seeds of its configuration are missing.
+    ended: of each row whether it stands; of a trial that is run again, the scores so far count."""
     key, lengths, of_trial = study.space.key, lengths_of(search.setup), {}
     if curves is not None and len(curves):
         numbers = ["images_seen", "val_score"]
@@ -211,12 +213,12 @@ def _known(
 
 
 def _rows_alike(study: Study, table: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """The rows of trainings that stand for those of this search."""
+    """The rows of all searches that share trainings with this one (`alike`)."""
     return table[table["search"].isin([other.name for other in study.searches if alike(other, search)])]
 
 
 def _seeded(study: Study, search: Search, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of settings all of whose trainings have ended."""
+    """The rows of configurations that have a row for each seed."""
     return _with_seeds(table, len(seeds_of(study, search)))
 
 
@@ -231,7 +233,7 @@ def _done(table: pd.DataFrame, search: Search) -> int:
 
 
 def _paused(search: Search, member: Pausing) -> str:
-    """What a search that pauses, or of a line, has spent."""
+    """A message: the spending of a pausing or line search."""
     trained, line = member.search.trained, isinstance(member.search, PausingLine)
     whole = sum(share == 1 for share in trained)
     said = (

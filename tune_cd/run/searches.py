@@ -1,4 +1,4 @@
-"""The searches of a study: the one asked for and the baselines beside it, or those of an experiment."""
+"""The searches of a study: the requested one and the baselines beside it, or those of an experiment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,36 +23,36 @@ from tune_cd.search.space import Space
 
 DEFAULT_TRIALS = 20
 DEFAULT_WORTH = 10
-"""Full trainings' worth of a search whose trainings pause: with half the images it is ahead of 20 full trainings on the
-measured landscapes (`tune_cd/landscapes/README.md`)."""
+"""Default budget, in full trainings' worth, of a search that pauses trainings: with half the images it is ahead of 20
+full trainings on the measured landscapes (`tune_cd/landscapes/README.md`)."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """One search of a study: the one asked for, or a baseline that walks one line of the same space."""
+    """One search of a study: the requested one, or a baseline that walks one line of the same space."""
 
     name: str  # the results table's `search`
-    num_samples: int  # settings at most, or full trainings' worth where they pause; a search may end before
+    num_samples: int  # at most: configurations, or full trainings' worth if trainings pause
     make: Callable[..., Optimiser | PausingDescent | PausingLine]  # (space, start=...)
     start: dict | list[dict] | None
-    setup: Setup  # what its trials train
-    starts_from: str | None = None  # an earlier search of the study, from whose trials this one sets out
-    workers: int | None = None  # settings it may have trained at a time; None: as many as the study
-    line: bool = False  # it searches one line, and ends when the best of it is bracketed: `make` gives a PausingLine
-    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best setting is this one's only trial
-    per_search: bool = False  # the best setting of each of `retrains_best_of`, not of all together
-    seeds: tuple[int, ...] | None = None  # of every setting's trainings; None: the study's
-    pauses: bool = False  # it decides how long to train: `make` gives a PausingDescent, or a PausingLine
+    setup: Setup  # of its trainings
+    starts_from: str | None = None  # an earlier search, whose trials this one is told before it begins
+    workers: int | None = None  # configurations trained at a time; None: as many as the study
+    line: bool = False  # searches one line until its best is bracketed: `make` gives a PausingLine
+    retrains_best_of: tuple[str, ...] = ()  # earlier searches, whose best configuration it trains again
+    per_search: bool = False  # the best of each of `retrains_best_of`, not of all together
+    seeds: tuple[int, ...] | None = None  # every configuration is trained with each; None: the study's
+    pauses: bool = False  # decides how long to train: `make` gives a PausingDescent or PausingLine
 
     @property
     def starts(self) -> list[dict]:
-        """The settings that it begins with."""
+        """The configurations that the search begins with."""
         return [] if self.start is None else self.start if isinstance(self.start, list) else [self.start]
 
 
 def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
-    """The search asked for, then the baselines. Raises ValueError for options that do not fit the space, ImportError
-    for a method that is not installed."""
+    """All searches of a study, in order. Raises ValueError for options that do not fit the space, ImportError for a
+    method that is not installed."""
     space = config.space
     make, samples = partial(OPTIMISERS[config.search], seed=config.seed), config.num_samples
     if config.search == "grid":
@@ -68,19 +68,19 @@ def searches_of(config: StudyConfig, setup: Setup) -> list[Search]:
     searches += _confirmation(config, setup, searches)
     for search in searches:
         if not search.retrains_best_of:
-            search.make(space, start=search.start)  # refuses what does not fit, now
+            search.make(space, start=search.start)  # raises now if the options do not fit
     return searches
 
 
 def trainings_of(config: StudyConfig, searches: list[Search]) -> int:
-    """The trainings of a study at most: a search may end before its number of settings."""
+    """The most trainings of a study, in full trainings' worth. A search may end earlier."""
     seeds = (config.replicates if search.seeds is None else len(search.seeds) for search in searches)
     return sum(search.num_samples * number for search, number in zip(searches, seeds, strict=True))
 
 
 def groups_of(searches: list[Search]) -> list[list[Search]]:
-    """The searches that can share a Tune run, in order: neighbours of one set-up, unless one needs to know another's
-    end."""
+    """Groups of searches that can share a Tune run, in order: neighbours that are `alike`, unless one must wait for
+    another."""
     groups: list[list[Search]] = []
     for search in searches:
         if groups and alike(groups[-1][-1], search) and not _awaited(search) & {other.name for other in groups[-1]}:
@@ -91,24 +91,24 @@ def groups_of(searches: list[Search]) -> list[list[Search]]:
 
 
 def alike(one: Search, other: Search) -> bool:
-    """Whether a training of the one is a training of the other, where they meet at a setting."""
+    """Whether two searches have the same set-up and seeds, so that a common configuration is trained once."""
     return (one.setup, one.seeds) == (other.setup, other.seeds)
 
 
 def _awaited(search: Search) -> set[str]:
-    """The searches whose end it needs to know."""
+    """The searches that must have ended before this one begins."""
     return {*search.retrains_best_of} | ({search.starts_from} if search.starts_from is not None else set())
 
 
 def averages_of(setup: Setup) -> tuple[str, ...]:
-    """See `balance.averages_of`; a single term has no balance."""
+    """The averages of the set-up's loss (`balance.averages_of`); none for a single term."""
     loss = find_loss(setup.loss)
     return balance.averages_of(setup.loss, loss.pairwise) if len(loss.terms) > 1 else ()
 
 
 def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
-    """The first configuration, None for blind. Raises ValueError naming what `--start` may be, or what is out of the
-    box."""
+    """The first configuration; None for blind. Raises ValueError naming the allowed forms of `--start`, or the value
+    outside the box."""
     if config.start == "blind":
         return None
     start = _named_start(config, setup)
@@ -119,7 +119,7 @@ def start_of(config: StudyConfig, setup: Setup, space: Space) -> dict | None:
 
 
 def _named_start(config: StudyConfig, setup: Setup) -> dict:
-    """What `--start` names. Raises ValueError naming what it may be."""
+    """The configuration that `--start` names. Raises ValueError naming the allowed forms."""
     loss = find_loss(setup.loss)
     if config.start == "conventional":
         usual = "separate" if loss.pairwise else balance.PUBLISHED
@@ -148,13 +148,14 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
 
 
 def _baselines(config: StudyConfig, setup: Setup, space: Space) -> list[Search]:
-    """None under Adam, where a line at a fixed balance is one training over and over (see `_balance_line`)."""
+    """A line search for each average; none under Adam, where all points of such a line train alike
+    (`_balance_line`)."""
     averages = averages_of(setup) if config.baseline and setup.optimizer == "sgd" else ()
     return [_line(average, average, config, setup, space) for average in averages]
 
 
 def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> list[Search]:
-    """What each search chose, trained once more with seeds that had no part in the choice."""
+    """With --confirm, a search that trains the choice of each search again with seeds that had no part in it."""
     if not config.confirm:
         return []
     first = config.seed + config.replicates
@@ -164,8 +165,8 @@ def _confirmation(config: StudyConfig, setup: Setup, searches: list[Search]) -> 
 
 
 def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """Tune the learning rate alone, on the recipe's diagonal, until the best is bracketed or --baseline-trials are
-    spent."""
+    """A search of the learning rate alone, on the recipe's diagonal, until the best is bracketed or --baseline-trials
+    are spent."""
     try:
         start = space.check(_recipe(average, config, setup))
     except ValueError as error:
@@ -181,12 +182,13 @@ def _line(name: str, average: str, config: StudyConfig, setup: Setup, space: Spa
 
 
 def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
-    """The rows of `table:xbm`: without memory, a variable balance (S1) and a fixed one (S2, S3), untuned and tuned.
+    """The searches of `table:xbm`, untuned and tuned: without memory, with a variable balance (S1), with a fixed one
+    (S2, S3).
 
     The XBM authors' balance is the global average's, k-1 to b-k. Under their optimizer, Adam, it is trained once, as
-    they did, and tuned from there; SGD has a learning rate of its own, tuned on it first, then the whole plane. The
-    setting that each row chose is trained once more with learning rate decay, the set-up's if it has any, else the
-    authors'; nothing is searched for again.
+    they did, and tuned from there. Under SGD the learning rate is tuned at it first, then the whole plane. The
+    configuration chosen in each row is trained once more with learning rate decay: the set-up's if it has any, else the
+    authors'. The search is not repeated.
     """
     constant, decay = XBM_SCHEDULES
     decay = decay if asked.setup.schedule == constant else asked.setup.schedule
@@ -197,7 +199,7 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
         first = _untuned(untuned, config, setup, space) if config.baseline else None
         starts_from, start = None, asked.start
         if first is not None and config.start == "conventional" and setup.optimizer == "sgd":
-            starts_from, start = untuned, None  # the best of the line
+            starts_from, start = untuned, None  # continues from the line's trials
         if first is not None:
             searches.append(first)
         searches.append(replace(asked, name=tuned, setup=setup, start=start, starts_from=starts_from))
@@ -210,9 +212,9 @@ def _xbm(asked: Search, config: StudyConfig, space: Space) -> list[Search]:
 
 
 def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
-    """Coordinate descent under Adam over two weights: one line search, along the balance alone.
+    """Under Adam, coordinate descent over two weights becomes one line search along the balance.
 
-    Adam divides by the joint scale of both weights, of which only weight decay takes notice: along 19 octaves of it R@1
+    Adam divides by the joint scale of both weights, and only weight decay depends on it: along 19 octaves of it R@1
     stayed within 0.47 and 0.52 on validation (Omniglot-small, 12 trials each of the plane without and with memory).
     """
     if asked.setup.optimizer == "sgd" or config.search not in ("cd", "cd-paper") or len(space.names) > 2:
@@ -227,7 +229,7 @@ def _balance_line(asked: Search, config: StudyConfig, space: Space) -> Search:
 
 
 def _untuned(name: str, config: StudyConfig, setup: Setup, space: Space) -> Search:
-    """The XBM authors' balance, as they trained it or, under SGD, with the learning rate tuned."""
+    """A search at the XBM authors' balance: one training as theirs, or under SGD with the learning rate tuned."""
     if setup.optimizer == "sgd":
         return _line(name, "global", config, setup, space)
     return Search(name, 1, given, space.check(_authors(config, setup)), setup)

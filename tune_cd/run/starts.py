@@ -1,4 +1,4 @@
-"""Where the search of any loss may start: its authors' coefficients at a learning rate, or weights as written."""
+"""Starts of a search of any loss: its authors' coefficients at a learning rate, or a recipe."""
 
 import re
 from math import isfinite
@@ -14,18 +14,18 @@ def published_weights(loss: Loss, rate: float) -> dict[str, float]:
 
 
 def usual_weights(loss: Loss, rate: float) -> dict[str, float]:
-    """The published ratios at the usual learning rate of a loss of weight 1, which the largest of them gets: bare SGD
-    at VICReg's 25 times 0.1 diverges."""
+    """Weights in the published ratios; the largest is the rate, the usual one of a loss of weight 1. Plain SGD diverges
+    with VICReg's published 25 times 0.1."""
     return published_weights(loss, rate / max(loss.published))
 
 
 def usual_rate(setup: Setup) -> float:
-    """The learning rate within the usual weights: Adam has one of its own."""
+    """The learning rate that the usual weights contain; 1 under Adam, which has its own."""
     return setup.learning_rate if setup.optimizer == "sgd" else 1.0
 
 
 def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
-    """What `--start lr=...[,b=...]` means. Raises ValueError naming what is allowed."""
+    """The configuration of `--start lr=...[,b=...]`, published weights. Raises ValueError naming what is allowed."""
     found = re.fullmatch(r"lr=([^,=]+)(?:,\s*b=(\d+))?", start)
     try:
         rate = float(found[1]) if found else 0.0
@@ -37,8 +37,8 @@ def published_at(start: str, loss: Loss, batch_size: int) -> dict[str, float]:
 
 
 def recipe_at(start: str, batch_size: int, k: int) -> dict[str, float]:
-    """What `--start lr=...,average=...[,b=...]` means where batches have k items of a class. Raises ValueError naming
-    what is allowed, also for a recipe with another k."""
+    """The configuration of `--start lr=...,average=...[,b=...]`, for batches with k items of a class. Raises ValueError
+    naming what is allowed, also for a recipe with another k."""
     named = balance.assignments(start).get("k", k)
     if named != k:
         raise ValueError(f"--start {start!r}: k = {named}, and the set-up's batches have k = {k}; --set k={named}")
@@ -46,7 +46,7 @@ def recipe_at(start: str, batch_size: int, k: int) -> dict[str, float]:
 
 
 def starts_for(loss: Loss) -> str:
-    """What `--start` may be with this loss."""
+    """The forms of `--start` with this loss, for a message."""
     weights = ",".join(f"{name}=..." for name in loss.weights)
     recipe = "lr=...,average=...[,b=...]" if loss.pairwise else "lr=...[,b=...] for the published weights"
     return f"conventional, blind, {'paper, ' * loss.pairwise}{weights}[,batch_size=...], or a recipe {recipe}"

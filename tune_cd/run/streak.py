@@ -1,5 +1,4 @@
-"""A study that loses every trial is stopped: going through all of them would tell nothing. One whose data cannot be
-used is stopped at the first."""
+"""Stops a study that loses every trial, since the others would tell nothing; with unusable data at the first trial."""
 
 from typing import Any
 
@@ -9,23 +8,23 @@ from trainables.trial import UnusableData
 from tune_cd.tune.callback.failures import failure_of
 
 UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
-"""What Tune's message of such an error begins with."""
+"""The beginning of Tune's message of such an error."""
 
 LEAST = 3
-"""So many trials lost in a row, at least, and more than run at a time: a node takes its trials with it."""
+"""A study stops after so many trials lost in a row, and more than run at a time: a node takes its trials with it."""
 
 
 def unusable_data(trial: Any) -> str | None:
-    """What is wrong with the data, where that was a trial's last failure. trial: Tune's."""
+    """The reason why the data are unusable, if that was the trial's last failure; else None. trial: Tune's."""
     error = failure_of(trial, {})[1]
     return error.removeprefix(UNUSABLE) if error.startswith(UNUSABLE) else None
 
 
 class LossesInARow(Callback, Stopper):
     """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them;
-    at once where the data cannot be used.
+    at once if the data cannot be used.
 
-    As a callback it counts, as a stopper it ends the run. broken: why, or None.
+    As a callback it counts, as a stopper it ends the run. broken: the reason, or None.
     """
 
     def __init__(self, at_a_time: int):

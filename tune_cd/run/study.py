@@ -1,4 +1,4 @@
-"""A study: what is searched, on what, and where it leaves its files."""
+"""A study: its definition, its searches and its files."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -16,21 +16,20 @@ from tune_cd.search.space import Space
 STUDY_VERSION = 1
 CHECKPOINTS = "checkpoints"
 COEFFICIENTS = "coefficients"
-"""The key of a stored set-up for the loss's weights and their published coefficients: one's own loss may change."""
-COMPACT_FROM = 100  # files of trials; below it a file a trial is as good
+"""The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
+COMPACT_FROM = 100  # number of trial files from which on they are merged
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study that passed every check that needs no cluster. All it leaves lies in `results`, a folder or an object
-    store."""
+    """A study that passed every check that needs no cluster. results: the folder or object store with all its files."""
 
     name: str
     results: Path | str
     config: StudyConfig
     call: Call
     setup: Setup
-    dataset: str  # the name results carry
+    dataset: str  # its name in the results
     data_root: str | None
     searches: list[Search]
 
@@ -43,22 +42,21 @@ class Study:
         return store_of(self.results)
 
     def file(self, name: str) -> str:
-        """The store's name of a file beside the tables: options, pictures, saved states."""
+        """The name, in the store, of a file beside the tables: options, pictures, checkpoints."""
         return file_of(self.name, name)
 
 
 def store_config(study: Study) -> None:
-    """Write what `--resume` needs: what defines the study, with the set-up that it led to."""
+    """Write the file that `--resume` needs: the study's options, and the set-up that they led to."""
     setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
     content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": setup}
     study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
 
 
 def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:
-    """What a study to be continued was started with, and the set-up that led to; None for a new one.
+    """(options, set-up) of the study to be continued, as stored; None for a new study.
 
-    Raises ValueError for a new one whose name is taken, for one to be continued that is not there, and for a damaged
-    file.
+    Raises ValueError if a new study's name is taken, if the study to be continued is missing, and for a damaged file.
     """
     if call.study is None:
         return None
@@ -77,8 +75,8 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
 
 
 def tidy(study: Study, ended: bool = False) -> None:
-    """Merge the tables' many small files; of a study that has ended, remove saved states, unless what failed or
-    paused may want them."""
+    """Merge the tables' many small files. ended: also remove the checkpoints, unless a failed or paused trial may need
+    them."""
     store = study.store
     if len(store.listing(f"trials/{study.name}", depth=1)) >= COMPACT_FROM:
         results.compact(study.results, study.name)

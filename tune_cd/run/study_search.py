@@ -1,7 +1,7 @@
-"""The searches of a study as Ray Tune's searcher: a trial is a pack of their trainings, or of parts of them.
+"""The searches of a study as one Ray Tune searcher, whose trials are packs of trainings or of parts of trainings.
 
-A pack lasts as long as its longest part, and a process that waits for it has idle places. So all parts of a pack are as
-long as the shortest: what was to be trained further goes on in the next pack, beside new ones.
+A pack lasts as long as its longest part, and places whose part has ended are idle until then. So all parts of a pack
+are as long as the shortest; longer trainings continue in the next pack, beside new ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,17 +17,18 @@ from tune_cd.run.portfolio import ORIGIN, Asked, Portfolio
 from tune_cd.tune.packed import SEED, Packing
 
 Trial = tuple[str, int, int]
-"""search, trial_index and seed of a training."""
+"""(search, trial_index, seed) of a training."""
 
 Reported = Callable[[Asked, Mapping[str, Any]], Looks]
-"""How far a training is, by its last report, {} where it was lost."""
+"""(training, its last report, {} if it was lost) -> the scores that it has reached."""
 
 
 class StudySearch(Packing):
-    """Hands out what a portfolio asks for, `size` trainings a trial, of one setting at least, `packs` trials at a time.
+    """Hands out a portfolio's trainings, up to `size` as a trial, `packs` trials at a time.
 
-    attempts: runs so far of trials on record that may run again. meter: of a budget that ends it. It keeps no state:
-    `--resume` goes on from the results table, which knows more than any snapshot.
+    All trainings of a configuration begin in one trial, even beyond `size`. attempts: earlier runs of recorded trials
+    that may run again. meter: of the --budget. It keeps no state: `--resume` continues from the results table, which
+    knows more than any snapshot.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class StudySearch(Packing):
         super().__init__("val_score", "max", packs)
         self._portfolio, self._size, self._reported, self._meter = portfolio, size, reported, meter
         self._attempts = dict(attempts or {})
-        self._cut: dict[Trial, tuple[Asked, float]] = {}  # what goes on in the next pack, and the share it has reached
-        self._until: dict[Trial, float] = {}  # of what was handed out
+        self._cut: dict[Trial, tuple[Asked, float]] = {}  # continue in the next pack; with the share reached
+        self._until: dict[Trial, float] = {}  # the share to which each was handed out
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Tune's call for a snapshot: none is taken."""
+        """Tune's call for a snapshot; none is taken."""
 
     def __getstate__(self) -> dict:
-        """Of the copy that Tune pickles with a Tuner, which nobody reads."""
+        """Empty: Tune pickles a copy with a Tuner, and never reads it."""
         return {}
 
     def _fill(self, trial_id: str) -> list[tuple[Asked, dict]] | str | None:

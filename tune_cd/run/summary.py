@@ -1,4 +1,4 @@
-"""What a study found, in words and one picture."""
+"""The summary of a study: text and one picture."""
 
 import io
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from tune_cd.run.study import Study
 
 
 def summarise(study: Study) -> str:
-    """What was found, beside the baselines, and where table and picture are (the picture is drawn here)."""
+    """The best balance beside the baselines, and the paths of table, network and picture. Draws the picture."""
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
@@ -43,8 +43,8 @@ def summarise(study: Study) -> str:
 
 
 def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
-    """The best h of the search asked for and its test score, beside each baseline's; then how well the learning rate of
-    each was tuned."""
+    """Lines with the best h and score of the requested search and of each baseline, then how well each learning rate
+    was tuned."""
     names = study.config.weighted.weights
     found = findings(trials, dict.fromkeys(names, tuple(study.config.range)))
     best = found.best if found.best["search"] == study.config.search else None
@@ -63,7 +63,7 @@ def _balance_table(trials: pd.DataFrame, study: Study) -> list[str]:
 
 
 def _fresh(found: Findings) -> list[str]:
-    """What the choices came to with fresh seeds, and what the search's has more than each recipe's."""
+    """Lines with the scores of the chosen configurations over fresh seeds, and the search's gain over each recipe."""
     if found.fresh is None:
         return []
     lines = [f"with fresh seeds, the best balance: {fresh_score(found.fresh)}"]
@@ -76,7 +76,8 @@ def _fresh(found: Findings) -> list[str]:
 
 
 def _memory_table(table: pd.DataFrame) -> list[str]:
-    """Each balance mode's best by validation, with its recall at 1 on the test split; then all of it as `table:xbm`."""
+    """Lines with each balance mode's best by validation and its recall at 1 on the test split, then all of
+    `table:xbm`."""
     lines = ["", f"{'':<40}{'Lambda_p':>10}{'Lambda_e':>10}{'validation':>12}{'test':>8}{'R@1':>8}{'best at':>12}"]
     for label, best in memory_modes(table).iterrows():
         if isnan(best["val_score"]):
@@ -94,7 +95,7 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
-    """Draw the study's picture beside its options; returns where the PNG is."""
+    """Draw the study's picture beside its options; returns the place of the PNG."""
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
     averages, box = averages_of(study.setup), tuple(study.config.range)
@@ -111,7 +112,7 @@ def table_path(study: Study) -> Path | str:
 
 
 def _width(name: str) -> int:
-    """Of a weight's column."""
+    """Width of a weight's column, in characters."""
     return max(10, len(name) + 2)
 
 

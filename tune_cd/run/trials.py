@@ -28,14 +28,14 @@ from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packed import PACK
 
 STATUS_SECONDS = 60  # between two tables of Ray's reporter
-PATIENCE = 10.0  # seconds that rows are waited for which the store does not take, where the run was interrupted
+PATIENCE = 10.0  # seconds to wait, after an interrupt, for rows that the store has not taken
 
 
 def run_searches(
     study: Study, searches: list[Search], resources: Resources, load: Load, meter: Meter | None = None
 ) -> None:
-    """Train what is left of searches that share a set-up. Trainings whose rows exist are not repeated. load: kept up to
-    date. meter: of the budget that the run has."""
+    """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
+    meter: of the run's --budget, if any."""
     table = results.read(study.results, study.name)
     again = table[to_retry(table, failed=study.call.retry_failed)]
     ended = table.drop(again.index)
@@ -56,7 +56,7 @@ def _tune(
     load: Load,
     meter: Meter | None,
 ) -> None:
-    """One Tune run, from the first suggestion to the last trial. Nothing that it keeps itself is needed to go on."""
+    """Run Tune once, from the first suggestion to the last trial. Its own files are not needed to resume."""
     recorder = Recorder(study, searches[0], resources)
     failures = ResultsCallback(
         study.results, study.name, metric="val_score", fields=fixed_fields(study),
@@ -95,7 +95,7 @@ def _tune(
 def _run_config(
     study: Study, portfolio: Portfolio, callbacks: list[tune.Callback], stop: tune.Stopper
 ) -> tune.RunConfig:
-    """Where a Tune run keeps what is its own, who listens, and what ends it."""
+    """Tune's run configuration: the folder for its own files, callbacks, stopper and retries."""
     return tune.RunConfig(
         name="-".join(portfolio.members),
         storage_path=tempfile.mkdtemp(prefix=f"{study.name}-", dir=tune_folder(study.call.tune_dir)),
@@ -113,7 +113,7 @@ def _run_config(
 
 
 def tune_folder(given: str | None) -> Path:
-    """Where Ray Tune keeps files of its own: beside the results they could fill the disk, and fail with the store."""
+    """The folder for Ray Tune's own files. Beside the results they could fill the disk, and fail with the store."""
     folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

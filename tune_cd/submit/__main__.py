@@ -37,13 +37,13 @@ START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
-    cluster; `start --wait` and `--follow` the study's own."""
+    cluster, 130 after Ctrl-C. `start --wait` and `--follow` return the study's own."""
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not _start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return options.command(options, unknown)
-    except BrokenPipeError:  # the reader has gone, as `| head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, ImportError, RuntimeError) as error:
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands. Options that `start` does not know are `tune_cd.run`'s."""
+    """The parser of all commands. `start` passes unknown options on to `tune_cd.run`."""
     top = argparse.ArgumentParser(
         prog="python -m tune_cd.submit", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Run studies on a standing Ray cluster, several at once, and look after them by name.",
@@ -113,7 +113,7 @@ def _start(options: argparse.Namespace, argv: list[str]) -> int:
 
 
 def _ended(job: Job) -> int:
-    """Say how a study ended; returns its exit status, FAILED where it has none."""
+    """Print how a study ended; returns its exit status, FAILED if it has none."""
     from tune_cd.submit.status import ending
 
     print(f"study {job.study}: {job.status}, {ending(job)}", flush=True)
@@ -177,7 +177,7 @@ def _stop(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _say_how_to_continue(job: Job) -> None:
-    """The command that continues a study which was cut short, unless its table shows that there is nothing yet."""
+    """Print the command that continues a study which was cut short, unless its table is known to be empty."""
     from tune_cd.submit.status import progress_of
 
     cut_short = job.status in ("STOPPED", "FAILED") and job.code != BAD_INPUT and "again" in job.metadata
@@ -186,7 +186,7 @@ def _say_how_to_continue(job: Job) -> None:
 
 
 def _log(client, job: Job) -> str:
-    """The job's output; nothing where it has not begun, or its log is gone with its machine."""
+    """The job's output; "" if it has not begun, or its log is gone with its machine."""
     try:
         return client.get_job_logs(job.id)
     except RuntimeError:
@@ -194,8 +194,8 @@ def _log(client, job: Job) -> str:
 
 
 def _follow(client, job: Job, skip: int = 0) -> None:
-    """Print the job's output but for its first `skip` characters, until it ends. Raises ConnectionError where the
-    cluster no longer answers."""
+    """Print the job's output without its first `skip` characters, until it ends. Raises ConnectionError if the cluster
+    no longer answers."""
     from aiohttp import ClientError
 
     async def copy() -> None:

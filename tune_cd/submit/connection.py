@@ -8,10 +8,10 @@ from http.client import HTTPException
 from importlib.util import find_spec
 
 ADDRESS = "http://127.0.0.1:8265"
-"""Where `ray dashboard CLUSTER.yaml` puts a cluster's job server, and where a head has it itself."""
+"""The job server's address on a head, and where `ray dashboard CLUSTER.yaml` forwards it."""
 
 VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
-PROBE_SECONDS = 10.0  # Ray's own requests have no time limit: an address that swallows them would hang for minutes
+PROBE_SECONDS = 10.0  # Ray's own requests have no time limit: at an address that never answers they hang for minutes
 
 HOW_TO_CONNECT = (
     "`ray dashboard clusters/gpu.yaml`, left running in another terminal, opens the way from a laptop; on the head "
@@ -29,8 +29,8 @@ def address_of(given: str | None) -> str:
 
 
 def connect(given: str | None):
-    """A client of the cluster's job server. Raises ImportError where `ray[default]` is absent, ConnectionError with
-    what to do where there is no server or its token is missing."""
+    """A client of the cluster's job server. Raises ImportError if `ray[default]` is absent, ConnectionError saying what
+    to do if there is no server or its token is missing."""
     missing = [name for name in ("ray", "requests", "aiohttp") if find_spec(name) is None]
     if missing:
         raise ImportError(f'{", ".join(missing)} not installed: pip install "ray[default]" brings what jobs need')
@@ -46,12 +46,12 @@ def connect(given: str | None):
         return JobSubmissionClient(address)
     except AuthenticationError:
         raise ConnectionError(f"the cluster at {address} needs its token: {HOW_TO_GET_THE_TOKEN}") from None
-    except (RuntimeError, ValueError, OSError) as error:  # a server that is no Ray, or too old for jobs
+    except (RuntimeError, ValueError, OSError) as error:  # another kind of server, or a Ray too old for jobs
         raise ConnectionError(f"{address} cannot be used: {error}") from error
 
 
 def _probe(address: str) -> None:
-    """Raises ConnectionError where nothing answers in time. Any answer will do: Ray's client judges it."""
+    """Raise ConnectionError if nothing answers in time. Any answer will do, since Ray's client judges it."""
     try:
         urllib.request.urlopen(f"{address.rstrip('/')}/api/version", timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError as error:

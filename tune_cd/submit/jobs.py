@@ -1,4 +1,4 @@
-"""Studies as a cluster's jobs: one name is one job at a time, its attempts are numbered."""
+"""Studies as jobs of a cluster: at most one job at a time for each study's name, with numbered attempts."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from tune_cd.submit.request import Request
 
 PREFIX = "tune_cd"
 ALIVE = ("PENDING", "RUNNING")
-STOPPED_STATUS = 143  # of a process that SIGTERM has ended; Ray keeps no exit status of a job that was stopped
+STOPPED_STATUS = 143  # exit status after SIGTERM; Ray keeps none of a job that was stopped
 POLL_SECONDS = 1.0
 
 
@@ -24,7 +24,7 @@ class Job:
     began: float | None
     ended: float | None
     code: int | None
-    message: str  # Ray's, of a failed job with the end of its log
+    message: str  # Ray's; for a failed job it contains the end of the log
     metadata: dict[str, str]
 
     @property
@@ -42,12 +42,13 @@ class Job:
 
 
 def submission_id(study: str, attempt: int) -> str:
-    """Ray takes each only once, so of two that start a study at the same moment one fails. A study's name has no ~."""
+    """Ray's name of an attempt. It accepts a name once, so one of two simultaneous starts fails. A study's name has no
+    ~."""
     return f"{PREFIX}~{study}~{attempt}"
 
 
 def job_of(details) -> Job | None:
-    """Ray's JobDetails as a Job; None where it is no study."""
+    """Ray's JobDetails as a Job; None if it is not a study."""
     parts = (details.submission_id or "").split("~")
     if len(parts) != 3 or parts[0] != PREFIX or not parts[2].isdecimal():
         return None
@@ -81,7 +82,8 @@ def latest_of_each(jobs: list[Job]) -> list[Job]:
 
 
 def start(client, request: Request) -> Job:
-    """Submit the study. Raises ValueError naming the owner of a running one, RuntimeError where the cluster refuses."""
+    """Submit a study's next attempt. Raises ValueError naming the owner of a running one, RuntimeError if the cluster
+    refuses."""
     earlier = _earlier(client, request.study)
     attempt = 1 + max((job.attempt for job in earlier), default=0)
     name = submission_id(request.study, attempt)
@@ -98,7 +100,7 @@ def start(client, request: Request) -> Job:
 
 
 def _earlier(client, study: str) -> list[Job]:
-    """The attempts at a study, which must have ended, in order."""
+    """The attempts at a study in order. Raises ValueError if one has not ended."""
     found = sorted((job for job in all_jobs(client) if job.study == study), key=lambda job: job.attempt)
     for job in found:
         if job.alive:
@@ -112,7 +114,7 @@ def _earlier(client, study: str) -> list[Job]:
 def wait(
     client, jobs: Sequence[Job], seconds: float = float("inf"), sleep: Callable[[float], None] = time.sleep
 ) -> dict[Job, tuple[Job, float]]:
-    """Each job once it has ended, and after how many seconds. Raises TimeoutError if one runs for longer."""
+    """Wait for all jobs to end: job -> (the ended job, after how many seconds). Raises TimeoutError after `seconds`."""
     began, ended = time.monotonic(), {}
     while True:
         for job in jobs:

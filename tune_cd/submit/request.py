@@ -1,4 +1,4 @@
-"""A study as it is submitted: options of `tune_cd.run`, checked as far as they can be without the cluster."""
+"""A study to be submitted: options of `tune_cd.run`, checked as far as possible without the cluster."""
 
 import argparse
 import json
@@ -44,7 +44,8 @@ class Request:
         return own if self.working_dir is None else own | {"working_dir": self.working_dir}
 
     def metadata(self, attempt: int, earlier: Sequence[str] = ()) -> dict[str, str]:
-        """What the cluster keeps for `list` and `stop`. earlier: options of the study's attempts."""
+        """The job's metadata, which `list`, `status` and `stop` read. earlier: options of the study's earlier
+        attempts."""
         trials = _trials([*earlier, *self.argv]) if earlier or "--resume" not in self.argv else None
         return {
             "study": self.study, "attempt": str(attempt), "results": self.results, "workers": str(self.workers),
@@ -63,8 +64,8 @@ class Request:
 
 
 def check_request(argv: list[str], python: str = "python", working_dir: str | None = None) -> Request:
-    """The request that options of `tune_cd.run` make. Raises ValueError naming what is wrong or missing; options that
-    cannot be read end the process with status 2."""
+    """Check options of `tune_cd.run` and make a request of them. Raises ValueError naming what is wrong or missing;
+    options that cannot be read end the process with status 2."""
     made = parse(argv)
     if made.call.address is not None:
         raise ValueError(
@@ -94,7 +95,8 @@ def check_request(argv: list[str], python: str = "python", working_dir: str | No
 
 
 def _paths(argv: list[str]) -> list[tuple[str, str]]:
-    """(option, text) of every file or folder as it was typed: `tune_cd.run` makes paths absolute on this machine."""
+    """(option, text) of every file or folder, as it was typed: `tune_cd.run` would make the paths absolute on this
+    machine."""
     reader = argparse.ArgumentParser(add_help=False)
     for option in PATH_OPTIONS:
         reader.add_argument(option, action="append", default=[], dest=option)
@@ -114,8 +116,8 @@ def _check_path(option: str, text: str) -> None:
 
 
 def _check_study(made: StudyRequest) -> tuple[str, int | None]:
-    """The study's name and its trainings, at most; None where that is not known. Raises ValueError as `tune_cd.run`
-    does for what needs neither data nor cluster. Where the cluster decides the set-up, either may do."""
+    """(the study's name, its most trainings or None if unknown). Raises ValueError as `tune_cd.run` does without data
+    and cluster. If the cluster decides the form of the set-up, one valid form is enough."""
     config, errors = made.config, []
     _ = config.space  # refuses an impossible box
     for form in config.forms:
@@ -133,7 +135,7 @@ def _check_study(made: StudyRequest) -> tuple[str, int | None]:
 
 
 def _trials(argv: list[str]) -> int | None:
-    """Trainings of the study, at most; None where the options do not say."""
+    """The most trainings of the study; None if the options do not determine it."""
     try:
         return _check_study(parse([text for text in argv if text != "--resume"]))[1]
     except (ValueError, SystemExit):

@@ -1,4 +1,4 @@
-"""How far a study is, from its results table, and how it ended, from its job."""
+"""The progress of a study, from its results table, and its ending, from its job."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,24 +17,25 @@ MEANINGS = {
     130: "interrupted",
     143: "stopped",
 }
-"""Exit statuses of `tune_cd.run`, and of a shell that does not find it."""
+"""Meanings of the exit statuses of `tune_cd.run`, and of a shell that does not find Python."""
 
 ROUNDING = 1e-6  # of a training
 
 Unreachable = set[str]
-"""Places that did not answer; they are asked once, since a store may take seconds to refuse."""
+"""Results locations that did not answer. Each is asked once, since a store may take seconds to refuse."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Whole trainings' worth that is done, and the best score; None where the table cannot be read from here."""
+    """How far a study is. done: full trainings' worth, None if the table cannot be read from here. best: the best
+    score."""
 
     done: int | None = None
     best: str = "-"
 
 
 def progress_of(job: Job, unreachable: Unreachable) -> Progress:
-    """What the study's rows say. unreachable: grows."""
+    """The progress of a study, from its rows. unreachable: extended if the store does not answer."""
     place = job.metadata.get("results", "")
     if place in unreachable:
         return Progress()
@@ -53,7 +54,7 @@ def progress_of(job: Job, unreachable: Unreachable) -> Progress:
 
 
 def trials_text(job: Job, progress: Progress) -> str:
-    """DONE/TOTAL; the total is the job's, as it was submitted."""
+    """DONE/TOTAL, with ? for an unknown number; - for a dry run. The total is the one at submission."""
     if job.metadata.get("dry_run") == "True":
         return "-"
     return f"{'?' if progress.done is None else progress.done}/{job.metadata.get('trials') or '?'}"
@@ -74,7 +75,7 @@ def ending(job: Job) -> str:
 
 
 def _last_error(job: Job) -> str:
-    """The last line of Ray's message about a failed job that names an error, or its last line."""
+    """The last line that names an error in Ray's message about a failed job, else the message's last line."""
     lines = [line.strip() for line in job.message.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "")
 
@@ -88,7 +89,7 @@ HEADING = ("study", "status", "since (UTC)", "workers", "trials", "best", "user"
 
 
 def overview(jobs: list[Job]) -> list[tuple[str, ...]]:
-    """A line a job, in the columns of HEADING."""
+    """One row for each job, in the columns of HEADING."""
     unreachable: Unreachable = set()
     lines = []
     for job in jobs:
@@ -100,7 +101,7 @@ def overview(jobs: list[Job]) -> list[tuple[str, ...]]:
 
 
 def details(jobs: list[Job]) -> list[tuple[str, str]]:
-    """Everything known of a study: its last attempt, jobs[0], and those before."""
+    """(field, value) of a study: its last attempt, jobs[0], and the list of all attempts."""
     job, (line,) = jobs[0], overview(jobs[:1])
     submitted, results_at = (job.metadata.get(name, "-") for name in ("submitted_at", "results"))
     attempts = ", ".join(f"{one.attempt} {one.status}" for one in reversed(jobs))
@@ -109,6 +110,6 @@ def details(jobs: list[Job]) -> list[tuple[str, str]]:
 
 
 def aligned(lines: list[tuple[str, ...]]) -> str:
-    """Columns as wide as their widest text."""
+    """The lines as text, each column as wide as its widest entry."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(f"{text:<{width}}" for text, width in zip(line, widths)).rstrip() for line in lines)

@@ -64,7 +64,7 @@ def _load(paths: Sequence[str]) -> tuple[list[Document], int]:
 
 
 def findings(document: Document) -> tuple[list[Finding], list[str]]:
-    """Everything wrong with one document, and what of it could not be checked."""
+    """(findings, notes on parts that could not be checked) of one document."""
     found = [*document.repeated, *common.secrets(document), *common.placeholders(document)]
     if document.kind == RAY_UP:
         kind = ray_up.provider(document)
@@ -91,8 +91,8 @@ def template(document: Document) -> Iterator[Finding]:
 
 
 def once(document: Document, found: list[Finding]) -> list[Finding]:
-    """Findings with their lines, in the order of these. Anchors repeat places: each message comes once a line, and once
-    for the same field of several node types."""
+    """The findings with their lines, in this order. Anchors repeat places, so each message is kept once for a line, and
+    once for the same field of several node types."""
     placed = [it._replace(line=it.line or document.line(it.place)) for it in found]
     kept: dict[tuple, Finding] = {}
     for it in sorted(placed, key=lambda it: it.line):

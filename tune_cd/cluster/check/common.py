@@ -27,7 +27,8 @@ def placeholders(document: Document) -> Iterator[Finding]:
 
 
 def secrets(document: Document) -> Iterator[Finding]:
-    """A cluster file is committed, mailed and copied to every node. The secret itself is never printed."""
+    """Find secrets, since a cluster file is committed, mailed and copied to every node. The secret itself is never
+    printed."""
     for line, text in enumerate(document.text, 1):
         name = next((name for name, pattern in SECRETS.items() if re.search(pattern, text)), None)
         if name:
@@ -42,14 +43,16 @@ def secrets(document: Document) -> Iterator[Finding]:
 
 @functools.cache
 def shell_error(text: str) -> str | None:
-    """What bash says of a command without running it, or None. A missing quote would show on a node that is billed."""
+    """The syntax error that bash finds in a command, without running it, or None. A missing quote would show only on a
+    billed node."""
     checked = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True)
     said = checked.stderr.strip().splitlines()
     return f"no valid shell: {said[0].removeprefix('bash: ')}" if checked.returncode else None
 
 
 def image_error(image: str) -> str | None:
-    """Two nodes of one cluster get different images, and versions of Ray, where its tag moves. A digest stays."""
+    """The error of an image whose tag moves, or None: nodes would get different images, and versions of Ray. A digest
+    stays."""
     tag = image.rpartition("/")[2].partition(":")[2]
     if image and "@" not in image and (not tag or re.match(r"(latest|nightly)\b", tag)):
         return f"{image} changes from day to day: name a version"
@@ -57,7 +60,7 @@ def image_error(image: str) -> str | None:
 
 
 class Group(NamedTuple):
-    """Nodes of one type. machine: what a spot type and its on-demand twin have in common, nested under `config`."""
+    """Nodes of one type. machine: the fields under `config` that a spot type and its on-demand twin must share."""
 
     name: str
     place: Place
@@ -68,8 +71,8 @@ class Group(NamedTuple):
 
 
 def head_drives(head: Group | None, needed: str) -> Iterator[Finding]:
-    """The head holds the search: a trial there competes with it for memory, and on a spot machine it is lost. needed:
-    how its resources are set to none."""
+    """The head holds the search: a trial there competes with it for memory, and with a spot machine it is lost. needed:
+    the text that sets its resources to none."""
     if head is None:
         return
     if head.resources.get("CPU") != 0 or head.resources.get("GPU", 0) != 0:
@@ -79,8 +82,9 @@ def head_drives(head: Group | None, needed: str) -> Iterator[Finding]:
 
 
 def spot_has_a_twin(workers: Sequence[Group]) -> Iterator[Finding]:
-    """Where spot is short Ray goes on asking for spot. On-demand nodes come for work that asks for a resource which
-    only they have: a second type, the same machine, with `ondemand: 1`. Trials must fit either: all else is equal."""
+    """Each spot type needs an on-demand twin: the same machine with `ondemand: 1`, all else equal, so that trials fit
+    either. Where spot is short Ray goes on asking for spot; on-demand nodes come only for work that asks for a resource
+    which they alone have."""
     others = [group for group in workers if not group.is_spot]
     for group in workers:
         wanted = group.resources | {"ondemand": 1}

@@ -16,7 +16,8 @@ Place = tuple[str | int, ...]
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong; `line` where it is known (a comment has no place), else it follows from the place."""
+    """One error in a file. line: if it is known, as of a comment, which has no place; else it follows from the
+    place."""
 
     place: Place
     message: str
@@ -43,10 +44,10 @@ class Document(NamedTuple):
     kind: str
     data: Mapping
     text: list[str]  # the file's lines, with comments
-    repeated: list[Finding]  # keys given twice, of which YAML keeps the last and says nothing
+    repeated: list[Finding]  # keys given twice, of which YAML silently keeps the last
 
     def line(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it that is in the file."""
+        """The line of a place, or of the innermost value around it that is in the file."""
         value, line = self.data, min(self.data.lines.values(), default=1)
         for key in place:
             if key not in getattr(value, "lines", {}):
@@ -56,7 +57,7 @@ class Document(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """Makes Mappings and Sequences; leaves out CloudFormation's own tags (`!Ref`)."""
+    """Loads YAML as Mappings and Sequences, and leaves out CloudFormation's own tags (`!Ref`)."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -102,9 +103,9 @@ _Loader.add_multi_constructor("!", _tagged)
 
 
 def load(path: str) -> list[Document]:
-    """The documents of a file that are not empty, in order.
+    """The documents of a file in order, without empty ones.
 
-    Raises ValueError, without the file's name, for a file that cannot be read or is no cluster file.
+    Raises ValueError, without the file's name, for a file that cannot be read or is not a cluster file.
     """
     documents = []
     try:
@@ -154,7 +155,7 @@ def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def at(value: Any, *place: str | int, default: Any = None) -> Any:
-    """The value at a place; `default` where there is none, or where the default is a mapping or list and it is not."""
+    """The value at a place; `default` if there is none, or if the default is a mapping or list and the value is not."""
     for key in place:
         try:
             value = value[key]
@@ -165,12 +166,12 @@ def at(value: Any, *place: str | int, default: Any = None) -> Any:
 
 
 def written(place: Place) -> str:
-    """`available_node_types.gpu-spot.node_config.InstanceType`, `setup_commands[2]`."""
+    """A place as text: `available_node_types.gpu-spot.node_config.InstanceType`, `setup_commands[2]`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """ "; did you mean ...?" where something known is spelt alike, else ""."""
+    """The text "; did you mean ...?" if a known word is spelt alike, else ""."""
     folded = {str(name).lower(): name for name in sorted(known, key=str)}
     near = difflib.get_close_matches(str(word).lower(), list(folded), n=1, cutoff=0.7)
     return f"; did you mean {folded[near[0]]}?" if near else ""

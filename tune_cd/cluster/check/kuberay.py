@@ -13,7 +13,7 @@ SPOT = {
     "cloud.google.com/gke-provisioning": "spot", "eks.amazonaws.com/capacityType": "SPOT",
     "karpenter.sh/capacity-type": "spot", "kubernetes.azure.com/scalesetpriority": "spot",
 }  # fmt: skip
-"""Label -> value of the nodes that GKE, EKS, Karpenter and AKS take away."""
+"""Label -> value of spot nodes on GKE, EKS, Karpenter and AKS."""
 PLACEMENT = ("nodeSelector", "tolerations", "affinity")  # the fields in which a spot group and its twin differ
 TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 HOOKS = (("command",), ("lifecycle", "preStop", "exec", "command"), ("lifecycle", "postStart", "exec", "command"))
@@ -25,7 +25,7 @@ def cluster_place(document: Document) -> Place:
 
 
 def specs(document: Document) -> list[tuple[Place, dict]]:
-    """The head's group and those of workers, with their places."""
+    """(place, group) of the head, then of each type of worker."""
     place = cluster_place(document)
     cluster = at(document.data, *place, default={})
     workers = enumerate(at(cluster, "workerGroupSpecs", default=[]))
@@ -58,7 +58,7 @@ def _is_spot(pod: dict) -> bool:
 
 
 def containers(document: Document) -> Iterator[tuple[Place, dict]]:
-    """Every container of every group, those that run before it included."""
+    """(place, container) for every container of every group, init containers included."""
     for place, group in specs(document):
         for name in ("initContainers", "containers"):
             for index, container in enumerate(at(group, "template", "spec", name, default=[])):
@@ -66,12 +66,12 @@ def containers(document: Document) -> Iterator[tuple[Place, dict]]:
 
 
 def findings(document: Document) -> Iterator[Finding]:
-    """Everything wrong with a RayJob or RayCluster, its fields aside."""
+    """All findings of a RayJob or RayCluster. Its fields are not validated."""
     try:
         head, *workers = groups(document)
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # Ray raises what it likes here
+    except Exception as error:  # Ray raises exceptions of any type here
         text = f"Ray's autoscaler cannot read its groups: {type(error).__name__}: {' '.join(str(error).split())}"
         yield Finding(cluster_place(document), text)
     else:
@@ -84,7 +84,7 @@ def findings(document: Document) -> Iterator[Finding]:
 
 
 def it_ends(document: Document) -> Iterator[Finding]:
-    """Without the autoscaler all replicas run, and are billed, to the end; a RayJob keeps its cluster by default."""
+    """Without the autoscaler all replicas run, and are billed, to the end. A RayJob keeps its cluster by default."""
     spec, place = document.data.get("spec"), cluster_place(document)
     if at(document.data, *place, "enableInTreeAutoscaling") is not True:
         text = "must be true: otherwise all replicas are billed from beginning to end"
@@ -96,7 +96,8 @@ def it_ends(document: Document) -> Iterator[Finding]:
 
 
 def commands_are_valid(document: Document) -> Iterator[Finding]:
-    """The entrypoint, and what containers run: `[bash, -c, TEXT]`. A hook that fails says nothing."""
+    """The entrypoint and the containers' commands, `[bash, -c, TEXT]`, must be valid shell. A hook that fails says
+    nothing."""
     texts = [(("spec", "entrypoint"), at(document.data, "spec", "entrypoint"))]
     for place, container in containers(document):
         for where in HOOKS:
@@ -109,8 +110,8 @@ def commands_are_valid(document: Document) -> Iterator[Finding]:
 
 
 def containers_are_good(document: Document) -> Iterator[Finding]:
-    """Images name a version; Kubernetes gives a container 64 MB of /dev/shm, which Ray's objects and torch's loaders
-    exceed: training fails, or falls back to disk."""
+    """Images must name a version, and workers need shared memory. Kubernetes gives a container 64 MB of /dev/shm; Ray's
+    objects and torch's loaders exceed them, so training fails or falls back to disk."""
     for place, container in containers(document):
         if wrong := common.image_error(str(at(container, "image") or "")):
             yield Finding((*place, "image"), wrong)
@@ -124,7 +125,7 @@ def containers_are_good(document: Document) -> Iterator[Finding]:
 
 
 def results_stay(document: Document) -> Iterator[Finding]:
-    """Results in a pod's own file system are lost with the pod, and other pods do not see them."""
+    """Results must not lie in a pod's own file system: they are lost with the pod, and other pods do not see them."""
     entrypoint = str(at(document.data, "spec", "entrypoint", default=""))
     match = re.search(r"--results[= ]['\"]?(\S+)", entrypoint)
     place = match[1] if match else "results"
@@ -152,7 +153,7 @@ def token_is_asked_for(document: Document) -> Iterator[Finding]:
 
 
 def service_is_private(document: Document) -> Iterator[Finding]:
-    """The dashboard runs jobs; `kubectl port-forward` reaches it without any open port."""
+    """The dashboard runs jobs, so it stays private: `kubectl port-forward` reaches it without any open port."""
     place, head = specs(document)[0]
     opened = [name for name in ("serviceType", "enableIngress") if at(head, name) in ("LoadBalancer", "NodePort", True)]
     for name in opened:

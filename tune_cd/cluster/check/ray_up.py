@@ -23,13 +23,13 @@ PROVIDER_KEYS = {
     "gcp": {"project_id", "region", "availability_zone", "gcp_credentials"},
     "local": {"head_ip", "worker_ips", "external_head_ip", "coordinator_address", "list_of_node_ips"},
 }
-"""What Ray's node providers read from `provider`, beside ANY_PROVIDER; its schema lets anything through there."""
+"""Keys that Ray's node providers read from `provider`, beside ANY_PROVIDER. Ray's schema lets any key through there."""
 NEEDED = {"aws": ["region"], "gcp": ["project_id", "region", "availability_zone"]}
 MARKET = {"aws": "InstanceMarketOptions", "gcp": "scheduling"}  # the one field in which spot and on-demand differ
 ACCOUNT = {"aws": ("s3://", "IamInstanceProfile"), "gcp": ("gs://", "serviceAccounts")}
 GPU_MACHINES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
 NO_STANDARD_DISKS = ("a3-", "a4-", "a4x-", "g2-", "g4-")
-"""Families of Google's machines that have GPUs without `guestAccelerators`."""
+"""Google's machines that have GPUs without `guestAccelerators`; of these, those that cannot have a pd-standard disk."""
 COMMANDS = ["initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
             "head_start_ray_commands", "worker_start_ray_commands"]  # fmt: skip
 STARTS = ("head_start_ray_commands", "worker_start_ray_commands")
@@ -54,7 +54,7 @@ def configs(document: Document) -> Iterator[tuple[str, Place, dict]]:
 
 
 def groups(document: Document) -> tuple[common.Group | None, list[common.Group]]:
-    """The head and the workers; no workers where it is not known which type is the head's."""
+    """(the head, the workers); (None, []) if the head's type is not among the node types."""
     cloud, head, made = provider(document), at(document.data, "head_node_type"), {}
     for name, place, config in configs(document):
         spot = at(config, "InstanceMarketOptions", "MarketType") == "spot"
@@ -69,7 +69,7 @@ def groups(document: Document) -> tuple[common.Group | None, list[common.Group]]
 
 
 def commands(document: Document) -> Iterator[tuple[Place, str]]:
-    """Every command with its place, those of node types included."""
+    """(place, command) for every command, those of node types included."""
     for place in [(), *(("available_node_types", name) for name in node_types(document))]:
         for name in COMMANDS:
             for index, text in enumerate(at(document.data, *place, name, default=[])):
@@ -78,7 +78,7 @@ def commands(document: Document) -> Iterator[tuple[Place, str]]:
 
 
 def starts(document: Document, *names: str) -> list[tuple[Place, str, str]]:
-    """Place, text before `ray start` and its options, for each such command."""
+    """(place, text before `ray start`, its options) for each such command."""
     found = [(place, re.split(START, text, maxsplit=1)) for place, text in commands(document) if place[0] in names]
     return [(place, parts[0], re.split(r"[;&|]", parts[1])[0]) for place, parts in found if len(parts) == 2]
 
@@ -109,7 +109,7 @@ def findings(document: Document) -> Iterator[Finding]:
 
 
 def ray_accepts(document: Document) -> Iterator[Finding]:
-    """Ray's own preparation and validation, by its JSON schema: `ray up` begins with them."""
+    """Apply Ray's own preparation and validation, by its JSON schema. `ray up` begins with them."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -122,10 +122,11 @@ def ray_accepts(document: Document) -> Iterator[Finding]:
 
 
 def ec2_accepts(config: dict, place: Place) -> Iterator[Finding]:
-    """What botocore would refuse in a call of EC2's RunInstances, when the first node of the type is requested."""
+    """Fields that botocore would refuse in a call of EC2's RunInstances, when the first node of the type is
+    requested."""
     from botocore.validate import ParamValidator
 
-    own = {"MinCount": 1, "MaxCount": 1}  # Ray gives these, and takes SubnetIds for SubnetId
+    own = {"MinCount": 1, "MaxCount": 1}  # Ray adds these, and uses SubnetIds for SubnetId
     config = {key: value for key, value in config.items() if key != "SubnetIds"} | own
     for line in ParamValidator().validate(config, _run_instances()).generate_report().splitlines():
         text, _, known = line.partition(", must be one of: ")
@@ -138,14 +139,14 @@ def ec2_accepts(config: dict, place: Place) -> Iterator[Finding]:
 
 @cache
 def _run_instances() -> Any:
-    """The parameters of RunInstances: botocore reads 13 MB of JSON for them."""
+    """The parameters of RunInstances. Cached, since botocore reads 13 MB of JSON for them."""
     from botocore.session import get_session
 
     return get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
 
 
 def provider_keys(document: Document) -> Iterator[Finding]:
-    """Ray ignores a misspelt key under `provider`: the cluster starts elsewhere, or with a default."""
+    """Find unknown keys under `provider`: Ray ignores them, and the cluster starts elsewhere or with a default."""
     kind, given = provider(document), at(document.data, "provider", default={})
     known = PROVIDER_KEYS.get(kind, set(given)) | ANY_PROVIDER
     unknown = [key for key in given if key not in known]
@@ -157,14 +158,16 @@ def provider_keys(document: Document) -> Iterator[Finding]:
 
 
 def sources_exist(document: Document) -> Iterator[Finding]:
-    """`ray up` looks for what it copies, from the current folder, only when the head is running and billed."""
+    """Sources of `file_mounts` must exist in the current folder. `ray up` looks for them only when the head is running
+    and billed."""
     for remote, source in at(document.data, "file_mounts", default={}).items():
         if isinstance(source, str) and not os.path.exists(os.path.expanduser(source)):
             yield Finding(("file_mounts", remote), f"{source} does not exist in the current folder, {os.getcwd()}")
 
 
 def commands_are_valid(document: Document) -> Iterator[Finding]:
-    """A worker whose command fails is billed, ended and started again; an open dashboard runs anybody's jobs."""
+    """Commands must be valid: a worker whose command fails is billed, ended and started again. An open dashboard runs
+    anybody's jobs."""
     for place, text in commands(document):
         if wrong := common.shell_error(text):
             yield Finding(place, wrong)
@@ -174,7 +177,7 @@ def commands_are_valid(document: Document) -> Iterator[Finding]:
 
 
 def ray_starts(document: Document) -> Iterator[Finding]:
-    """Ray is started with the autoscaler and a token; its default commands have no token."""
+    """Ray must be started with the autoscaler and a token. Its default commands have no token."""
     for name in STARTS:
         if not starts(document, name):
             yield Finding((name,), "no `ray start` here: Ray's default commands start it without a token")
@@ -187,7 +190,7 @@ def ray_starts(document: Document) -> Iterator[Finding]:
 
 
 def token_reaches_the_nodes(document: Document) -> Iterator[Finding]:
-    """Nodes with other tokens, or none, are refused: workers are started and billed but never join."""
+    """Workers need the head's token. With another one, or none, they are started and billed but never join."""
     asked = any(re.search(TOKEN, before) for _, before, _ in starts(document, *STARTS))
     if not asked or any(TOKEN_FILE in str(remote) for remote in at(document.data, "file_mounts", default={})):
         return
@@ -209,7 +212,7 @@ def images_are_fixed(document: Document) -> Iterator[Finding]:
 
 
 def nothing_stays_billed(document: Document) -> Iterator[Finding]:
-    """By default nodes are stopped, not deleted, and their disks are billed until somebody finds them."""
+    """Nodes must be deleted. By default they are stopped, and their disks are billed until somebody finds them."""
     if at(document.data, "provider", "cache_stopped_nodes") is not False:
         text = "must be false: stopped nodes keep their disks, which are billed"
         yield Finding(("provider", "cache_stopped_nodes"), text)
@@ -224,7 +227,7 @@ def nothing_stays_billed(document: Document) -> Iterator[Finding]:
 
 
 def workers_may_write(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
-    """Ray gives the head an account and workers none: where results lie in a bucket the first row fails."""
+    """Workers need an account: Ray gives one to the head only, so the first row to a bucket fails."""
     scheme, field = ACCOUNT[provider(document)]
     fields = {field, "LaunchTemplate", "sourceInstanceTemplate"}
     without = [group for group in workers if not group.machine.keys() & fields]
@@ -234,7 +237,7 @@ def workers_may_write(document: Document, workers: list[common.Group]) -> Iterat
 
 
 def aws_nodes(document: Document) -> Iterator[Finding]:
-    """Ray's default image has a driver on which no current torch runs; misspelt fields start no node, or another."""
+    """Ray's default image has a driver that is too old for current torch. Misspelt fields start no node, or another."""
     for _, place, config in configs(document):
         if at(config, "ImageId") in (None, "latest_dlami") and "LaunchTemplate" not in config:
             yield Finding(place, "no ImageId: Ray's default is Ubuntu 18.04 with CUDA 11.2, too old for torch")
@@ -242,7 +245,8 @@ def aws_nodes(document: Document) -> Iterator[Finding]:
 
 
 def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Finding]:
-    """Ray does not find out the GPUs of Google's machines; a lost spot node is only stopped; an image family moves."""
+    """GPUs must be declared: Ray does not detect those of Google's machines. A lost spot node is only stopped, and an
+    image family moves."""
     for name, place, config in configs(document):
         for index, disk in enumerate(at(config, "disks", default=[])):
             if "/family/" in str(at(disk, "initializeParams", "sourceImage")):
@@ -267,7 +271,7 @@ def gcp_nodes(document: Document, workers: list[common.Group]) -> Iterator[Findi
 def _disk_type(
     document: Document, config: Mapping[str, Any], disk: Mapping[str, Any], place: tuple
 ) -> Iterator[Finding]:
-    """Google's default type, pd-standard, is none of the newer machines', and a type is of a zone."""
+    """Google's default disk type, pd-standard, does not exist for newer machines. A type belongs to one zone."""
     kind, zone = at(disk, "initializeParams", "diskType"), at(document.data, "provider", "availability_zone")
     if kind is None and disk.get("boot") and _machine(config).startswith(NO_STANDARD_DISKS):
         yield Finding(place, f"no diskType: Google's default, pd-standard, is none of {_machine(config)}'s")
@@ -276,19 +280,19 @@ def _disk_type(
 
 
 def _machine(config: Mapping[str, Any]) -> str:
-    """A Google machine's type, "" where the file does not say."""
+    """The type of a Google machine; "" if the file does not say."""
     return str(config.get("machineType", "")).rpartition("/")[2]
 
 
 def _accelerators(config: Mapping[str, Any]) -> int:
-    """The GPUs that a Google machine is given; 0 where the file does not say."""
+    """The number of GPUs that a Google machine is given; 0 if the file does not say."""
     counts = [at(given, "acceleratorCount", default=0) for given in config.get("guestAccelerators") or []]
     return sum(count for count in counts if isinstance(count, int))
 
 
 def local_nodes(document: Document) -> Iterator[Finding]:
-    """Autoscaler v2, Ray's default, has no provider `local`: no worker starts, and nothing is said. A machine given
-    twice is started twice, and loses its first Ray."""
+    """Autoscaler v2, Ray's default, has no provider `local`: no worker starts, without a message. A machine given twice
+    is started twice, and loses its first Ray."""
     if os.environ.get("RAY_UP_enable_autoscaler_v2") != "0":  # noqa: SIM112, as Ray spells it
         for place, before, _ in starts(document, STARTS[0]):
             if OLD_AUTOSCALER not in before:

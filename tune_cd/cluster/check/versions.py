@@ -30,7 +30,7 @@ class Pin(NamedTuple):
 
 
 def pins(document: Document) -> Iterator[Pin]:
-    """Every Ray and Python that a document names: in commands, image tags and `rayVersion`."""
+    """Every version of Ray and Python that a document names: in commands, image tags and `rayVersion`."""
     for place, text in strings(document.data):
         for what, patterns in PATTERNS.items():
             for number in (number for pattern in patterns for number in re.findall(pattern, text)):
@@ -40,8 +40,8 @@ def pins(document: Document) -> Iterator[Pin]:
 
 
 def compare(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]:
-    """Nodes of two patch releases of Ray, or of two versions of Python, do not work together, and `ray up` needs the
-    nodes' Ray. What differs from the installed version, else from most others, is found."""
+    """Find versions that differ from the installed one, else from most others. Nodes of two patch releases of Ray, or
+    of two versions of Python, do not work together, and `ray up` needs the nodes' Ray."""
     documents = [document for document in documents if document.kind in (RAY_UP, KUBERAY)]
     named = [pin for document in documents for pin in pins(document)]
     installed = version("ray")

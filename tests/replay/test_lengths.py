@@ -63,9 +63,20 @@ def test_cost_is_what_was_trained_and_what_is_reached_the_best_weights():
     assert spent.reached[3] == a[3] and spent.reached[-1] == max(a[7], b[15])
 
 
-def test_a_workers_images_take_time_and_all_of_them_cost():
+def test_a_workers_images_take_time_and_cost_and_an_idle_workers_time_costs_nothing():
     spent = spend(Scripted((A, 1.0), (B, 0.5)), RIDGE, workers=2)
-    assert spent.clock[-1] == pytest.approx(1.0) and spent.cost[-1] == pytest.approx(2.0)
+    assert spent.clock[-1] == pytest.approx(1.0) and spent.cost[-1] == pytest.approx(1.5)
+    twenty = spend(FullLength(proposer(), 8), RIDGE, workers=8)
+    assert twenty.cost[-1] == pytest.approx(20) and twenty.clock[-1] == pytest.approx(3)
+
+
+def test_a_training_that_diverges_costs_its_images():
+    spent = spend(Scripted((CLIFF, 1.0), (A, 0.25)), RIDGE)
+    assert spent.cost[-1] == pytest.approx(1.25)
+    assert spent.at(np.array([0.1, 1.25]), 0.0).tolist() == [
+        RIDGE.curve(CLIFF)[0],
+        max(RIDGE.curve(A)[3], RIDGE.curve(CLIFF)[3]),
+    ]
 
 
 def test_what_was_trained_and_is_asked_again_is_trained_and_told_anew():
@@ -114,9 +125,23 @@ def proposer():
     return OPTIMISERS["random"](RIDGE.space)
 
 
+class Few:
+    """Proposes so many configurations, and then nothing more."""
+
+    def __init__(self, n):
+        self.space, self.left, self._random = RIDGE.space, n, proposer()
+
+    def ask(self):
+        self.left -= 1
+        return self._random.ask() if self.left >= 0 else None
+
+    def tell(self, h, value, censored=False):
+        self._random.tell(h, value, censored=censored)
+
+
 def test_short_then_best():
     """Five eighths of the budget for the short ones; then the best of them, in their order."""
-    steps = steps_of(ShortThenBest(proposer(), 0.25, budget=8), most=23)
+    steps = steps_of(ShortThenBest(proposer(), 0.25, plan=8), most=23)
     assert steps[:20] == [(n, 0.25) for n in range(20)] and steps[20:] == [(0, 1.0), (1, 1.0), (2, 1.0)]
 
 
@@ -124,6 +149,19 @@ def test_alternating():
     steps = steps_of(Alternating(proposer(), 0.25), most=20)
     assert steps[:12] == [(n, 0.25) for n in range(12)]
     assert steps[12] == (0, 1.0) and steps[13:17] == [(n, 0.25) for n in range(12, 16)] and steps[17] == (1, 1.0)
+
+
+def test_the_rules_finish_what_waits_once_nothing_new_is_proposed():
+    """Best first: of seven configurations the first are best."""
+    for rule in (Alternating(Few(7), 0.25), Asha(Few(7)), ShortThenBest(Few(7), 0.25, plan=8)):
+        steps = steps_of(rule)
+        finished = [number for number, until in steps if until == 1.0]
+        assert sorted(finished) == list(range(7)) and finished == sorted(finished)
+
+
+def test_asha_has_rays_factor_and_rungs():
+    steps = steps_of(METHODS["cd, ASHA (Ray)"](RIDGE.space, 0, 20.0, None), most=6)
+    assert steps == [(0, 1 / 16), (1, 1 / 16), (2, 1 / 16), (3, 1 / 16), (0, 1 / 4), (4, 1 / 16)]
 
 
 def test_asha_promotes_the_better_half_of_a_rung():
@@ -139,40 +177,30 @@ def test_the_median_rule_stops_who_is_below_the_others():
 
 
 def test_bohb_halves_its_brackets():
-    """Eight to an eighth, the best four to a quarter, and so on; then four to a quarter: hpbandster's brackets."""
+    """Nine to the first rung, the best three to the second, the best to the end; then three to the second, and so on:
+    hpbandster's brackets."""
     pytest.importorskip("hpbandster")
     search, untils, best = Bohb(RIDGE.space, seed=0, start=A), [], []
     assert search.ask() == A
-    for step in range(8 + 4 + 2 + 1 + 4 + 2 + 1 + 4 + 2 + 4):
+    for step in range(9 + 3 + 1 + 3 + 1 + 3):
         h, until = search.ask(), search.until(search.ask())
         untils.append(until)
         value = None if step == 0 else RIDGE.curve(h)[round(16 * until) - 1]
-        if step < 8:
+        if step < 9:
             best.append((-np.inf if value is None else value, h))
         elif step < 12:
-            assert h == sorted(best, key=lambda reached: -reached[0])[step - 8][1]
+            assert h == sorted(best, key=lambda reached: -reached[0])[step - 9][1]
         search.tell(h, 0.0, until / 2)  # a look on the way: not heard
         search.tell(h, value, until)
-    eighth, quarter, half, whole = search.lengths
-    waves = [
-        (8, eighth),
-        (4, quarter),
-        (2, half),
-        (1, whole),
-        (4, quarter),
-        (2, half),
-        (1, whole),
-        (4, half),
-        (2, whole),
-    ]
-    waves += [(4, whole)]
+    first, second, whole = search.lengths
+    waves = [(9, first), (3, second), (1, whole), (3, second), (1, whole), (3, whole)]
     assert untils == [until for n, until in waves for _ in range(n)]
-    assert search.until(search.ask()) == 1 / 8  # the first bracket again
+    assert search.until(search.ask()) == first  # the first bracket again
     spent = spend(Bohb(RIDGE.space, seed=0, start=A), RIDGE, budget=10)
     assert spent.cost[-1] == pytest.approx(10, abs=0.6)
 
 
-@pytest.mark.parametrize("pruner", ["hyperband", "median"])
+@pytest.mark.parametrize("pruner", ["hyperband", "halving", "median"])
 def test_optunas_pruners_stop_what_they_stop(pruner):
     pytest.importorskip("optuna")
     search = Pruned(RIDGE.space, sampler="tpe", pruner=pruner, seed=0, start=A)
@@ -182,6 +210,8 @@ def test_optunas_pruners_stop_what_they_stop(pruner):
     assert spent.cost[-1] == pytest.approx(15, abs=0.5)
     states = {trial.state.name for trial in search._study.trials}
     assert {"PRUNED", "COMPLETE"} <= states
+    again = spend(Pruned(RIDGE.space, sampler="tpe", pruner=pruner, seed=0, start=A), RIDGE, budget=15)
+    assert again.reached.tolist() == spent.reached.tolist()
 
 
 NEEDED = {"pausing-bayesian": ["optuna", "botorch"], "pausing-bohb": ["hpbandster"]}

@@ -149,12 +149,20 @@ def from_table(trials: pd.DataFrame, name: str, axes: Sequence[str] | Space | No
         raise ValueError(f"landscape {name!r}: axes {names} need at least two different values each")
     space = given or Space(**{n: _domain(n, values) for n, values in columns.items()})
     val, ticks = _grid(ended["val_score"], ended, columns, space, name)
-    best = np.unravel_index(np.nanargmax(val), val.shape)
+    tested = ended.loc[ended["status"] == "completed", "test_score"].notna().all()
+    test = _grid(ended["test_score"], ended, columns, space, name)[0] if tested else None
+    return on_grid(name, space, ticks, val, test)
+
+
+def on_grid(
+    name: str, space: Space, ticks: list[np.ndarray], validation: np.ndarray, test: np.ndarray | None = None
+) -> Landscape:
+    """A landscape of scores at the ticks of each axis, in its coordinates; its optimum is the best cell."""
+    best = np.unravel_index(np.nanargmax(validation), validation.shape)
     optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
-    test = None
-    if ended.loc[ended["status"] == "completed", "test_score"].notna().all():
-        test = Table(ticks, _grid(ended["test_score"], ended, columns, space, name)[0])
-    return Landscape(name, space, Table(ticks, val), optimum, float(np.nanmin(val)), float(np.nanmax(val)), test)
+    low, high = float(np.nanmin(validation)), float(np.nanmax(validation))
+    scored = None if test is None else Table(ticks, test)
+    return Landscape(name, space, Table(ticks, validation), optimum, low, high, scored)
 
 
 def from_path(path: str | Path) -> Landscape:

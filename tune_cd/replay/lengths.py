@@ -20,6 +20,9 @@ from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.protocol import Optimiser, is_free
 from tune_cd.search.space import Configuration, Key, Space
 
+LOOKS = 16
+"""Looks at a full training of a measured landscape; libraries' rivals may stop at each."""
+
 
 class Pausing(Protocol):
     """A search that decides which configuration to train, until which share of the full length, as `PausingDescent`."""
@@ -38,8 +41,8 @@ class Pausing(Protocol):
 class Spent:
     """One search on one landscape; an entry per look, in order of time.
 
-    cost [n]: clock times the number of workers, in full trainings: the images seen, while no worker is idle. clock [n]:
-    elapsed time, in full trainings. reached [n]: see the module. told [n]: best score measured so far, noise included.
+    cost [n]: images seen by all workers, in full trainings. clock [n]: elapsed time, in full trainings. reached [n]:
+    see the module. told [n]: best score measured so far, noise included. Both are -inf before the first score.
     """
 
     method: str
@@ -51,9 +54,10 @@ class Spent:
     told: np.ndarray
 
     def at(self, costs: np.ndarray, low: float, told: bool = False) -> np.ndarray:
-        """Score reached by each cost, or (told) the best measured one; `low` before the first look."""
+        """Score reached by each cost, or (told) the best measured one; `low` before the first score."""
         place = np.searchsorted(self.cost, costs + 1e-9, side="right") - 1
-        return np.where(place >= 0, (self.told if told else self.reached)[np.maximum(place, 0)], low)
+        scores = np.where(place >= 0, (self.told if told else self.reached)[np.maximum(place, 0)], -np.inf)
+        return np.where(np.isfinite(scores), scores, low)
 
 
 def spend(
@@ -68,7 +72,7 @@ def spend(
     clock, asked, spent = 0.0, 0, 0.0
     share: dict[Key, float] = {}
     running: list[tuple] = []
-    held: list[tuple[float, float, float]] = []  # (time, measured score, score without noise)
+    seen: list[tuple[float, float, float]] = []  # of each look: (time, measured score, score without noise)
     while True:
         while len(running) < workers and spent < budget - 1e-9 and (h := search.ask()) is not None:
             begun, until = share.get(key(h), 0.0), search.until(h)
@@ -84,22 +88,19 @@ def spend(
             share[key(h)] = until
             told, true = landscape.curve(h, seed), landscape.curve(h)
             for look in range(round(begun * looks), round(until * looks)):
-                if np.isfinite(told[look]):
-                    held.append((started + (look + 1) / looks - begun, told[look], true[look]))
+                seen.append((started + (look + 1) / looks - begun, told[look], true[look]))
             for length in search.lengths:
                 if begun < length <= until:
                     value = told[round(length * looks) - 1]
                     search.tell(h, float(value) if np.isfinite(value) else None, length)
                     if not np.isfinite(value):
                         break
-    return _spent(held, workers, (name, landscape.name, seed))
-
-
-def _spent(held: list[tuple[float, float, float]], workers: int, what: tuple[str, str, int]) -> Spent:
-    when, told, true = np.array(sorted(held)).reshape(-1, 3).T
+    when, told, true = np.array(sorted(seen, key=lambda look: look[0])).reshape(-1, 3).T
+    told = np.where(np.isfinite(told), told, -np.inf)
     best = np.maximum.accumulate(told)
     holder = np.maximum.accumulate(np.where(told == best, np.arange(len(told)), 0))
-    return Spent(*what, when * workers, when, true[holder], best)
+    reached = np.where(np.isfinite(best), true[holder], -np.inf)
+    return Spent(name, landscape.name, seed, np.arange(1, len(when) + 1) / looks, when, reached, best)
 
 
 class Rule(ABC):
@@ -155,6 +156,11 @@ class Rule(ABC):
             if key not in self._until and max(looks) < 1 and looks[max(looks)] > -np.inf
         )  # fmt: skip
 
+    def best_waiting(self) -> tuple[Configuration, float] | None:
+        """The paused training with the best last score, to be trained to full length."""
+        best = max(self.waiting(), key=lambda key: self.trained[key][max(self.trained[key])], default=None)
+        return None if best is None else (self.configurations[best], 1.0)
+
 
 class FullLength(Rule):
     """Trains every configuration to full length."""
@@ -169,24 +175,24 @@ class FullLength(Rule):
 class ShortThenBest(Rule):
     """Trains many configurations short, then the best few to full length: a plain rule that is hard to beat.
 
-    The short trainings take five eighths of `budget`.
+    plan: full trainings' worth that the rule is planned for; the short trainings take five eighths of it.
     """
 
-    def __init__(self, optimiser: Optimiser, short: float, budget: float, workers: int | None = None):
+    def __init__(self, optimiser: Optimiser, short: float, plan: float, workers: int | None = None):
         super().__init__(optimiser, (short, 1.0), short, workers)
-        self._short, self._most = short, round(0.625 * budget / short)
+        self._short, self._most = short, round(0.625 * plan / short)
 
     def choose(self) -> tuple[Configuration, float] | None:
         if len(self.configurations) < self._most and (found := self.new(self._short)) is not None:
             return found
         if any(max(self.trained.get(key, {0.0: 0.0})) < self._short for key in self._until):
             return None
-        best = max(self.waiting(), key=lambda key: self.trained[key][self._short], default=None)
-        return None if best is None else (self.configurations[best], 1.0)
+        return self.best_waiting()
 
 
 class Alternating(Rule):
-    """Short trainings; after the twelfth and every fourth from then on, the best paused one goes to full length."""
+    """Short trainings; after the twelfth and every fourth from then on, the best paused one goes to full length. So do
+    all paused ones, best first, once nothing new is proposed."""
 
     def __init__(self, optimiser: Optimiser, short: float, workers: int | None = None):
         super().__init__(optimiser, (short, 1.0), short, workers)
@@ -194,28 +200,30 @@ class Alternating(Rule):
 
     def choose(self) -> tuple[Configuration, float] | None:
         due = max(0, (len(self._known) - 12) // 4 + 1)
-        if self._finished < due:
-            best = max(self.waiting(), key=lambda key: self.trained[key][self._short], default=None)
-            if best is not None:
-                self._finished += 1
-                return self.configurations[best], 1.0
-        return self.new(self._short)
+        if self._finished < due and (found := self.best_waiting()) is not None:
+            self._finished += 1
+            return found
+        return self.new(self._short) or self.best_waiting()
 
 
 class Asha(Rule):
-    """ASHA: a training in the best half of its rung goes on to the next; if there is none, a new one begins."""
+    """ASHA: a training in the best part of its rung, 1 / factor, goes on to the next; if there is none, a new one
+    begins. Once nothing new is proposed the paused ones go to full length, best first."""
 
-    def __init__(self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, workers: int | None = None):
+    def __init__(
+        self, optimiser: Optimiser, lengths: Sequence[float] = LENGTHS, factor: int = 2, workers: int | None = None
+    ):
         super().__init__(optimiser, lengths, lengths[0], workers)
+        self._factor = factor
 
     def choose(self) -> tuple[Configuration, float] | None:
         for rung, following in reversed(list(zip(self.lengths, self.lengths[1:]))):
             scores = {key: looks[rung] for key, looks in self.trained.items() if rung in looks}
-            best = sorted(scores, key=lambda key: -scores[key])[: len(scores) // 2]
+            best = sorted(scores, key=lambda key: -scores[key])[: len(scores) // self._factor]
             ready = [key for key in best if key in set(self.waiting()) and max(self.trained[key]) == rung]
             if ready:
                 return self.configurations[ready[0]], following
-        return self.new(self.lengths[0])
+        return self.new(self.lengths[0]) or self.best_waiting()
 
 
 class MedianStop(Rule):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from tune_cd.landscapes.curves import CurveLandscape, curves_of
 from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES
 from tune_cd.replay.lengths import (
+    LOOKS,
     Alternating,
     Asha,
     FullLength,
@@ -34,7 +36,6 @@ SHARES = (0.90, 0.95, 0.98)  # of the best
 COSTS = (2.5, 5.0, 10.0, 20.0)  # full trainings' worth
 RESAMPLES = 1000
 BUDGET = 20.0
-LOOKS = 16  # per full training; costs are counted in steps of 1 / LOOKS
 FULL = "cd, full length"
 OURS = "cd, pausing"
 
@@ -47,10 +48,9 @@ def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
 
 
 def _ruled(
-    space: Space, seed: int, budget: float, workers: int, *, rule: type[Rule], method: str, **how: float
+    space: Space, seed: int, budget: float, workers: int, *, rule: type[Rule], method: str, **how: Any
 ) -> Pausing:
     """A method of `OPTIMISERS` for the proposals, and a rule for the lengths of their trainings."""
-    how |= {"budget": budget} if rule is ShortThenBest else {}
     return rule(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers, **how)
 
 
@@ -66,18 +66,30 @@ def _blind(space: Space, seed: int) -> Configuration:
     return space.sample(np.random.default_rng(seed))
 
 
+RAY = {"lengths": (1 / LOOKS, 4 / LOOKS, 1.0), "factor": 4}
+"""Ray's defaults of ASHA, a grace period of one report and a reduction factor of 4. Without them its rungs are those at
+which `cd` pauses, and the factor is 2."""
+
 METHODS: dict[str, Method] = {
     OURS: _pausing,
     FULL: partial(_ruled, rule=FullLength, method="cd"),
-    "cd, a quarter, then the best": partial(_ruled, rule=ShortThenBest, method="cd", short=1 / 4),
+    **{
+        f"{method}, a quarter, then the best (of {plan:g})": partial(
+            _ruled, rule=ShortThenBest, method=method, short=1 / 4, plan=plan
+        )
+        for method, plan in product(("cd", "random"), COSTS[1:])
+    },
     "cd, an eighth, best to its end": partial(_ruled, rule=Alternating, method="cd", short=1 / 8),
     "cd, a quarter, best to its end": partial(_ruled, rule=Alternating, method="cd", short=1 / 4),
     "cd, ASHA": partial(_ruled, rule=Asha, method="cd"),
+    "cd, ASHA (Ray)": partial(_ruled, rule=Asha, method="cd", **RAY),
     "cd, median rule": partial(_ruled, rule=MedianStop, method="cd"),
-    "random, a quarter, then the best": partial(_ruled, rule=ShortThenBest, method="random", short=1 / 4),
     "random, ASHA": partial(_ruled, rule=Asha, method="random"),
+    "random, ASHA (Ray)": partial(_ruled, rule=Asha, method="random", **RAY),
     "tpe, full length": partial(_ruled, rule=FullLength, method="tpe"),
     "tpe, ASHA": partial(_ruled, rule=Asha, method="tpe"),
+    "tpe, ASHA (Ray)": partial(_ruled, rule=Asha, method="tpe", **RAY),
+    "tpe, halving (Optuna)": partial(_pruned, sampler="tpe", pruner="halving"),
     "tpe, Hyperband (Optuna)": partial(_pruned, sampler="tpe", pruner="hyperband"),
     "tpe, median (Optuna)": partial(_pruned, sampler="tpe", pruner="median"),
 }
@@ -87,6 +99,7 @@ BAYESIAN: dict[str, Method] = {
     FULL: METHODS[FULL],
     "gp, Hyperband (Optuna)": partial(_pruned, sampler="gp", pruner="hyperband"),
     "botorch, ASHA": partial(_ruled, rule=Asha, method="botorch"),
+    "botorch, ASHA (Ray)": partial(_ruled, rule=Asha, method="botorch", **RAY),
 }
 """Rivals that take up to a second per suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
@@ -121,7 +134,8 @@ SIZES = {"pausing-256": 256}
 ALONE = {"pausing-bayesian": BAYESIAN, "pausing-bohb": BOHB}
 """Part -> its methods, with one worker only, where they are not METHODS and PARALLEL."""
 
-PARALLEL = {name: METHODS[name] for name in (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "tpe, ASHA")}
+_PARALLEL = (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "cd, ASHA (Ray)", "tpe, ASHA", "tpe, ASHA (Ray)")
+PARALLEL = {name: METHODS[name] for name in _PARALLEL}
 SEARCHES = 40
 
 

@@ -6,29 +6,35 @@ from itertools import cycle
 from math import inf
 from typing import Any
 
+from tune_cd.replay.lengths import LOOKS
 from tune_cd.search.baselines.bohb_rule import BohbRule
-from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.space import Configuration, Space
 
-ETA = 2
-"""Of successive halving: the factor by which trainings get longer, and fewer, from rung to rung."""
+ETA = 3
+"""hpbandster's default: the factor by which trainings get longer, and fewer, from rung to rung."""
+
+RUNGS = (2 / LOOKS, 5 / LOOKS, 1.0)
+"""The looks nearest to 1/9, 1/3 and 1."""
 
 
 class Pruned:
-    """An Optuna study with a sampler and a pruner: each trial is trained from length to length until it is pruned."""
+    """An Optuna study with a sampler and a pruner, both with Optuna's defaults: each trial reports at every look until
+    it is pruned."""
 
     def __init__(self, space: Space, *, sampler: str, pruner: str, seed: int, start: Configuration):
         optuna = import_module("optuna")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         samplers = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}
         pruners = {
-            "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=8, reduction_factor=2),
+            "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=LOOKS),
+            "halving": optuna.pruners.SuccessiveHalvingPruner,
             "median": optuna.pruners.MedianPruner,
         }
-        self.space, self.lengths = space, LENGTHS
+        self.space, self.lengths = space, tuple((look + 1) / LOOKS for look in range(LOOKS))
         self._study = optuna.create_study(
-            direction="maximize", sampler=samplers[sampler](seed=seed), pruner=pruners[pruner]()
-        )
+            study_name=f"seed-{seed}",  # Hyperband draws a trial's bracket by the study's name
+            direction="maximize", sampler=samplers[sampler](seed=seed), pruner=pruners[pruner](),
+        )  # fmt: skip
         self._study.enqueue_trial(dict(start))
         self._pruned = optuna.trial.TrialState.PRUNED
         self._failed = optuna.trial.TrialState.FAIL
@@ -52,7 +58,7 @@ class Pruned:
             self._study.tell(self._trial, state=self._failed)
             self._trial = None
             return
-        self._trial.report(value, step=round(8 * share))
+        self._trial.report(value, step=round(LOOKS * share))
         self._next += 1
         if share == 1:
             self._study.tell(self._trial, value)
@@ -74,7 +80,7 @@ class Bohb:
     """
 
     def __init__(self, space: Space, *, seed: int, start: Configuration):
-        self.space, self.lengths = space, LENGTHS
+        self.space, self.lengths = space, RUNGS
         self._rule, self._starts, self._value = BohbRule(space, seed), [start], -inf
         self._steps = self._brackets()
         self._step = next(self._steps)

@@ -1,4 +1,4 @@
-"""`python -m tune_cd.results`: see `--help`."""
+"""Command line of the results, `python -m tune_cd.results`; see `--help`."""
 
 import argparse
 import os
@@ -128,7 +128,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _of_study(folder: str, study: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The study's rows. Raises ValueError naming the studies there are if it has none."""
+    """Return the study's rows. Raises ValueError naming the known studies if there are none."""
     if table.empty:
         known = _some(results.read(folder)["study"])
         raise ValueError(f"there is no study {study!r} in {results.check_location(folder)}; there are {known}")
@@ -141,7 +141,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _quiet() -> int:
-    """The reader of the output has gone, as `| head` does: nothing more is printed, not even at exit."""
+    """Discard further output, also at exit, since its reader has closed the pipe (as `| head` does); status 0."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -1,8 +1,8 @@
-"""Attempts of a trial: which row counts where there are several, how attempts are numbered, which trials run again.
+"""Attempts of a trial: their numbers, the choice of the row that counts, and the trials to run again.
 
-A row is final unless the trial failed or stopped early. Such a row may be superseded by a later attempt of the same
-trial, which begins again or goes on. Of several rows of a trial, a final one counts before others, and of others that
-of the latest attempt.
+A row is final unless the trial failed or stopped early. A row that is not final may be superseded by a later attempt of
+the same trial, which starts over or goes on. Of several rows of a trial a final one counts; without a final one, the
+latest attempt's counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,16 @@ UNFINISHED = ("failed", "stopped")
 """Statuses of rows that are not final."""
 
 Indexed = tuple[int, Row]
-"""A row and its place in its table."""
+"""(index in its table, row)."""
 
 
 def is_final(row: Mapping[str, Any]) -> bool:
-    """Whether no later attempt may supersede the row."""
+    """Whether the row can no longer be superseded by a later attempt."""
     return row["status"] not in UNFINISHED
 
 
 def current(rows: Sequence[Row]) -> int:
-    """The place of the row that counts, of several different rows of one trial; equally good ones: the first to end."""
+    """Index of the row that counts among different rows of one trial; among equally good ones, the first to end."""
 
     def rank(place: int) -> tuple[bool, int, float, int]:
         row = rows[place]
@@ -42,14 +42,14 @@ def current(rows: Sequence[Row]) -> int:
 
 
 def contradicts(other: Row, chosen: Row) -> bool:
-    """Whether `other` cannot be right beside a different row of its trial, `chosen`, the one that counts."""
+    """Whether `other` contradicts `chosen`, the row that counts and a different row of the same trial."""
     if is_final(chosen):
         return is_final(other)
     return not is_final(other) and bool(chosen["attempt"] == other["attempt"])
 
 
 def refusal(stored: Row, row: Row) -> str | None:
-    """The reason for which `row` must not supersede a different stored row of its trial; None if it may."""
+    """The reason why `row` must not supersede a different stored row of its trial; None if it may."""
     held = f"holds attempt {stored['attempt']}, {stored['status']}"
     if is_final(stored):
         changed = [name for name in stored if canonical({name: stored[name]}) != canonical({name: row[name]})]
@@ -60,41 +60,41 @@ def refusal(stored: Row, row: Row) -> str | None:
 
 
 def next_attempt(stored: Mapping[str, Any] | None) -> int:
-    """The number of a trial's next run. stored: its row that counts, None for a trial without one."""
+    """The attempt number of a trial's next run. stored: the row that counts, None for a trial without rows."""
     return 0 if stored is None else int(stored["attempt"]) + 1
 
 
 def has_ended(stored: Mapping[str, Any] | None, attempt: int) -> bool:
-    """Whether the run of a trial with this number has ended: the row is final, or of this run or a later one."""
+    """Whether this attempt of a trial has ended: its row is final, or belongs to this attempt or a later one."""
     return stored is not None and (is_final(stored) or bool(stored["attempt"] >= attempt))
 
 
 def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
-    """Which trials of a table with one row a trial are run again: the lost ones, or with `failed` all that failed."""
+    """Mask of the trials to run again: the lost ones, or with `failed` all that failed. trials: one row a trial."""
     chosen = trials["status"] == "failed"
     return chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
 
 
 def final_trials(trials: pa.Table) -> set[str]:
-    """The trial_ids whose curve is whole with their row: it is written before the row, and grows in later attempts
-    alone."""
+    """The ids of trials that did not fail. Their curves are complete: a curve is written before its row and grows only
+    in later attempts."""
     return set(trials.filter(pc.not_equal(trials["status"], "failed"))["trial_id"].to_pylist())
 
 
 @dataclass
 class Rows:
-    """Rows of several files, and which file each is from."""
+    """Rows of several files, with the file of each row."""
 
     table: pa.Table
     names: list[str]  # of the files
-    source: npt.NDArray[np.int_]  # [n rows] places in `names`
+    source: npt.NDArray[np.int_]  # [n rows] indices into `names`
 
     def file(self, row: int) -> str:
         return self.names[int(self.source[row])]
 
 
 def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[str, str]]]:
-    """Which rows count, [n rows] of booleans, and the conflicts: (the file that counts, one that contradicts it)."""
+    """Choose the rows that count: a mask [n rows], and the conflicts (file that counts, file that contradicts it)."""
     kept = np.ones(rows.table.num_rows, dtype=np.bool_)
     conflicts: list[tuple[str, str]] = []
     keys = rows.table.select(["study", "trial_id"]).to_pandas()
@@ -116,17 +116,18 @@ def reconcile(kind: str, rows: Rows) -> tuple[npt.NDArray[np.bool_], list[tuple[
 
 
 def _choose_trial(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
-    """The row that counts, and rows that contradict it."""
-    different = {canonical(row): (index, row) for index, row in reversed(group)}  # equal ones are one: the first
+    """Index of the row that counts, in a set, and indices of rows that contradict it."""
+    different = {canonical(row): (index, row) for index, row in reversed(group)}  # of equal rows the first
     candidates = sorted(different.values(), key=lambda pair: pair[0])
     index, row = candidates[current([row for _, row in candidates])]
     return {index}, [other for other, its in candidates if other != index and contradicts(its, row)]
 
 
 def _choose_curve(group: list[Indexed], rows: Rows) -> tuple[set[int], list[int]]:
-    """The rows of the curve that counts, and a row each of other curves of the same attempt, if they differ.
+    """Indices of the rows of the curve that counts, and one row index for each curve of the same attempt that differs.
 
-    The latest attempt's; of one attempt's, that which was compacted, since only a finished trial's is.
+    The latest attempt's curve counts. Of several curves of this attempt the compacted one counts, since a curve is
+    compacted only after its trial's row is stored.
     """
     curves: dict[tuple[int, bool, str], list[Indexed]] = {}
     for index, row in group:

@@ -1,4 +1,4 @@
-"""Many finished trials at once, in one file a study, as a replay stores them."""
+"""Writes many finished trials at once, in one file a study; used by replays."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,12 +18,12 @@ NEW = "the rows to be written"
 
 
 def write_trials(results: str | Path, rows: Iterable[Mapping[str, Any]]) -> Path | str:
-    """Store the rows of one study (fields as for `write_trial`) in one compacted file; returns the study's folder.
+    """Store the rows of one study (fields as for `write_trial`) in one compacted file; return the study's folder.
 
-    Rows that the study has already join them in that file; equal ones are one. The file is written whole under a name
-    of its own before any other is removed, so a write that breaks off loses nothing that was stored.
-    Raises ConflictingRow where a stored row of the same trial differs: nothing is written then. ValueError for rows
-    that are not allowed, none, of several studies, or two of one trial; OSError for the store.
+    Rows that the study has already are merged into the same file; equal rows are stored once. The new file is written
+    whole under its own name before any other is removed, so an interrupted write loses no stored rows.
+    Raises ConflictingRow if a stored row contradicts a new one; nothing is written then. Raises ValueError for rows
+    that are not allowed, no rows, several studies, or two rows of one trial; OSError if the store fails.
     """
     listed = [checked_row(row) for row in rows]
     studies, trials = {row["study"] for row in listed}, {row["trial_id"] for row in listed}

@@ -1,4 +1,4 @@
-"""Many small files into one a study, beside writers and readers."""
+"""Merges many small files into one a study, beside writers and readers."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,23 +19,25 @@ ORDER = {"trials": ["trial_id"], "curves": ["trial_id", "images_seen"]}
 
 @dataclass(frozen=True)
 class Compaction:
-    """The outcome for one study's files in one table."""
+    """The outcome of compacting one study's files in one table."""
 
     table: str  # trials or curves
     study: str
-    before: int  # files
+    before: int  # number of files
     after: int
-    problems: tuple[str, ...]  # files that were left as they are, a sentence each
+    problems: tuple[str, ...]  # files that were left as they are, one sentence each
 
 
 def compact(results: str | Path, study: str | None = None) -> list[Compaction]:
-    """Merge the files of every study, or of one, into one file a table: trials, and the curves of those that are final.
+    """Merge the files of every study, or of one, into one file for trials and one for curves.
 
-    Rows that no longer count (an attempt that was superseded) are dropped; files that contradict each other or
-    cannot be read stay as they are and are named. The new file is written under a name of its own and read back before
-    the old ones are removed, so neither a crash nor other processes at work lose a row or see half of it; plain Parquet
-    readers, which `read` is not, may see rows twice in between. Files of earlier formats come out in today's.
-    Raises FileNotFoundError where there are no results, ValueError for a study that is no name, OSError for the store.
+    Curves of trials without a row, or with a failed one, are left out. Rows that no longer count (superseded attempts)
+    are dropped. Files that contradict each other or cannot be read stay as they are and are named. The new file is
+    written under its own name and read back before the old ones are removed, so neither a crash nor other processes at
+    work lose a row or see half of it. Plain Parquet readers, unlike `read`, may see rows twice in between. Files of
+    earlier formats are converted to today's.
+    Raises FileNotFoundError if there are no results, ValueError for a study's name that is not allowed, OSError if the
+    store fails.
     """
     store = store_of(results)
     store.require()
@@ -53,9 +55,10 @@ def _studies(store: Folder | Bucket) -> list[str]:
 
 
 def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
-    """Curves of trials with a final row, which is written after the curve.
+    """The curves of trials that have a row and did not fail.
 
-    Others may still grow, which a file of many trials cannot. So the trials were read before.
+    A row is written after its curve, so these curves are complete. Others may still grow, which a file of many trials
+    cannot. So `trials` must be read before the curves.
     """
     found = collect(store, "curves", study)
     finals = final_trials(trials.rows("trials").table)
@@ -66,7 +69,7 @@ def _final_curves(store: Folder | Bucket, study: str, trials: Found) -> Found:
 
 
 def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compaction:
-    """Write one file of all rows that count, prove it, and only then remove those they come from."""
+    """Write one file of all rows that count, read it back, and only then remove the old files."""
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     disputed = {file for pair in conflicts for file in pair}
@@ -92,7 +95,7 @@ def merge(store: Folder | Bucket, kind: str, study: str, found: Found) -> Compac
 
 
 def _is_stored(store: Folder | Bucket, name: str, merged: pa.Table) -> bool:
-    """Whether the file is there, since another compaction may have merged it; OSError where its content differs."""
+    """Whether the file exists; another compaction may have merged it. Raises OSError if its content differs."""
     try:
         stored = load(store, name)
         table, study, _ = name.split("/")

@@ -1,4 +1,4 @@
-"""The results as one flat file: CSV, Parquet or JSON."""
+"""Exports the results as one flat file: CSV, Parquet or JSON."""
 
 import json
 from math import isfinite
@@ -14,7 +14,7 @@ MAPS = ("params", "scores")
 
 
 def check_export(path: Path) -> Path:
-    """`path`, if a table can be exported there; else ValueError."""
+    """Return `path` if a table can be exported there; else raise ValueError."""
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"--output {path}: the name must end in {', '.join(FORMATS)}")
     if path.is_dir():
@@ -23,9 +23,9 @@ def check_export(path: Path) -> Path:
 
 
 def export(table: pd.DataFrame, path: Path) -> None:
-    """Write the flat table as CSV, Parquet or JSON (a list of objects), by the name's end. Raises ValueError, OSError.
+    """Write the flattened table as CSV, Parquet or JSON (a list of objects), by the file's suffix.
 
-    JSON's numbers are exact; missing, NaN and infinite ones are null.
+    JSON numbers are exact; missing, NaN and infinite ones are null. Raises ValueError as `check_export`, and OSError.
     """
     suffix, flat = check_export(path).suffix.lower(), flatten(table)
     if suffix == ".parquet":
@@ -36,7 +36,7 @@ def export(table: pd.DataFrame, path: Path) -> None:
 
 
 def flatten(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a column for every name in a map: params.Lambda_p, scores.r_map, …"""
+    """Replace the map columns by a column for each name in the map: params.Lambda_p, scores.r_map, …"""
     columns = {}
     for name in table.columns:
         if name not in MAPS:

@@ -1,4 +1,4 @@
-"""The results as text: studies, trials, one trial."""
+"""Formats the results as text: studies, trials, one trial."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ import pandas as pd
 
 from tune_cd.results.schema import TRIALS
 
-ERROR_LENGTH = 60  # characters of an error in the table of trials
+ERROR_LENGTH = 60  # longest error in the table of trials, in characters
 JSON_FIELDS = ("config", "software")
 
 
 def studies_table(trials: pd.DataFrame) -> str:
-    """One line a study: how its trials ended, its best completed one, and when it ran (UTC)."""
+    """One line a study: counts of trials, the best completed one, and when the study ran (UTC)."""
     counts = f"{'trials':>6} {'completed':>9} {'failed':>6}"
     scores = f"{'best val':>9} {'its test':>9}  {'metric':<14}"
     lines = [f"{'study':<34} {counts} {scores} {'from':<16} to"]
@@ -32,7 +32,7 @@ def studies_table(trials: pd.DataFrame) -> str:
 
 
 def trials_table(trials: pd.DataFrame) -> str:
-    """One line a trial, the best completed one first, then by score, those without one last in the order of asking."""
+    """One line a trial: completed ones first, then the others, by falling score, else in the order of asking."""
     ordered = trials.assign(_completed=trials["status"] == "completed").sort_values(
         ["_completed", "val_score", "search", "trial_index"], ascending=[False, False, True, True], na_position="last"
     )
@@ -50,7 +50,7 @@ def trials_table(trials: pd.DataFrame) -> str:
 
 
 def trial_card(trial: Mapping[Any, Any]) -> str:
-    """Everything the table has of one trial, a field a line, with its unit."""
+    """All fields of one trial that are not empty, one a line, with units."""
     lines: list[str] = []
     for field in TRIALS:
         value, unit = trial[field.name], field.metadata[b"unit"].decode()

@@ -1,4 +1,4 @@
-"""Addresses of results: a local or mounted folder, or a prefix of an object store. Checked without touching either."""
+"""Checks addresses of results, a folder or an object store's prefix, without accessing the place."""
 
 import os
 import re
@@ -12,7 +12,7 @@ OPTIONS = {
     "s3": ("region", "endpoint_override", "scheme"),
     "gs": ("endpoint_override", "scheme", "project_id", "retry_limit_seconds"),
 }
-"""Query parameters of a URI, as `pyarrow.fs.FileSystem.from_uri` understands them."""
+"""Query parameters that a URI may have, with the meaning of `pyarrow.fs.FileSystem.from_uri`."""
 
 CHECKED = {
     "scheme": (re.compile("https?"), "http or https"),
@@ -24,11 +24,11 @@ CHECKED = {
     "region": (re.compile(r"[A-Za-z0-9_-]+"), "of letters, digits, _ and -"),
     "project_id": (re.compile(r"[A-Za-z0-9.:-]+"), "of letters, digits, . : and -"),
 }
-"""Patterns of query parameters, in their decoded form: no place for a secret, nor for another parameter."""
+"""Patterns of decoded query parameters, strict enough to exclude secrets and further parameters."""
 
-URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a drive of Windows
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)(.*)", re.DOTALL)  # a single letter would be a Windows drive
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,200}[a-z0-9]")
-SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix; nothing that means another folder or is escaped
+SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~=-]+")  # of the prefix; excludes . and .. and escaped characters
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ObjectStore:
 
     scheme: str
     bucket: str
-    prefix: str  # without slashes at its ends; "" for the whole bucket
+    prefix: str  # without leading or trailing slashes; "" for the whole bucket
     options: tuple[tuple[str, str], ...] = ()
     anonymous: bool = False
 
@@ -48,22 +48,22 @@ class ObjectStore:
 
     @property
     def uri(self) -> str:
-        """The address of the same place, as `check_location` returns it."""
+        """The URI of this place, as `check_location` returns it."""
         query = "&".join(f"{name}={value}" for name, value in self.options)
         return f"{self.scheme}://{'anonymous@' if self.anonymous else ''}{self.path}{f'?{query}' if query else ''}"
 
 
 def check_location(results: str | Path) -> Path | str:
-    """The folder that `results` names, or the object store's URI, without looking whether it is there.
+    """Return the folder that `results` names, or the object store's URI, without checking that it exists.
 
-    Raises ValueError for everything else, and for credentials in a URI, which it does not repeat.
+    Raises ValueError for any other location, and for credentials in a URI; the message does not repeat them.
     """
     location = parse(results)
     return location if isinstance(location, Path) else location.uri
 
 
 def parse(results: str | Path) -> Path | ObjectStore:
-    """The place that `results` names; raises ValueError as `check_location` does."""
+    """Parse the location that `results` names. Raises ValueError as `check_location` does."""
     text = os.fspath(results)
     if not text:
         raise ValueError(f"results {text!r} is not allowed; {ALLOWED}")
@@ -80,7 +80,7 @@ def parse(results: str | Path) -> Path | ObjectStore:
 
 
 def is_uri(place: str | Path) -> bool:
-    """Whether a place is given as a URI of any kind, and not as a path."""
+    """Whether a place is given as a URI of any scheme, not as a path."""
     return URI.fullmatch(os.fspath(place)) is not None
 
 
@@ -96,11 +96,11 @@ def _object_store(scheme: str, rest: str) -> ObjectStore:
     anonymous = scheme == "gs" and rest.startswith("anonymous@")
     rest = rest.removeprefix("anonymous@") if anonymous else rest
     path, _, query = rest.partition("?")
-    if "@" in rest or ":" in path:  # a secret may hold any character, so nothing of such a URI is repeated
+    if "@" in rest or ":" in path:  # a secret may hold any character, so the message repeats no part of the URI
         instead = "the store's own environment variables, its configuration file, or the machine's role"
         refused = f"credentials in a results URI ({scheme}://…@…) are refused, they would end up in logs and files"
         raise ValueError(f"{refused}; give them as {instead}")
-    path = path.partition("#")[0]  # which is refused below
+    path = path.partition("#")[0]  # the fragment is refused below
     place, (bucket, _, prefix) = f"{scheme}://{path}", path.partition("/")
     if not BUCKET.fullmatch(bucket):
         raise ValueError(f"results {place}: bucket {bucket!r} is not allowed; 3 or more of a-z 0-9 . _ - are")

@@ -1,9 +1,9 @@
-"""Trained networks of a study: of each search the one that is best on validation.
+"""Keeps each search's best trained network, by validation score.
 
     RESULTS/studies/<study>/networks/<search>~<validation score>~<trial>.pt
 
-`trainables.trained.load` reads such a file. A network is kept before its training is on record, and those that are
-worse are removed after it: whoever dies in between, the best one is there. Several trainings may end at a time.
+`trainables.trained.load` reads such a file. A network is stored before its training's row, and worse ones are removed
+only afterwards, so the best one survives a crash in between. Several trainings may end at the same time.
 """
 
 import re
@@ -20,13 +20,13 @@ NAME = re.compile(r".*/(?P<search>[^~/]+)~(?P<score>-?\d+\.\d+)~[^/]+\.pt")
 
 @dataclass(frozen=True)
 class Networks:
-    """Those of one study. results: a folder or an object store's URI."""
+    """The networks of one study. results: a folder or an object store's URI."""
 
     results: str | Path
     study: str
 
     def keep(self, search: str, trial: str, val_score: float, network: Callable[[], bytes]) -> None:
-        """Keep a network unless the search has a better one. Raises OSError where that is not possible."""
+        """Store a network and remove worse ones, unless the search has a better one. Raises OSError if that fails."""
         name = file_of(self.study, f"{FOLDER}/{search}~{val_score:.9f}~{trial}.pt")
         store = store_of(self.results)
         if _ranked([name, *self._there(search)])[0] != name:
@@ -36,17 +36,17 @@ class Networks:
             store.remove(worse)
 
     def best(self) -> dict[str, str]:
-        """search -> the store's name of its network."""
+        """search -> name in the store of its best network."""
         return {found["search"]: name for name in reversed(_ranked(self._there())) if (found := NAME.fullmatch(name))}
 
     def _there(self, search: str | None = None) -> list[str]:
-        """Networks of a search, or of all."""
+        """Names of the stored networks of one search, or of all."""
         listed = store_of(self.results).listing(file_of(self.study, FOLDER), depth=1)
         return [name for name in listed if (found := NAME.fullmatch(name)) and search in (None, found["search"])]
 
 
 def _ranked(names: list[str]) -> list[str]:
-    """The best score first; of equal ones the first by name."""
+    """Names by falling score; equal scores by name."""
 
     def place(name: str) -> tuple[float, str]:
         found = NAME.fullmatch(name)

@@ -1,4 +1,4 @@
-"""What the table says of configurations, for a search that continues: (configuration, value), one observation each."""
+"""Observations for a search that continues, from rows of the table: one for each configuration."""
 
 import warnings
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ Params = dict[str, Any]
 
 
 def history(trials: pd.DataFrame) -> list[Told]:
-    """The value of every configuration in these rows of the results table, a search's in asking order.
+    """The value of every configuration in these rows of the results table, each search's in the order of asking.
 
-    Of several trials of one configuration (with other seeds), the mean of those that completed; where none did, the
-    best score at which one was stopped, censored; else None.
+    Of several trials of one configuration (with other seeds) the value is the mean over those that completed. If none
+    completed, it is the best score of a stopped trial, censored; without one it is None.
     """
     rows = trials.sort_values(["study", "search", "trial_index"])
     repeats: dict[tuple[tuple[str, Any], ...], list[tuple[str, float]]] = {}
@@ -26,11 +26,11 @@ def history(trials: pd.DataFrame) -> list[Told]:
 
 
 def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, dict[float, float | None]]]:
-    """What every configuration in these rows has reached, by the share of its full length, in asking order.
+    """(configuration, {share of the full length: value}) of every configuration in these rows, in the order of asking.
 
-    key, amount: what a row's `scores` (or images_seen) says of its length, and that of a whole training. Stopped rows
-    that do not say it are left out, with a warning. Of several trials of one configuration the mean; None: it failed,
-    or diverged.
+    key: name of the length in a row's `scores`, or "images_seen".  amount: the length of a whole training. Stopped rows
+    without a length are left out, with a warning. Several trials of one configuration at the same share give their
+    mean. None: the configuration failed or diverged there.
     """
     reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
     unknown = []
@@ -52,7 +52,7 @@ def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, d
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The mean over a configuration's trials, to the same digit in whatever order they ended; None without any."""
+    """The mean over a configuration's trials; None without any. Exact summation: their order does not matter."""
     listed = list(values)
     return fsum(listed) / len(listed) if listed else None
 

@@ -1,4 +1,4 @@
-"""One Parquet file of the results: its name, its bytes, and the checks of reading it."""
+"""A single Parquet file of the results: its name, its bytes, and reading it with checks."""
 
 import hashlib
 import json
@@ -15,26 +15,26 @@ from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_na
 from tune_cd.results.store import Bucket, Folder
 
 SCHEMAS = {"trials": TRIALS, "curves": CURVES}
-HIDDEN = (".", "_")  # names that begin so are skipped, as Parquet readers do: files being written, folders put aside
-COMPACT = "compact~sha256-"  # how compacted files' names begin
-COMPACTED = re.compile(COMPACT + r"([0-9a-f]{16})\.parquet")  # no trial's file: behind its ~ there are digits alone
-ROW_GROUP = 10_000  # rows of a compacted file of which a writer reads one column to look a trial up
+HIDDEN = (".", "_")  # names with these prefixes are skipped, as Parquet readers do: unfinished files, folders set aside
+COMPACT = "compact~sha256-"  # prefix of compacted files' names
+COMPACTED = re.compile(COMPACT + r"([0-9a-f]{16})\.parquet")  # trials' files never match: after ~ they have only digits
+ROW_GROUP = 10_000  # rows in a row group of a compacted file; a lookup reads one column of a group
 
 
 class ConflictingRow(ValueError):
-    """A write that would change a final row."""
+    """A stored row must not be changed, or its file has another format."""
 
 
 class Unusable(Exception):
-    """A file that cannot be read; the text names it and says why."""
+    """A file cannot be read; the message names it and the reason."""
 
 
 class OtherFormat(Unusable):
-    """A file in good order, but not of this format."""
+    """A file is intact, but of another format."""
 
 
 def file_name(table: str, study: str, trial_id: str, attempt: int) -> str:
-    """The name of a trial's file. Every attempt has its own, so that no file is ever replaced by another one."""
+    """Name of a trial's file. Each attempt has its own, so a later attempt never overwrites an earlier one."""
     return f"{table}/{check_name(study)}/{check_name(trial_id)}{f'~{attempt}' if attempt else ''}.parquet"
 
 
@@ -43,13 +43,13 @@ def is_compacted(name: str) -> bool:
 
 
 def is_visible(name: str) -> bool:
-    """Whether readers read this file below RESULTS: <table>/<study>/<file>.parquet, neither name hidden."""
+    """Whether readers read this file of RESULTS: <table>/<study>/<file>.parquet, with neither name hidden."""
     parts = name.split("/")
     return len(parts) == 3 and name.endswith(".parquet") and not any(part.startswith(HIDDEN) for part in parts[1:])
 
 
 def compacted_name(table: str, study: str, data: bytes | pa.Buffer) -> str:
-    """The same for the same rows, so that two compactions at once leave one file."""
+    """Name of a compacted file. It depends only on the content, so two simultaneous compactions leave one file."""
     return f"{table}/{check_name(study)}/{COMPACT}{digest(data)}.parquet"
 
 
@@ -58,23 +58,23 @@ def digest(data: bytes | pa.Buffer) -> str:
 
 
 def table_of(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; the inverse of `rows_of`."""
+    """Convert rows to a table; the inverse of `rows_of`."""
     listed = [{name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()} for row in rows]
     return pa.Table.from_pylist(listed, schema)
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    """A table's rows in Python's types, maps as dicts."""
+    """Convert a table to rows in Python's types, maps as dicts."""
     return [{name: dict(v) if isinstance(v, list) else v for name, v in row.items()} for row in table.to_pylist()]
 
 
 def serialise(rows: Sequence[Row], schema: pa.Schema) -> pa.Buffer:
-    """The file of one trial: dictionaries and statistics only make a one-row file 30 % larger."""
+    """The file of one trial, without dictionaries and statistics, which make a one-row file 30 % larger."""
     return _bytes_of(table_of(rows, schema), use_dictionary=False, write_statistics=False)
 
 
 def serialise_many(table: pa.Table) -> pa.Buffer:
-    """The file of many trials, ordered by trial_id. Each row group states its range, so one trial is found fast."""
+    """The file of many trials, ordered by trial_id. Each row group states its range, so a trial is found fast."""
     return _bytes_of(table, write_statistics=["trial_id"], row_group_size=ROW_GROUP, compression="zstd")
 
 
@@ -85,20 +85,20 @@ def _bytes_of(table: pa.Table, **options: Any) -> pa.Buffer:
 
 
 def load(store: Folder | Bucket, name: str) -> pa.Table:
-    """One file's table in today's format, checked.
+    """Read and check a file; returns its table in today's format.
 
-    Raises Unusable or OtherFormat for the file's content, FileNotFoundError where it is gone, OSError for the store.
+    Raises Unusable or OtherFormat for its content, FileNotFoundError if it is gone, OSError if the store fails.
     """
     return parsed(store.read(name), name.partition("/")[0], str(store.where(name)))
 
 
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
-    """A file's table in today's format, checked.  kind: trials or curves.  where: its name in messages.
+    """Parse and check a file's bytes; returns its table in today's format.
 
-    Raises as `load`.
+    kind: trials or curves.  where: the file's name in messages.  Raises as `load`.
     """
     try:
-        # pre-buffering would copy what is in memory already
+        # pre-buffering would copy data that is in memory already
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
         table = file.read(use_threads=file.metadata.num_row_groups > 1)
         table.validate(full=True)
@@ -108,7 +108,7 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
 
 
 def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
-    """The rows of one trial in a compacted file; reads little more than them. Raises as `load` does."""
+    """The rows of one trial in a compacted file; reads few other rows. Raises as `load` does."""
     source = store.open(name)
     try:
         with source, pq.ParquetFile(source, page_checksum_verification=True) as file:
@@ -117,21 +117,21 @@ def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[
                 return []
             table = file.read_row_groups(groups, use_threads=False)
             table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException):  # of the store or of the file: reading all of it first tells
+    except (OSError, ValueError, pa.ArrowException):  # the store or the file: reading all of it tells
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
     return rows_of(_conform(table, name.partition("/")[0], str(store.where(name)))) if table.num_rows else []
 
 
 def canonical(row: Mapping[str, Any]) -> str:
-    """Equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
+    """A row as text, equal for equal rows: NaN equals NaN, and the order of a map does not matter."""
     return json.dumps(row, sort_keys=True, default=str)
 
 
 def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
-    """The table in today's schema. Raises OtherFormat."""
+    """Convert a table to today's schema. Raises OtherFormat if that is not possible."""
     schema = SCHEMAS[kind]
-    if table.num_rows and table.schema.metadata == schema.metadata and table.schema.equals(schema):  # as most are
+    if table.num_rows and table.schema.metadata == schema.metadata and table.schema.equals(schema):  # the usual case
         return table
     text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
     version = int(text) if re.fullmatch(r"[1-9]\d{0,5}", text) else 0
@@ -149,7 +149,7 @@ def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
 
 
 def _groups_around(file: pq.ParquetFile, trial_id: str) -> list[int]:
-    """The row groups whose range of trial_ids has this one. Raises ValueError for a file without trial_ids."""
+    """The row groups whose range of trial_ids includes this one. Raises ValueError for a file without trial_ids."""
     column = [file.schema.column(index).path for index in range(len(file.schema))].index("trial_id")
     ranges = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
     return [

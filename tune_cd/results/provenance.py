@@ -8,12 +8,12 @@ from importlib import metadata
 from pathlib import Path
 
 PACKAGES = ("tune_cd", "ray", "torch", "torchvision", "numpy")
-GIT_SECONDS = 5  # that git may take; on a folder that large or far away the commit is not known
+GIT_SECONDS = 5  # timeout of git; if the folder is too large or too far away, the commit is not recorded
 
 
 @cache
 def software() -> dict[str, str]:
-    """Versions of the packages that a training's numbers depend on, name -> version; absent ones are left out."""
+    """Versions of Python and of the packages that affect results, name -> version; absent packages are left out."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -24,10 +24,10 @@ def software() -> dict[str, str]:
 
 
 def git_commit(folder: str | Path = ".") -> str | None:
-    """The commit checked out in the repository that holds `folder`, "-dirty" behind it if tracked files differ from it.
+    """The commit checked out in the repository of `folder`, with the suffix "-dirty" if tracked files differ from it.
 
     None outside a repository, before its first commit, without git, and for a repository that git does not trust. Never
-    raises. Looked up once a process: code that was imported does not change when its file does.
+    raises. Looked up once per process, since imported code does not change with its file.
     """
     return _commit(os.path.abspath(folder))
 
@@ -36,7 +36,7 @@ def git_commit(folder: str | Path = ".") -> str | None:
 def _commit(folder: str) -> str | None:
     command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
     command += ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
-    # a hook of git's, from which this may be called, names another repository in the environment
+    # if this is called from a git hook, the environment names another repository
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:

@@ -1,4 +1,4 @@
-"""The results as tables: every file that can be read, every trial once."""
+"""Reads the results as tables, with every trial once."""
 
 import time
 import warnings
@@ -15,18 +15,18 @@ from tune_cd.results.parquet import SCHEMAS, Unusable, is_visible, load, parsed
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 
-READERS = 8  # threads that read files: one would do on a local disk, several hide a network file system's latency
-LOOKS = 4  # at a file that is listed and cannot be opened, before it is given up: stores fail, and listings are late
-PASSES = 20  # listings, at most
-PAUSE = 0.05  # seconds before such a file is looked at again; doubled each time
+READERS = 8  # threads that read files; a local disk needs one, several hide the latency of a network file system
+LOOKS = 4  # tries to open a listed file before it is given up, since stores fail and listings may be outdated
+PASSES = 20  # largest number of listings
+PAUSE = 0.05  # seconds before a file that could not be opened is tried again; doubled each time
 
 
 @dataclass
 class Found:
-    """The content of some files: the rows of each, and the reasons for which others cannot be used."""
+    """The rows of files that were read, and the faults of files that cannot be used."""
 
     tables: dict[str, pa.Table]  # file -> its rows in today's schema
-    problems: dict[str, str]  # file -> a sentence that names it
+    problems: dict[str, str]  # file -> a sentence that names the file and its fault
 
     def rows(self, kind: str) -> Rows:
         counts = [table.num_rows for table in self.tables.values()]
@@ -35,14 +35,14 @@ class Found:
 
 
 def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
-    """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table without any.
+    """All trials, or one study's, ordered by study, search, trial_index and trial_id; an empty table if there are none.
 
     Columns are those of `TRIALS`: maps are dicts, times are in UTC, integers that may be null are Int64. Every trial
-    is one row: of several rows with one study and trial_id, one that is final counts before others, which failed or
-    stopped, and of these that of the latest attempt (`attempts`); and of others that differ, which should not be, the
-    one that ended first, with a warning that names both files. A file that cannot be read, has another schema or is of
-    a newer format is named in a warning and left out.
-    Raises FileNotFoundError if there is no folder `results`, ValueError for a study that is no name.
+    is one row. Of several rows with the same study and trial_id, a final row counts before those of failed or stopped
+    attempts, and of these the latest attempt's (`attempts`). Remaining rows that differ contradict each other, which
+    should not happen: the one that ended first counts, and a warning names both files. A file that cannot be read, has
+    another schema or is of a newer format is named in a warning and left out.
+    Raises FileNotFoundError if there is no folder `results`, ValueError for a study whose name is not allowed.
     """
     return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])
 
@@ -50,16 +50,16 @@ def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
 def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     """All learning curves, or one study's, ordered by study, trial_id and images_seen; otherwise as `read`.
 
-    Of several curves with one study and trial_id, that of the latest attempt.
+    Of several curves with the same study and trial_id, the latest attempt's counts.
     """
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
 
 
 def read_file(path: str | Path) -> pd.DataFrame:
-    """The trials in one Parquet file, wherever it lies, such as a measured landscape: as `read`, in the file's order.
+    """The trials in one Parquet file at any path, such as a measured landscape.
 
-    Raises FileNotFoundError, and ValueError for a file that cannot be read, has another schema, is of a newer format,
-    or has a study's or trial's name that is not allowed.
+    Columns are as in `read`, rows in the file's order. Raises FileNotFoundError, and ValueError for a file that cannot
+    be read, has another schema, is of a newer format, or has a study's or trial's name that is not allowed.
     """
     try:
         trials = frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
@@ -84,7 +84,7 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
 
 
 def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
-    """The table as `read` gives it. Raises KeyError for a map that has a name twice."""
+    """Convert a table to a DataFrame as `read` returns it. Raises KeyError for a map that has a name twice."""
     joined = table.combine_chunks()
     converted = joined.to_pandas(maps_as_pydicts="strict", types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     required = {field.name: "int64" for field in schema if field.type == pa.int64() and not field.nullable}
@@ -92,12 +92,12 @@ def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
 
 
 def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
-    """All readable files of a table, or of one study's. Raises FileNotFoundError where there is no such store.
+    """Read all files of a table, or of one study in it. Raises FileNotFoundError if there is no such store.
 
-    Rows move from file to file while this runs: `compact` writes the new file before it removes the old ones, so a row
-    is always in one of them, but a listing that was begun before can miss both. So it is repeated until it has nothing
-    new (or, beside writers that do not pause, PASSES times: files that are new by then were written since). A row that
-    was read twice is sorted out by `reconcile`.
+    Rows may move from file to file meanwhile. `compact` writes the new file before it removes the old ones, so a row is
+    always in one of them, but an earlier listing can miss both. So the listing is repeated until it has no new files
+    (or, beside constant writers, PASSES times: files that are new by then were written since). `reconcile` removes rows
+    that were read twice.
     """
     folder = kind if study is None else f"{kind}/{check_name(study)}"
     store.require()
@@ -109,7 +109,7 @@ def collect(store: Folder | Bucket, kind: str, study: str | None) -> Found:
             new = [name for name in listed if name not in found.tables and name not in found.problems]
             if not new:
                 break
-            if looks and all(name in looks for name in new):  # only such as could not be opened
+            if looks and all(name in looks for name in new):  # only files that could not be opened before
                 time.sleep(PAUSE * 2 ** max(looks[name] for name in new))
             for name, outcome in zip(new, pool.map(lambda name: _outcome(store, name), new), strict=True):
                 if isinstance(outcome, pa.Table):

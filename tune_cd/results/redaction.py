@@ -1,10 +1,10 @@
-"""Texts without their secrets: messages of stores and of other people's code may repeat a key or a signed address."""
+"""Removes secrets from texts: messages of stores and of other people's code may repeat a key or a signed address."""
 
 import os
 import re
 
 HIDDEN = "***"
-SHORTEST = 8  # characters: shorter values are words like any other
+SHORTEST = 8  # characters; shorter values of environment variables may be ordinary words
 NAME = r"[\w-]*(?:secret|passw(?:or)?d|credentials?|tokens?(?![a-z])|api_?key|access_?key|private_?key|signature)[\w-]*"
 
 _NAMED = re.compile(NAME, re.IGNORECASE)
@@ -16,10 +16,10 @@ _ASSIGNED = re.compile(rf"(?P<before>\b(?:{NAME}|sig|AWSAccessKeyId)=)[^&\s'\"<>
 
 
 def redact(text: str) -> str:
-    """The text with HIDDEN in place of a URI's user, of parameters and JSON fields that are named as secrets are, and
-    of the values of such environment variables. JSON stays JSON."""
+    """Replace secrets in a text by HIDDEN: the user in a URI, and the values of parameters, JSON fields and environment
+    variables whose names look like secrets. JSON stays valid."""
     for name, value in os.environ.items():
-        if len(value) >= SHORTEST and value in text and _NAMED.search(name):  # the cheap questions first
+        if len(value) >= SHORTEST and value in text and _NAMED.search(name):  # cheap tests first
             text = text.replace(value, HIDDEN)
     text = _USER.sub(HIDDEN, text)
     for pattern in (_QUOTED, _ASSIGNED):

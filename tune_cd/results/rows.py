@@ -1,4 +1,4 @@
-"""A trial's row: the one builder, for our trainables (`run.recorder`) and for users' (`tune.callback`)."""
+"""Builds a trial's row, for our trainables (`run.recorder`) and for users' (`tune.callback`)."""
 
 import json
 import socket
@@ -13,14 +13,14 @@ from tune_cd.results.schema import Row
 from tune_cd.search.space import is_number
 
 RUNS = "runs"
-"""The key of a row's config under which the earlier runs of a trial that paused are listed, the first first: each with
+"""Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
 images_seen, val_score, started_at, ended_at, hostname and device."""
 
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """What the config of a trial's next run lists. stored: the row of its last one, which paused, if there is one."""
+    """The runs to list in the config of a trial's next run. stored: the row of its last run, which counts if paused."""
     if stored is None or stored["status"] != "stopped":
         return []
     last = {name: stored[name] for name in OF_A_RUN}
@@ -38,11 +38,12 @@ def trial_row(
 ) -> Row:
     """The row of a trial that ends now, in fields of `TRIALS`; not yet checked.
 
-    identity: which run of which trial: search, trial_id, trial_index, attempt, seed, direction, line_position.
-    params: the searched parameters.  config: all it was configured with; Lambda_p, Lambda_e and batch_size are its.
+    identity: the trial and its run: search, trial_id, trial_index, attempt, seed, direction, line_position.
+    params: the searched parameters.
+    config: the whole configuration; the row's Lambda_p, Lambda_e and batch_size are read from it.
     outcome: status, scores, terms, error and failure_kind, images_seen, train_seconds.
-    machine: where it ran and when: started_at, hostname (default: this machine), device, gpus.
-    constants: fields that the study's rows share; they come before all others. git_commit: by default the commit of the
+    machine: place and time: started_at, hostname (default: this machine), device, gpus.
+    constants: fields that the study's rows share; they override all others. git_commit: by default the commit of the
     working directory.
     """
     return {
@@ -62,12 +63,12 @@ def trial_row(
 
 
 def trial_name(search: str, trial_index: int) -> str:
-    """The table's trial_id: the same for the same trial of a study, whichever driver asks for it."""
+    """The trial_id of a row: the same for the same trial of a study, whichever driver asks for the trial."""
     return f"{search}-{trial_index:05d}"
 
 
 def finite(value: Any) -> float | None:
-    """The finite number that `value` is; None where it is anything else."""
+    """`value` as a float if it is a finite number; else None."""
     return float(value) if is_number(value) and isfinite(value) else None
 
 
@@ -78,5 +79,5 @@ def _is_integer(value: Any) -> bool:
 def _as_json(config: Mapping[str, Any]) -> str:
     try:
         return json.dumps(config, default=str)
-    except (TypeError, ValueError):  # keys that are no text, a circle
+    except (TypeError, ValueError):  # keys that JSON does not allow, or a circular reference
         return json.dumps({"config": repr(config)})

@@ -4,7 +4,7 @@ Every field's metadata says its unit and meaning, so a Parquet file explains its
 
     pyarrow.parquet.read_schema(path).field("best_at").metadata
 
-Null means not measured or not applicable; NaN means measured, and not a number. `results` writes and reads the files.
+Null means not measured or not applicable; NaN means that a measurement gave NaN. `results` writes and reads the files.
 """
 
 import json
@@ -23,24 +23,24 @@ Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
 
 FORMAT_VERSION = 3
-"""Raised whenever a field is added, removed or changes its type or meaning, with a step in `results.migrations` that
-reads files of the version before; stored in every file."""
+"""Format version, stored in every file. Raise it when a field is added, removed or changes its type or meaning, and add
+a step to `results.migrations` that reads files of the version before."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
-"""How a trial can end. stopped: before its full length, by a scheduler or a search that trains short first, so its
-scores are censored; it may go on."""
+"""Ends of a trial. stopped: ended before its full length, by a scheduler or by a search that trains short first; its
+scores are censored, and it may go on."""
 
 LOST = "lost"
 FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
-"""Why a trial failed. error: its training raised, or gave no score. out_of_memory: the GPU was too small for it.
-timeout: it took too long. lost: its process, node or store gave out; the trial is run again, since this says nothing of
-its configuration."""
+"""Reasons for failed trials. error: the training raised an error, or gave no score. out_of_memory: the GPU's memory was
+too small. timeout: the training took too long. lost: its process, node or store failed; the trial is run again, since
+this says nothing about its configuration."""
 
 DECAY = "-decay"
-"""How `search` ends where trials repeat another search's choice, with learning rate decay (`table:xbm`)."""
+"""Suffix of `search` for trials that repeat another search's best setting with learning rate decay (`table:xbm`)."""
 
 CONFIRM = "confirm"
-"""The `search` of trials that train the settings which the others chose, with fresh seeds: they choose nothing."""
+"""The `search` of trials that repeat the other searches' best settings with fresh seeds; they do not search."""
 
 NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip names with a dot or an underscore first
 
@@ -134,7 +134,7 @@ CURVES = _schema(
 
 
 def check_name(name: str) -> str:
-    """`name`, if it may name a study or a trial; else ValueError."""
+    """Return `name` if it is allowed as the name of a study or a trial; else raise ValueError."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
             f"name {name!r} is not allowed; 1 to 100 of A-Z a-z 0-9 . _ - are, but no dot or underscore first"
@@ -143,13 +143,13 @@ def check_name(name: str) -> str:
 
 
 def check_trial(row: Mapping[str, Any]) -> Row:
-    """The complete row of TRIALS that `row` stands for: every field in order, fields left out as None, `row` untouched.
+    """A checked copy of `row` with every field of TRIALS in order; fields left out are None.
 
     A failed row without a failure_kind gets the one that its error states (`failure_kind_of`).
 
-    Raises ValueError for an unknown, missing or mistyped field, a name that cannot be a file's, a status outside
-    STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a completed trial without a finite
-    val_score, a parameter that is not finite, and broken JSON.
+    Raises ValueError for an unknown, missing or mistyped field, a name that is not allowed, a negative trial_index or
+    attempt, a status outside STATUSES, a failure_kind outside FAILURE_KINDS or of a trial that did not fail, a
+    completed trial without a finite val_score, a parameter that is not finite, and invalid JSON.
     """
     checked = _check_fields(row, TRIALS)
     failed = checked["status"] == "failed"
@@ -170,20 +170,20 @@ def check_trial(row: Mapping[str, Any]) -> Row:
 
 
 def failure_kind_of(error: str | None) -> str:
-    """The kind that an error states by its beginning: as formats 1 and 2 marked it, and as messages still begin."""
+    """The failure_kind that an error's prefix states. Formats 1 and 2 stored only this prefix; errors still have it."""
     beginnings = {"lost: ": LOST, "out of memory: ": "out_of_memory", "timeout: ": "timeout"}
     return next((kind for beginning, kind in beginnings.items() if (error or "").startswith(beginning)), "error")
 
 
 def check_curve(row: Mapping[str, Any]) -> Row:
-    """The complete row of CURVES that `row` stands for, as `check_trial` does. Raises ValueError likewise."""
+    """A checked copy of `row` with every field of CURVES. Raises ValueError likewise."""
     checked = _check_fields(row, CURVES)
     _require(checked, "images_seen", checked["images_seen"] >= 0, "an int >= 0")
     return checked
 
 
 def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
-    """`row` in the schema's order and in plain Python types. Raises ValueError for fields that no table allows."""
+    """`row` in the schema's order and plain Python types. Raises ValueError for fields that are not allowed."""
     unknown = [name for name in row if name not in schema.names]
     if unknown:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")

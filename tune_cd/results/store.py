@@ -1,4 +1,4 @@
-"""Folders and object stores alike: list, read, write whole or not at all, remove. Names are relative to RESULTS."""
+"""One interface to folders and object stores: list, read, write atomically, remove. Names are relative to RESULTS."""
 
 import os
 import threading
@@ -16,19 +16,22 @@ from pyarrow import fs
 
 from tune_cd.results.location import ObjectStore, parse
 
-GCS_SECONDS = 60  # that a request may be retried, unless the URI says otherwise; Arrow's own default is 15 minutes
-DEPTH = 3  # levels that are listed below a table's folder: studies, files, and one that does not belong there
+GCS_SECONDS = 60  # time limit of a request's retries, unless the URI sets one; Arrow's own default is 15 minutes
+DEPTH = 3  # levels listed below a table's folder: studies, files, and one more to find files that do not belong there
 
 
 def store_of(results: str | Path) -> "Folder | Bucket":
-    """The store that `results` names. Raises ValueError for a location that is not allowed; connects to nothing yet."""
+    """The store that `results` names. Only an S3 bucket is contacted yet, for its region, if that is not configured.
+
+    Raises ValueError for a location that is not allowed.
+    """
     location = parse(results)
     return Folder(location) if isinstance(location, Path) else _bucket(location, os.getpid())
 
 
 @lru_cache(maxsize=8)
 def _bucket(location: ObjectStore, process: int) -> "Bucket":
-    """One connection for many writes. A forked process cannot use its parent's."""
+    """One connection for many writes; `process` is in the key, since a fork cannot use its parent's connection."""
     return Bucket(location)
 
 
@@ -43,62 +46,62 @@ class Folder:
         return self.root / name
 
     def require(self) -> None:
-        """Raises FileNotFoundError if there is no such folder."""
+        """Raise FileNotFoundError if the folder does not exist."""
         if not self.root.is_dir():
             raise FileNotFoundError(f"there is no results folder {self.root}")
 
     def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
-        """Names of the files so many levels below a folder, hidden ones as well, sorted; none without the folder."""
+        """Sorted names of files, also hidden ones, up to `depth` levels below a folder; empty without the folder."""
         return sorted(_names(self.root / folder, f"{folder}/" if folder else "", depth))
 
     def read(self, name: str) -> bytes:
         return self.where(name).read_bytes()
 
     def open(self, name: str) -> pa.NativeFile:
-        """For reading parts of it."""
+        """Open a file, to read parts of it."""
         return pa.OSFile(os.fspath(self.where(name)))
 
     def age(self, name: str) -> float:
-        """Seconds since it was written; 0 for one that is gone."""
+        """Seconds since a file was written; 0 if it is gone."""
         try:
             return time.time() - self.where(name).stat().st_mtime
         except FileNotFoundError:
             return 0.0
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """new: raises FileExistsError where there is such a file."""
+        """Write a file atomically. new: raise FileExistsError if it exists."""
         publish(self.where(name), data, new)
 
     def remove(self, name: str) -> None:
-        """A file that is gone already is none of our concern: others remove as well."""
+        """Remove a file if it exists; another process may have removed it already."""
         self.where(name).unlink(missing_ok=True)
 
 
 class Bucket:
-    """A prefix of an object store. Its objects appear whole or not at all by themselves."""
+    """A prefix of an object store, which itself writes objects whole or not at all."""
 
     def __init__(self, location: ObjectStore):
         self.location = location
         self._files = _connect(location)
 
     def where(self, name: str = "") -> str:
-        """As Folder's; without the URI's parameters."""
+        """A file's URI for messages, without query parameters."""
         return f"{self.location.scheme}://{self._path(name)}"
 
     def _path(self, name: str) -> str:
         return f"{self.location.path}/{name}".rstrip("/")
 
     def require(self) -> None:
-        """Raises FileNotFoundError if there is no such bucket. A prefix without objects is as good as any other."""
+        """Raise FileNotFoundError if the bucket does not exist. A prefix without objects is valid."""
         try:
             found = self._files.get_file_info(self.location.bucket).type
-        except OSError:  # asking may be forbidden for a bucket that may be used; if not, its use says so
+        except OSError:  # the check may be forbidden for a usable bucket; otherwise its use will fail
             return
         if found == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {self.location.scheme}://{self.location.bucket}")
 
     def listing(self, folder: str, depth: int = DEPTH) -> list[str]:
-        """As Folder's; of more levels than one, all."""
+        """As `Folder.listing`, but a depth above 1 lists all levels."""
         selector = fs.FileSelector(self._path(folder), recursive=depth > 1, allow_not_found=True)
         found = self._files.get_file_info(selector)
         below = f"{self.location.path}/"
@@ -116,8 +119,8 @@ class Bucket:
         return 0.0 if changed is None else time.time() - changed.timestamp()
 
     def write(self, name: str, data: bytes | pa.Buffer, new: bool = False) -> None:
-        """Upload in a thread: an interrupt reaches the main thread alone. Within an upload it would close the stream,
-        and publish half an object. new: as Folder's, but an object that appears during the upload is replaced."""
+        """Upload outside the main thread: an interrupt reaches only that, and would close the stream of an upload and
+        publish half an object. new: as for `Folder.write`, but an object that appears during the upload is replaced."""
         if new and self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound:
             raise FileExistsError(f"{self.where(name)} is there already")
         if threading.current_thread() is not threading.main_thread():
@@ -137,22 +140,22 @@ class Bucket:
 
 
 def _connect(location: ObjectStore) -> fs.FileSystem:
-    """The file system of a bucket; credentials are the store's usual ones, from the environment."""
+    """The file system of a bucket, with the store's usual credentials from the environment."""
     options = dict(location.options)
     if location.scheme == "gs":
         limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
         return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
-    # Arrow's constructor does not ask the environment for an endpoint, its from_uri does
+    # Arrow's from_uri reads the endpoint from the environment, its constructor does not
     endpoint = options.pop("endpoint_override", None) or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     region = options.pop("region", None) or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
-    # delayed opening: a small object is one request instead of three, and never a multipart upload that is left open
+    # delayed opening: a small object takes one request instead of three, and leaves no multipart upload open
     return fs.S3FileSystem(region=region, endpoint_override=endpoint, allow_delayed_open=True, **options)
 
 
 def _variable(*names: str) -> str | None:
-    """The first of these environment variables that says something."""
+    """The value of the first of these environment variables that is not empty; else None."""
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
@@ -170,9 +173,9 @@ def _names(folder: Path, prefix: str, depth: int) -> Iterator[str]:
 
 
 def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
-    """Put a local file in place: readers see the old one or the new one, also after a crash in between.
+    """Write a local file atomically: readers see the old file or the new one, also after a crash.
 
-    new: raises FileExistsError where there is one, whoever made it, and leaves it as it is.
+    new: raise FileExistsError if the file exists, whoever made it, and leave it unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")
@@ -185,18 +188,18 @@ def publish(path: Path, data: bytes | pa.Buffer, new: bool = False) -> None:
             _link(temporary, path)
         else:
             os.replace(temporary, path)
-    except BaseException:  # an interrupt as well: nothing may be left behind
+    except BaseException:  # also an interrupt: the temporary file must not stay
         temporary.unlink(missing_ok=True)
         raise
     temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)  # only now does the rename survive a power cut
+    os.fsync(folder)  # makes the rename survive a power cut
     os.close(folder)
 
 
 def _link(temporary: Path, path: Path) -> None:
-    """Give a file its name, unless there is one of that name. Of a file system without links it is seen a moment
-    before."""
+    """Rename a temporary file to `path`; raise FileExistsError if that exists. Without hard links the check comes a
+    moment before the rename."""
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -11,12 +11,12 @@ REPORT = "report.html"
 
 
 def file_of(study: str, name: str) -> str:
-    """The store's name of such a file."""
+    """Name in the store of a study's file."""
     return f"studies/{study}/{name}"
 
 
 def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
-    """The content of such a file, None where there is none."""
+    """The content of a study's file; None if it does not exist."""
     try:
         return store.read(file_of(study, name))
     except FileNotFoundError:
@@ -24,7 +24,7 @@ def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
 
 
 def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
-    """The options that `tune_cd.run` stored for a study; none for a study of another program, or of a later form."""
+    """The options that `tune_cd.run` stored for a study; empty for a study of another program or a newer format."""
     try:
         return dict(json.loads(text_of(store, study, OPTIONS) or b"{}").get("options", {}))
     except (ValueError, TypeError, AttributeError):

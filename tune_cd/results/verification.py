@@ -1,4 +1,4 @@
-"""Faults in the files of a results folder, one line each."""
+"""Finds faults in the files of a results folder, one line each."""
 
 import re
 from collections.abc import Iterator
@@ -21,15 +21,16 @@ from tune_cd.results.reading import Found
 from tune_cd.results.schema import check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
-TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # how `publish` and `check_writable` name unfinished files
-WRITE_SECONDS = 60  # a temporary file this young may be a write in progress
+TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # names of temporary files of `publish` and `check_writable`
+WRITE_SECONDS = 60  # a younger temporary file may be a write in progress
 CHECKS = {"trials": check_trial, "curves": check_curve}
 
 
 def verify(results: str | Path) -> Iterator[str]:
-    """A line for every damaged, foreign or contradicting file, and for each left of a write that broke off.
+    """Yield a line for every damaged, foreign or contradicting file, and for each left by an interrupted write.
 
-    Every file is read and every row checked. Raises FileNotFoundError without results, OSError for the store.
+    Every file is read and every row checked. Raises FileNotFoundError if there are no results, OSError if the store
+    does not answer.
     """
     store = store_of(results)
     store.require()
@@ -66,7 +67,7 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
 
 
 def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
-    """A line where a row is not allowed, or the file's name does not fit its content."""
+    """Yield a line for a row that is not allowed, or for a file name that does not fit the content."""
     where, study = store.where(name), name.split("/")[1]
     problem = _first_problem(kind, table)
     if problem:
@@ -87,7 +88,7 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
 
 def _first_problem(kind: str, table: pa.Table) -> str | None:
     """The fault of the first row that is not allowed; None if all are."""
-    for start in range(0, table.num_rows, ROW_GROUP):  # in Python's types rows take ten times the room
+    for start in range(0, table.num_rows, ROW_GROUP):  # in slices: rows in Python's types take ten times the memory
         for row in rows_of(table.slice(start, ROW_GROUP)):
             try:
                 CHECKS[kind](row)

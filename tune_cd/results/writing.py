@@ -1,4 +1,4 @@
-"""Rows into the results, each in a file of its own."""
+"""Writes trials and learning curves to the results, each trial in its own file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,17 +21,17 @@ def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
 
     Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
 
-    A row is final unless the trial failed or stopped early, and only a later attempt supersedes such a one. Writing a
-    stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
-    not allowed (see `schema.check_trial`), OSError where the store refuses. Of two runs of one trial that end at the
-    same moment one gets ConflictingRow; in an object store, where the look at the stored rows and the write are two
-    steps, the later row may replace the other.
+    A row is final unless the trial failed or stopped early; only a later attempt supersedes a row that is not final.
+    Writing a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
+    not allowed (see `schema.check_trial`), OSError if the store refuses. If two runs of one trial end at the same
+    moment, one gets ConflictingRow; in an object store, where lookup and write are two steps, the later row may replace
+    the other instead.
     """
     row = checked_row(row)
     store = store_of(results)
     try:
         return _write_trial(store, row)
-    except FileExistsError:  # since we looked
+    except FileExistsError:  # another writer stored a row after the lookup
         return _write_trial(store, row)
 
 
@@ -54,11 +54,11 @@ def checked_row(row: Mapping[str, Any]) -> Row:
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:
-    """Store a trial's learning curve in place of those of earlier states or attempts, and return its file.
+    """Store a trial's learning curve, replacing those of earlier states or attempts, and return its file.
 
-    rows: one mapping an evaluation, the fields of `CURVES` but study and trial_id, all of one attempt.
-    Raises ConflictingRow where a later attempt's curve is stored, or this attempt's was compacted (which only finished
-    trials' are) and differs, ValueError for rows that are not allowed or none.
+    rows: one mapping for each evaluation, with the fields of `CURVES` except study and trial_id, all of one attempt.
+    Raises ConflictingRow if a later attempt's curve is stored, or if this attempt's was compacted (its trial's row is
+    then stored) and differs. Raises ValueError for rows that are not allowed or none.
     """
     checked = [check_curve(dict(study=study, trial_id=trial_id, **row)) for row in rows]
     if len({row["attempt"] for row in checked}) != 1:
@@ -78,9 +78,9 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
 
 
 def check_writable(results: str | Path) -> Path | str:
-    """The folder, made if need be, or the object store's URI, proved writable.
+    """Check that results can be written; return the folder, created if necessary, or the object store's URI.
 
-    Raises the OSError that fits, naming the place and the reason, ValueError for one that is not allowed.
+    Raises OSError naming the place and the reason, ValueError for a location that is not allowed.
     """
     store = store_of(results)
     probe = f".probe-{token_hex(8)}"
@@ -95,7 +95,7 @@ def check_writable(results: str | Path) -> Path | str:
 def _put(
     store: Folder | Bucket, table: str, rows: list[Row], superseded: list[str], new: bool = False
 ) -> Path | str:  # fmt: skip
-    """Write a trial's file, then remove its own files that are superseded; in between, `read` knows which counts."""
+    """Write a trial's file, then remove its superseded files; in between, `read` chooses the rows that count."""
     name = file_name(table, rows[0]["study"], rows[0]["trial_id"], rows[0]["attempt"])
     store.write(name, serialise(rows, SCHEMAS[table]), new)
     for other in set(superseded) - {name}:

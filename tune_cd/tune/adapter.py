@@ -1,8 +1,8 @@
-"""What an ask-and-tell search needs of Ray Tune, whether its trials pause or not.
+"""Base class that adapts an ask-and-tell search to Ray Tune, with or without trials that pause.
 
-Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into
-numbers of which larger is better, knows what earlier rows say, and saves its state as JSON. What to try next is decided
-by the search, what a trial's end means by the subclass.
+Thin on purpose. The adapter converts Tune's `param_space`, maps trial ids to configurations, turns results into values
+(larger is better), reads rows of earlier runs, and saves its state as JSON. The search decides which configuration
+comes next; the subclass interprets the end of a trial.
 """
 
 import logging
@@ -33,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 
 class Adapter(JsonState, Searcher):
-    """A Searcher around a search and the order in which it asked. Arguments are `CoordinateDescentSearch`'s."""
+    """A Searcher around a search and its order of asking. The arguments are those of `CoordinateDescentSearch`."""
 
     STATE_VERSION: ClassVar[int]
     KNOWN: ClassVar[tuple[str, ...]] = ("completed",)
-    """Statuses of rows that a search can begin with."""
+    """Row statuses that a search can start from."""
 
-    earlier = 0  # trials of an earlier run that are not run again, see `from_results`
-    _properties_set = False  # by `set_search_properties`
+    earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
+    _properties_set = False  # whether `set_search_properties` was called
 
     def __init__(
         self,
@@ -56,40 +56,40 @@ class Adapter(JsonState, Searcher):
         super().__init__(metric=metric, mode=mode)
         self._space, self._points = space_of(space), points(points_to_evaluate, evaluated_rewards)
         self._annotate = annotate
-        self._course: Order | None = None  # from the moment at which space and mode are known
+        self._course: Order | None = None  # None until space and mode are known
         self._trials: dict[str, Configuration] = {}  # trial id -> h
-        self._known: list[Any] = []  # what `_knowledge` made of rows, until the search begins
-        self._scores_of: str | None = None  # the metric of rows that the search begins with
-        self._limit: int | None = None  # of live trials, where Tune sets one
+        self._known: list[Any] = []  # result of `_knowledge` on earlier rows, told when the search begins
+        self._scores_of: str | None = None  # metric of the rows that the search starts from, until it is checked
+        self._limit: int | None = None  # of live trials, if Tune sets one
         self._restored = False
-        self._rows_before: pd.DataFrame | None = None  # this same search's, until the first suggestion
+        self._rows_before: pd.DataFrame | None = None  # earlier rows of this same search, until the first suggestion
 
     # The subclass's -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _begin(self, space: Space) -> Order:
-        """The search, told what is known beforehand."""
+        """Create the search and tell it all values known beforehand."""
 
     @staticmethod
     @abstractmethod
     def _loaded(state: Mapping[str, Any]) -> AnySearch:
-        """The search that its `state()` stands for."""
+        """Restore a search from its `state()`."""
 
     @abstractmethod
     def _order(self, search: AnySearch, places: dict, waiting: list[Configuration]) -> Order:
-        """The search as it was saved, in the order in which it asked."""
+        """Wrap a restored search with its saved places in the order of asking and its waiting configurations."""
 
     @abstractmethod
     def _knowledge(self, trials: pd.DataFrame) -> list[Any]:
-        """What rows say, for a search that has asked for none of them."""
+        """Convert rows to observations for a search that asked for none of them."""
 
     @abstractmethod
     def _recall(self, rows: pd.DataFrame) -> None:
-        """Go on where these rows of the same search end."""
+        """Continue the search from the end of its own rows."""
 
     @abstractmethod
     def _tell(self, h: Mapping[str, Any], value: float | None, pruned: bool) -> None:
-        """A value that was measured elsewhere, larger is better; None: a failure."""
+        """Tell a value that was measured elsewhere, larger is better; None: a failure."""
 
     @abstractmethod
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None: ...
@@ -99,9 +99,9 @@ class Adapter(JsonState, Searcher):
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Called by Tune before the first trial, and again (before `restore`) by `Tuner.restore`.
 
-        False where it was called before, other than for an experiment whose state is restored. Raises ValueError for a
-        metric, a mode or a domain that the search cannot answer for, and for ranges, or once it was told values a mode,
-        that it has otherwise.
+        Returns False on a second call, unless a state was restored in between. Raises ValueError for a metric, a mode
+        or a domain that the search does not support, for ranges that differ from the searched space, and for another
+        mode once the search has values.
         """
         if self._properties_set and not self._restored:
             return False
@@ -123,7 +123,7 @@ class Adapter(JsonState, Searcher):
                 f"{', '.join(sorted(axis.name for axis in other))}: param_space has {given}, but the searched space is "
                 f"{searched}; allowed: the same range in both, or one alone (from_results goes on in another range)"
             )
-        if self._restored:  # a new experiment with a restored searcher: nobody runs its live trials any more
+        if self._restored:  # a new experiment with a restored searcher: its live trials no longer run anywhere
             self.run_anew()
         self._restored, self._properties_set = False, True
         return True
@@ -134,9 +134,9 @@ class Adapter(JsonState, Searcher):
         return self._course is not None and self._course.finished
 
     def suggest(self, trial_id: str) -> dict | str | None:
-        """The next configuration, nested as in `param_space`; None while a live trial must finish first; FINISHED.
+        """The next configuration, nested as in `param_space`; None while a live trial must finish first; or FINISHED.
 
-        For the id of an earlier suggestion the same again. Raises RuntimeError while it is not known what is searched.
+        Returns the same configuration again for the same trial id. Raises RuntimeError while space or mode are unknown.
         """
         self._require_known()
         self._go_on()
@@ -150,7 +150,7 @@ class Adapter(JsonState, Searcher):
         return config
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Tune's max_concurrent_trials, and a ConcurrencyLimiter's: so many trials at a time, whatever `workers` is."""
+        """Limit concurrent trials, for Tune's max_concurrent_trials or a ConcurrencyLimiter; overrides `workers`."""
         self._limit = max_concurrent
         if self._search is not None:
             self._limited(self._search)
@@ -172,19 +172,19 @@ class Adapter(JsonState, Searcher):
     ) -> "Adapter":
         """A search that knows the trials of a results folder, or of one study in it, before its first suggestion.
 
-        They cost no trial; the rest is as in the constructor. A finished search is continued so, and a search of the
-        same parameters begun better than blind. Trials outside the space are left out with a warning.
+        These trials cost no new ones; the other arguments are the constructor's. Use it to continue a finished search,
+        or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
 
-        resume: the study is this same search's, with the same arguments, and it goes on: what was running when it
-        stopped is suggested first, then what would have come next; trials whose process or node was lost are run again.
-        `earlier` is the number of trials that are not: Tune's num_samples counts those that are still to come. Without
-        `workers`, as few are taken to have run at a time as the rows allow. A study without rows is begun. Pass the
-        same `annotate` here and to `ResultsCallback`, so that rows have the order of asking.
+        resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
+        running when it stopped are suggested first, then what would have come next. Trials whose process or node was
+        lost are run again. `earlier` is the number of the others; Tune's num_samples counts only trials still to come.
+        Without `workers`, the smallest number of concurrent trials that explains the rows is assumed. A study without
+        rows starts from the beginning. Pass the same `annotate` here and to `ResultsCallback`, so that rows record the
+        order of asking.
 
-        Raises ValueError where no trial completed (to resume, none need have), where they do not share one metric, and,
-        to resume, without a study or with one that several searches share; its first suggestion does for rows outside
-        the space. Once metric and mode are known, raises it for rows whose scores have the other sign, and warns of
-        those of another metric.
+        Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
+        study or for one that several searches share; then the first suggestion raises it for rows outside the space.
+        Once metric and mode are known, scores of the other sign raise it, and scores of another metric give a warning.
         """
         trials = rows_of(path, study, resume, cls.KNOWN)
         searcher = cls(space, metric, mode, **arguments)
@@ -209,8 +209,8 @@ class Adapter(JsonState, Searcher):
     ) -> None:
         """Tell a value measured elsewhere. Before the first suggestion it is a starting point, later a known value.
 
-        A pruned trial's value is `value`, else the last of `intermediate_values`; one without either is left out.
-        Raises RuntimeError while it is not known what is searched: it needs `space` and `mode`.
+        A pruned trial's value is `value`, else the last of `intermediate_values`; without either the trial is ignored.
+        Raises RuntimeError while `space` or `mode` are unknown.
         """
         self._require_known()
         if pruned and value is None:
@@ -246,11 +246,10 @@ class Adapter(JsonState, Searcher):
         self._restored, self._rows_before, self._scores_of = True, None, None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the trials
-        since.
+        """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.
 
-        Where none is whole, Tune's own is enough. Raises as `JsonState.restore_from_dir` does where neither can be
-        read.
+        The two may have been taken at different times. If no searcher snapshot is intact, Tune's alone is enough.
+        Raises as `JsonState.restore_from_dir` if neither can be used.
         """
         trials = trials_in(checkpoint_dir)
         try:
@@ -265,7 +264,7 @@ class Adapter(JsonState, Searcher):
             self._agree(trials)
 
     def __getstate__(self) -> dict:
-        """Tune pickles the searcher when the Tuner is made; searches need not be picklable."""
+        """Replace the search by its JSON state: Tune pickles the searcher, but a search need not be picklable."""
         return {**vars(self), "_course": self._course and replace(self._course, search=self._search.state())}
 
     def __setstate__(self, state: dict) -> None:
@@ -281,27 +280,27 @@ class Adapter(JsonState, Searcher):
 
     @property
     def _told(self) -> bool:
-        """Whether the search has values."""
+        """Whether the search has, or will begin with, any values."""
         known = any(reward is not None for _, reward in self._points) or bool(self._known) or self._restored
         return known or (self._search is not None and self._search.best is not None)
 
     def _begin_if_known(self) -> None:
-        """The search begins once it is known what is searched, and whether for the largest or the smallest."""
+        """Begin the search once space and mode are known."""
         if self._course is None and self._space is not None and self._mode is not None:
             self._course = self._begin(self._space)
 
     def _check_earlier(self) -> None:
-        """Once metric and mode are known: whether the rows that the search begins with are of them."""
+        """Check the metric and sign of the rows that the search starts from, once metric and mode are known."""
         if self._scores_of is not None and self._metric is not None and self._mode is not None:
             of, self._scores_of = self._scores_of, None
             check_scores(of, self._metric, self._mode)
 
     def _next(self) -> Configuration | None:
-        """The configuration of a new trial; None where there is none for now."""
+        """The configuration of a new trial; None if there is none for now."""
         return self._course.next()
 
     def run_anew(self, but: Iterable[str] = ()) -> None:
-        """Nobody runs the live trials any more, other than some: they are suggested again, before anything new."""
+        """Suggest live configurations again, before new ones, since their trials (other than `but`) no longer run."""
         key = self._search.space.key
         self._course.rerun(self._search.live, but={key(self._trials[name]) for name in but if name in self._trials})
 
@@ -311,8 +310,8 @@ class Adapter(JsonState, Searcher):
         return search
 
     def _require_known(self) -> None:
-        """Raises RuntimeError, with Ray's words, while space or mode are not known. Ray's default stands for a metric
-        that nobody named."""
+        """Raise RuntimeError with Ray's message while space or mode are unknown. An unnamed metric becomes Ray's
+        default."""
         cls = type(self).__name__
         if self._space is None and self._course is None:
             raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=cls, space="space"))
@@ -322,13 +321,13 @@ class Adapter(JsonState, Searcher):
         self._check_earlier()
 
     def _go_on(self) -> None:
-        """Where earlier rows of this same search are known: to where it was when it stopped."""
+        """Advance a resumed search through its own earlier rows, once, before it is used."""
         if self._rows_before is not None and self._course is not None:
             rows, self._rows_before = self._rows_before, None
             self._recall(rows)
 
     def _agree(self, trials: list[Ran]) -> None:
-        """Correct this state by Tune's newer snapshot: trials that are missing here or have ended since."""
+        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended."""
         key, run = self._search.space.key, set()
         for trial in trials:
             unknown = trial.trial_id not in self._trials
@@ -342,10 +341,10 @@ class Adapter(JsonState, Searcher):
         self._course.rerun(self._search.live, but=run)
 
     def _hear(self, trial: Ran) -> None:
-        """What a trial that may go on has reported."""
+        """Take the last report of a trial in Tune's snapshot; the default ignores it."""
 
     def _asked_since(self, trial: Ran) -> Configuration | None:
-        """The configuration of a trial that is newer than the searcher's snapshot: it is asked for as it was then."""
+        """The configuration of a trial that is newer than the searcher's snapshot; the search asks for it again."""
         try:
             h = self._search.space.check({name: trial.params[name] for name in self._search.space.names})
         except (ValueError, KeyError):
@@ -355,12 +354,12 @@ class Adapter(JsonState, Searcher):
         if key(h) not in self._course.places:
             self._course.place(h)
             asked = self._search.ask()
-            if asked is not None and key(asked) != key(h):  # it was asked for at another moment: then it is told alone
+            if asked is not None and key(asked) != key(h):  # asked at another moment: undo, only its value is told
                 self._course.search = self._limited(self._loaded(before))
         return h
 
     def _adopted(self, trial_id: str, result: Mapping[str, Any] | None) -> Configuration | None:
-        """The configuration of a trial we never suggested, if its result names one inside the space."""
+        """The configuration of a trial that was never suggested, if its result has one inside the space."""
         if not result or self._search is None:
             return None
         config = flatten_dict(result.get("config") or {})
@@ -376,7 +375,7 @@ class Adapter(JsonState, Searcher):
         return key(h) in map(key, self._search.live)
 
     def _number(self, result: Mapping[str, Any] | None) -> float | None:
-        """The result's value, larger is better; None where there is no finite number."""
+        """The result's value, larger is better; None unless it is a finite number."""
         return self._signed(finite((result or {}).get(self._metric)))
 
     def _signed(self, value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Arguments of searchers, checked."""
+"""Checks of searchers' arguments."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -10,25 +10,28 @@ from tune_cd.search.space import is_number
 
 
 def check_metric(metric: str | None) -> None:
-    """Raises ValueError for what is neither a name nor None."""
+    """Raise ValueError unless metric is a name or None."""
     if metric is not None and not isinstance(metric, str):
         raise ValueError(f"metric {metric!r}: the name of one metric; several are not searched for at a time")
 
 
 def check_mode(mode: str | None) -> None:
-    """Raises ValueError for what is neither a mode nor None."""
+    """Raise ValueError unless mode is "min", "max" or None."""
     if mode not in (None, "min", "max"):
         raise ValueError(f"mode {mode!r}: 'min' or 'max'")
 
 
 def check_use_result(use_result: str) -> None:
-    """Raises ValueError for what is not the result that counts."""
+    """Raise ValueError unless use_result is "last" or "best"."""
     if use_result not in ("last", "best"):
         raise ValueError(f"use_result {use_result!r}: 'last' or 'best'")
 
 
 def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[dict]:
-    """`start`, one configuration or several, nested or flat, as flat ones. Raises ValueError for what is no dict."""
+    """`start`, one configuration or several, nested or flat, as a list of flat ones.
+
+    Raises ValueError unless every configuration is a dict.
+    """
     given = [start] if isinstance(start, Mapping) else list(start or [])
     if not all(isinstance(h, Mapping) for h in given):
         raise ValueError(f"start {start!r}: a configuration, or a list of them")
@@ -36,7 +39,7 @@ def configurations(start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 def check_full_length(full_length: tuple[str, float]) -> None:
-    """Raises ValueError for what is not (key of a result, its value above 0 at the end of a training)."""
+    """Raise ValueError unless full_length is (key of a result, its value at the end of a training, finite and > 0)."""
     if isinstance(full_length, (tuple, list)) and len(full_length) == 2:
         key, amount = full_length
         if isinstance(key, str) and is_number(amount) and 0 < amount < inf:
@@ -47,9 +50,9 @@ def check_full_length(full_length: tuple[str, float]) -> None:
 def points(
     given: Sequence[Mapping[str, Any]] | None, rewards: Sequence[float] | None
 ) -> list[tuple[dict, float | None]]:
-    """points_to_evaluate and evaluated_rewards as (configuration, known value or None) pairs, flattened.
+    """points_to_evaluate and evaluated_rewards as pairs (flat configuration, known value or None).
 
-    Raises ValueError for what is no list of dicts, and where there are not as many of one as of the other.
+    Raises ValueError unless `given` is a list of dicts and `rewards`, if given, has as many entries.
     """
     if given is not None and (isinstance(given, Mapping) or not all(isinstance(point, Mapping) for point in given)):
         raise ValueError(f"points_to_evaluate {given!r}: a list of dicts")

@@ -1,8 +1,8 @@
-"""A search on its way: the order in which it asked, what has to be run once more, and how it goes on from its rows in
-the results table as if it had never stopped.
+"""The order in which a search asked, its configurations to be run again, and its resumption from the results table.
 
-What is asked next depends on the trials that have ended, and on those that are live. So the search is walked again: it
-asks and is told in the order in which the rows say that it was, and what was running when it stopped comes out as well.
+A resumed search goes on as if it had never stopped. Its next proposal depends on the ended and the live trials. So it
+is replayed ("walked"): it asks and is told in the order that its rows record. This also recovers the configurations
+that were running when it stopped.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,10 +18,10 @@ from tune_cd.search.protocol import Optimiser, Proposal, Told, is_free
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Key
 
-LONGEST_WALK = 1000  # rows along which a search is walked again, in a time that grows with their square
-MOST_LIVE = 64  # trials at a time that a search without a number of workers is taken to have had at most
-TOGETHER = pd.Timedelta(seconds=1)  # trials that end within it may have been told in the other order
-TURNS = 8  # pairs of those that are tried the other way round, where the order of the rows leads nowhere
+LONGEST_WALK = 1000  # most rows that are replayed; the time grows with their square
+MOST_LIVE = 64  # most concurrent trials that a search without a number of workers is assumed to have had
+TOGETHER = pd.Timedelta(seconds=1)  # trials that end within this time may have been told in the other order
+TURNS = 8  # most pairs of such trials that are swapped if the replay in the order of the rows fails
 
 
 AnySearch = Optimiser | PausingDescent
@@ -31,9 +31,10 @@ AnySearch = Optimiser | PausingDescent
 class Order:
     """A search and the order in which it asked.
 
-    places: index in the order of asking, by key.  waiting: configurations that lost their trial; they are suggested
-    before new ones.  again: keys of failed configurations that run once more.  origins: proposals of an earlier run, by
-    key.
+    places: key of a configuration -> its index in the order of asking.
+    waiting: configurations that lost their trial; they are suggested before new ones.
+    again: keys of failed configurations that run once more; the search does not count them as live.
+    origins: key -> the proposal of an earlier run.
     """
 
     search: AnySearch
@@ -48,7 +49,7 @@ class Order:
         return self.search.finished and not self._repeats
 
     def next(self) -> Configuration | None:
-        """The next configuration; None while a live trial must finish first, or where nothing is left."""
+        """The next configuration; None while a live trial must finish first, or if nothing is left."""
         if self._repeats and not is_free(self.search.workers, len(self._running())):
             return None
         h = self._waiting_one() or self.search.ask()
@@ -57,29 +58,29 @@ class Order:
         return h
 
     def place(self, h: Configuration) -> int:
-        """Its place in the order of asking, the next one if it has none yet."""
+        """The place of `h` in the order of asking; a new configuration gets the next one."""
         return self.places.setdefault(self.search.space.key(h), max(self.places.values(), default=-1) + 1)
 
     def annotation(self, h: Configuration) -> dict[str, Any]:
-        """Where a configuration comes from, in the results table's columns."""
+        """The origin of a configuration, in the results table's columns."""
         key = self.search.space.key(h)
         origin = self.origins.get(key) or self.search.origin(h)
         return origin.annotation(self.places[key])
 
     def rerun(self, configurations: Iterable[Configuration], but: Collection[Key] = ()) -> None:
-        """Run these once more, and what waits already, none of those whose key is in `but`, in the order of asking."""
+        """Add configurations to `waiting`, in the order of asking, and remove those whose key is in `but`."""
         key = self.search.space.key
         distinct = {key(h): h for h in [*configurations, *self.waiting] if key(h) not in but}
         self.waiting = [distinct[k] for k in sorted(distinct, key=lambda k: self.places.get(k, len(self.places)))]
 
     def drop(self, h: Configuration) -> None:
-        """It is not run once more."""
+        """Cancel the repetition of a configuration."""
         key = self.search.space.key
         self.waiting = [other for other in self.waiting if key(other) != key(h)]
         self.again.discard(key(h))
 
     def remember(self, begun: pd.DataFrame, again: pd.DataFrame) -> None:
-        """Places of an earlier run's rows, and what of them is to be run again, with its origin.
+        """Take over the places of an earlier run's rows, and queue rows to be run again, with their origins.
 
         Raises ValueError for a row to be run again that lies outside the space.
         """
@@ -107,7 +108,7 @@ class Order:
 
 @dataclass
 class Course(Order):
-    """An `Order` that is rebuilt from an earlier run's rows."""
+    """An `Order` that can be rebuilt from an earlier run's rows."""
 
     search: Optimiser
 
@@ -116,12 +117,12 @@ class Course(Order):
         self.search.tell(h, value, censored=censored)
 
     def recall(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
-        """Go on where an earlier run of this same search stopped; before anything is asked.
+        """Continue an earlier run of this same search; call it before anything is asked.
 
-        begun: all its rows of the results table.  ended: those of the configurations it was told of.  again: those of
-        them that are to be run again.  others: rows of other searches that stand for its own where it comes by them;
-        they steer nothing else. Returns whether the rows are those that this search asks for; if not, it knows them,
-        but goes on otherwise. Raises ValueError for a row outside the space.
+        begun: all rows of the search.  ended: rows of the configurations that it was told.  again: rows to be run
+        again.  others: rows of other searches, which only supply the value of a configuration that this search asks
+        for as well. Returns whether the replay reproduces the rows; if not, the search knows them but takes another
+        course. Raises ValueError for a row outside the space.
         """
         if len(begun) <= LONGEST_WALK and self._walk(begun, ended, again, others):
             return True
@@ -130,8 +131,10 @@ class Course(Order):
         return False
 
     def _walk(self, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> bool:
-        """Take the course that the rows say was taken. Without a number of workers: with the fewest that could, up to
-        where one more comes no further."""
+        """Replay the search along its rows; return whether this succeeds.
+
+        Without a number of workers, try increasing numbers until one succeeds or one more gets no further.
+        """
         workers, record = self.search.workers, _Record.of(self.search, begun, ended, again, others)
         before = -1
         for limit in range(_most_at_once(begun), MOST_LIVE + 1) if workers is None else (workers,):
@@ -148,8 +151,11 @@ class Course(Order):
         return False
 
     def _furthest(self, record: "_Record", limit: int, always: bool) -> "_Walk":
-        """The walk that arrives, else the one that comes furthest: in the order of the ends, and, from where that leads
-        nowhere backwards, with trials that ended together the other way round."""
+        """The replay that reaches the end of the record, else the one that gets furthest.
+
+        First tell trials in the order of their ends. If that fails, swap pairs that ended together, from the failure
+        backwards.
+        """
 
         def walk(ends: list[Key]) -> _Walk:
             return _Walk(restore(self.search.state()), record, ends, limit, always).go()
@@ -169,11 +175,10 @@ class Course(Order):
 
 @dataclass(frozen=True)
 class _Record:
-    """What rows say of a search.
+    """The course of a search, from its rows.
 
-    at: keys by place in the order of asking.  told: what configurations came to, by key.  ends: in the order of their
-    ends, the last of each key.  times: of those.  foreign: keys of other searches' trials.  repeated: keys that are to
-    be run again.
+    at: place in the order of asking -> key.  told: key -> observation.  ends: keys by their trials' last end.
+    times: key -> time of that end.  foreign: keys of other searches' trials.  repeated: keys to be run again.
     """
 
     at: dict[int, Key]
@@ -187,7 +192,7 @@ class _Record:
     def of(
         cls, search: Optimiser, begun: pd.DataFrame, ended: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame
     ) -> "_Record":
-        """See `Course.recall`. Raises ValueError for a row outside the space."""
+        """Build the record from the arguments of `Course.recall`. Raises ValueError for a row outside the space."""
         key, check = search.space.key, search.space.check
         at = {int(index): key(check(params)) for index, params in zip(begun["trial_index"], begun["params"])}
         foreign = others[others["params"].map(lambda params: key(params) not in at.values()).astype(bool)]
@@ -201,7 +206,7 @@ class _Record:
         return cls(at, told, last, times, set(map(key, foreign["params"])), set(map(key, again["params"])))
 
     def together(self, ends: list[Key]) -> list[int]:
-        """Where two that follow each other ended almost together."""
+        """Indices i for which the trials ends[i] and ends[i + 1] ended within TOGETHER."""
         return [
             at for at, (one, other) in enumerate(pairwise(ends)) if abs(self.times[other] - self.times[one]) <= TOGETHER
         ]
@@ -209,11 +214,11 @@ class _Record:
 
 @dataclass
 class _Walk:
-    """A search on the way that a record says it took.
+    """A replay of a search along a record.
 
-    ends: the order in which it is told of them.  limit: trials that are live at a time.  always: it holds for trials of
-    the record as well; else it held at the end only, and any number may have been live before.  told: of `ends`, those
-    it came to.  waited: the limit kept a trial from being asked for.
+    ends: keys in the order of telling.  limit: largest number of live trials.  always: the limit also holds for trials
+    of the record; else only beyond it, and any number may have been live before.  told: the keys of `ends` reached so
+    far.  waited: whether the limit ever prevented asking.
     """
 
     search: Optimiser
@@ -231,7 +236,7 @@ class _Walk:
         return self
 
     def _arrives(self) -> bool:
-        """Ask and tell until the record ends, and all that was live then is asked for; whether it can be."""
+        """Ask and tell to the end of the record; return whether every recorded trial was asked for in its place."""
         key, at, ends, there = self.search.space.key, self.record.at, list(self.ends), set()
         self.search.workers = None
         while True:
@@ -242,7 +247,7 @@ class _Walk:
                 if key(h) in there:
                     self.search.tell(*self.record.told[key(h)])
                 continue
-            if h is not None:  # asked for later, when more was known
+            if h is not None:  # not the recorded trial: more was known when that was asked for
                 self.search = restore(before)
                 if not self.search.live:
                     return False
@@ -266,7 +271,7 @@ class _Walk:
 
 
 def _most_at_once(rows: pd.DataFrame) -> int:
-    """Trials that ran at the same time, at least 1; those that do not say when they began are not counted."""
+    """The largest number of trials that ran at the same time, at least 1; rows that lack a time are not counted."""
     timed = rows.dropna(subset=["started_at", "ended_at"])
     running = [((timed["started_at"] <= at) & (at < timed["ended_at"])).sum() for at in timed["started_at"]]
     return int(max(running, default=1)) or 1

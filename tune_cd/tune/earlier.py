@@ -1,4 +1,4 @@
-"""Rows of the results table that a searcher begins with."""
+"""Rows of the results table that a searcher starts from."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from tune_cd.search.space import Space
 
 
 def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[str]) -> pd.DataFrame:
-    """The rows of a results folder, or of one study in it, that a search can begin with.
+    """The rows of a results folder, or of one study in it, for a search to start from.
 
-    resume: they are this same search's; a study without any is begun, with a warning.
-    known: statuses of rows of which one is needed, unless it is resumed, and which must share one metric.
+    resume: the rows belong to this same search; a missing results folder gives an empty table and a warning.
+    known: statuses of usable rows. These rows must share one metric, and without resume there must be at least one.
 
-    Raises ValueError where they do not fit, see `Adapter.from_results`.
+    Raises ValueError if the rows do not fit, see `Adapter.from_results`.
     """
     trials = _of_one_search(path, study) if resume else results.read(path, study)
     of_use = trials[trials["status"].isin(known)]
@@ -31,10 +31,10 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
 
 
 def check_scores(of: str, metric: str, mode: str) -> None:
-    """Whether a table's scores, of the metric `of`, are what a search of this metric and mode is told: the larger the
-    better, so "-loss" where the smallest loss is searched for.
+    """Check that a table's scores, named `of`, are the values that a search of this metric and mode maximises.
 
-    Warns where they are of another metric. Raises ValueError where they are of this one, and of the other sign.
+    With mode "min" these are negated: "-loss" for the metric "loss". Warns if the scores are of another metric. Raises
+    ValueError if they are of this metric with the other sign.
     """
     ours, other = (metric, f"-{metric}") if mode == "max" else (f"-{metric}", metric)
     if of == other:
@@ -47,8 +47,7 @@ def check_scores(of: str, metric: str, mode: str) -> None:
 
 
 def inside(known: Sequence[tuple[Any, ...]], space: Space) -> list[tuple[Any, ...]]:
-    """Of what is known of configurations, each a tuple (h, ...), that of those inside the space; a warning says how
-    many are not."""
+    """Keep the observations, tuples (h, ...), with h inside the space; warn of the number left out."""
     kept = []
     for h, *said in known:
         try:

@@ -1,8 +1,8 @@
-"""A searcher's state in files, as Tune asks for it with every snapshot.
+"""A searcher's state in JSON files, one for each of Tune's snapshots.
 
-Tune copies all files of its snapshot over those of the last: a driver that is killed in the middle leaves some cut off.
-So snapshots take turns under two names, and the one before is there as well. (Both stay in the folder that is copied:
-taking one away while a copy runs would break that copy off.)
+Tune copies all files of a snapshot over those of the last one. A driver that is killed during the copy leaves truncated
+files. So snapshots alternate between two names, and the previous one is always kept. (Both stay in the folder that Tune
+copies: removing a file during a copy would abort the copy.)
 """
 
 import glob
@@ -17,35 +17,35 @@ from tune_cd import results
 
 logger = logging.getLogger(__name__)
 
-NAMES = 2  # that take turns
-GENERATION = "generation"  # key of a state in a snapshot: how many were taken before
+NAMES = 2  # number of alternating file names
+GENERATION = "generation"  # key in a saved state: number of snapshots taken before
 
 
 class JsonState:
     """`save` and `restore` of a Ray Tune Searcher whose `get_state` is made of plain JSON types."""
 
-    _generation = -1  # of the snapshot taken last
+    _generation = -1  # of the last snapshot
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON (Tune names the file .pkl; it holds no pickle)."""
         results.publish(Path(checkpoint_path), json.dumps(self.get_state()).encode())
 
     def restore(self, checkpoint_path: str) -> None:
-        """Read what `save` wrote. Raises ValueError naming the file if it is not that."""
+        """Read a file of `save`. Raises ValueError naming the file if it is not one."""
         self.set_state(self._read(checkpoint_path))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Tune's call for a snapshot."""
+        """Save a snapshot; called by Tune."""
         self._generation += 1
         path = Path(checkpoint_dir, self.CKPT_FILE_TMPL.format(f"{session_str}.{self._generation % NAMES}"))
         results.publish(path, json.dumps(self.get_state() | {GENERATION: self._generation}).encode())
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the latest snapshot that is whole; damaged ones are named in a logged warning.
+        """Read the latest intact snapshot; damaged ones are named in a logged warning.
 
-        Raises ValueError, naming them, if none is, FileNotFoundError if there is none at all. Tune goes on with a blank
-        searcher
-        then, which would train everything again: this one suggests nothing any more, but raises the error.
+        Raises ValueError naming the damaged snapshots if none is intact, and FileNotFoundError if there are none at
+        all. Tune then goes on with a blank searcher, which would train everything again. So after such an error
+        `suggest` raises it as well.
         """
         damaged: list[ValueError] = []
         try:
@@ -54,11 +54,12 @@ class JsonState:
             self.suggest = partial(_refuse, error)
             raise
         if damaged:
-            # no Python warning: made an error by a filter, it would break the restoration off, and Tune begin anew
+            # logged, not a Python warning: a filter could make that an error, which aborts the restore, and Tune would
+            # start over
             logger.warning("the searcher goes on from the snapshot before: %s", "; ".join(map(str, damaged)))
 
     def _latest(self, checkpoint_dir: str, damaged: list[ValueError]) -> dict:
-        """The state of the latest session's latest whole snapshot; of later ones, why they are not."""
+        """The latest intact snapshot of the latest session that has one; errors of others are added to `damaged`."""
         paths = self._snapshots(checkpoint_dir)
         if not paths:
             raise FileNotFoundError(f"there is no saved {type(self).__name__} in {checkpoint_dir}")

@@ -22,13 +22,13 @@ from tune_cd.tune.earlier import inside
 class OptimiserSearch(Adapter):
     """Any `Optimiser` as a Searcher.
 
-    make: (space, start=configurations or None) -> Optimiser, that can be pickled, e.g. one of
+    make: a picklable function (space, start=configurations or None) -> Optimiser, e.g. one of
         `tune_cd.search.registry.OPTIMISERS`. The other arguments are `CoordinateDescentSearch`'s.
     """
 
     STATE_VERSION = 1
     _course: Course | None
-    _warned = False  # that results do not say how long a trial was
+    _warned = False  # of results without the key of full_length
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class OptimiserSearch(Adapter):
         self._make, self._use_result, self._full_length = make, use_result, full_length
         self._start = configurations(start)
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
-        self._last_seen: dict[str, dict[str, float]] = {}  # trial id -> what counts of its last report
+        self._last_seen: dict[str, dict[str, float]] = {}  # trial id -> metric and length in its last report
         self._begin_if_known()
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
@@ -64,9 +64,10 @@ class OptimiserSearch(Adapter):
         }
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """A missing metric, NaN, ±inf, an error or an end before any report is a failed trial: the worst value.
+        """A missing metric, NaN, ±inf, an error or an end before any report is a failure: the worst value.
 
-        A scheduler that ends a paused trial tells no result: its last report counts, as one that was stopped early.
+        When a scheduler ends a paused trial, Tune passes no result: its last report then counts, as stopped early if it
+        is below full_length or full_length is None.
         """
         h = self._trials.get(trial_id) or self._adopted(trial_id, result)
         last = self._last_seen.pop(trial_id, None)
@@ -84,7 +85,7 @@ class OptimiserSearch(Adapter):
         self._course.tell(h, value, censored=early)
 
     def _warn_of_length(self, result: Mapping[str, Any]) -> None:
-        """Once."""
+        """Warn once of results without the key of full_length."""
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -125,5 +126,5 @@ class OptimiserSearch(Adapter):
             warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=4)
 
     def _tell(self, h: Configuration, value: float | None, pruned: bool) -> None:
-        """A pruned trial's value is censored."""
+        """Tell a value measured elsewhere; a pruned trial's value is censored."""
         self._search.tell(h, value, censored=pruned)

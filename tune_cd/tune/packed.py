@@ -1,11 +1,11 @@
-"""Several configurations a Tune trial, for trainables that train them side by side in one process.
+"""Several configurations in one Tune trial, for trainables that train them side by side in one process.
 
     search = PackedSearch(CoordinateDescentSearch(start=..., workers=8), size=8, metric="accuracy", mode="max")
 
-A trial's config then has `pack`, a list of configurations as the searcher inside suggested them, and the trainable
-reports `pack`, their results: a dict from the place in that list, as text ("0", "1", ...), to what it would report for
-one, where "done": True says that this one is final, though the trial goes on. The searcher inside sees single trials:
-it is told each result by itself, and a pack that fails fails those of its members alone that were not done.
+A trial's config then has the key `pack`: the list of configurations that the inner searcher suggested (the members).
+The trainable reports `pack` as well: a dict from a member's index as text ("0", "1", ...) to its result. "done": True
+in a member's result marks it as final while the trial goes on. The inner searcher sees single trials: it is told each
+result separately, and when a pack fails only its members that were not done have failed.
 """
 
 from abc import abstractmethod
@@ -34,7 +34,7 @@ STATE_VERSION = 2
 
 
 def members_of(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> list[tuple[dict, dict]]:
-    """(configuration, last result so far) of every training of a trial: of those in its pack, or of itself alone."""
+    """(configuration, last result so far) of each member of a trial's pack, or of the trial itself without a pack."""
     if PACK not in config:
         return [(dict(config), dict(result or {}))]
     shared, told = {name: value for name, value in config.items() if name != PACK}, results_of(result)
@@ -42,42 +42,41 @@ def members_of(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> l
 
 
 def results_of(result: Mapping[str, Any] | None) -> dict[str, dict]:
-    """The results of a pack's members by their places, nested as reported or with flat keys, as Tune tells
-    searchers."""
+    """The results of a pack's members by index. result: nested as reported, or with flat keys as searchers get it."""
     nested = unflatten_dict({name: value for name, value in (result or {}).items() if name.split("/")[0] == PACK})
     return nested.get(PACK, {})
 
 
 class Packing(Searcher):
-    """A searcher that hands out packs: what goes into them, and what becomes of the results, is its subclass's to say.
+    """Base class of searchers that suggest packs; subclasses fill the packs and take the members' results.
 
-    packs: trials at a time; None: no limit of its own.
+    packs: largest number of concurrent trials; None: no limit of its own.
     """
 
     def __init__(self, metric: str, mode: str, packs: int | None = None):
         super().__init__(metric=metric, mode=mode)
         self._packs = packs
-        self._members: dict[str, list[Any]] = {}  # trial id -> what is in its pack; None once it was told
+        self._members: dict[str, list[Any]] = {}  # trial id -> members of its pack, None for one already told
 
     @abstractmethod
     def _fill(self, trial_id: str) -> list[tuple[Any, dict]] | str | None:
-        """The members of a new trial's pack, each with its configuration; None while none is left for now; FINISHED."""
+        """Members of a new trial's pack, each with its configuration; None if there are none for now; or FINISHED."""
 
     @abstractmethod
     def _tell(self, member: Any, told: Mapping[str, Any]) -> None:
-        """The end of a member. told: its last report, {} of one that was lost."""
+        """Take the end of a member. told: its last report; {} if there is none or its pack failed."""
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Tune's call before the first trial. A searcher that knows its space already need not be asked."""
+        """Called by Tune before the first trial; ignored, since the space is known already."""
         return True
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Tune's max_concurrent_trials: so many packs at a time."""
+        """Limit concurrent packs to Tune's max_concurrent_trials."""
         self._packs = max_concurrent
         return True
 
     def suggest(self, trial_id: str) -> dict | str | None:
-        """{"pack": configurations}, as many as there are for now and fit; None while the searcher waits; FINISHED."""
+        """{"pack": configurations}, as many as are available and fit; None while the searcher waits; or FINISHED."""
         if self._packs is not None and len(self._members) >= self._packs:
             return None
         filled = self._fill(trial_id)
@@ -87,14 +86,13 @@ class Packing(Searcher):
         return {PACK: [config for _, config in filled]}
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
-        """Members that are done are told at once, so that the search can go on while the pack does."""
+        """Tell members that are done at once, so that the search can go on before the pack ends."""
         for place, told in results_of(result).items():
             if told.get("done"):
                 self._end(trial_id, int(place), told)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """The end of a pack: what it did not report done has failed if it failed, and is what it reported last if
-        not."""
+        """End a pack: the members not yet done have failed if the pack failed; else their last reports count."""
         results = results_of(result)
         for place in range(len(self._members.get(trial_id, []))):
             told = results.get(str(place), {})
@@ -109,12 +107,14 @@ class Packing(Searcher):
 
 
 class PackedSearch(JsonState, Packing):
-    """Any Ray Tune searcher, its suggestions trained several at a time.
+    """Packs the suggestions of any Ray Tune searcher, several to a trial.
 
-    searcher: suggests single configurations; it must know its space, metric and mode already. Unless it limits itself,
-        every pack is full. It sees its members' reports as those of trials.
-    size: configurations in a trial at most.  packs: trials at a time; None: no limit of its own.
-    Raises ValueError for another size, where the searcher has another metric or mode, and for one whose trials pause.
+    searcher: suggests single configurations; it must know its space, metric and mode already. Unless it limits its own
+        concurrency, every pack is full. It sees its members' reports as those of trials.
+    size: largest number of configurations in a trial.
+    packs: largest number of concurrent trials; None: no limit of its own.
+    Raises ValueError for a size below 1, a searcher with another metric or mode, a searcher whose trials pause, and a
+    ConcurrencyLimiter around a searcher of Ray, whose trials Ray does not save.
     """
 
     def __init__(self, searcher: Searcher, size: int, *, metric: str, mode: str, packs: int | None = None):
@@ -131,23 +131,23 @@ class PackedSearch(JsonState, Packing):
         self._searcher, self._size, self._restored = searcher, size, False
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
-        """Tune's call before the first trial. Raises ValueError for domains in `param_space`, which no trial's own
-        configuration would resolve."""
+        """Called by Tune before the first trial. Raises ValueError for domains in `param_space`, which belong to the
+        inner searcher."""
         if (given := space_from_tune(config)) is not None:
             raise ValueError(
                 f"param_space leaves {list(given.names)} open: give them to the searcher inside, space=..."
             )
-        if self._restored:  # a new experiment with a restored searcher: nobody trains its packs any more
+        if self._restored:  # a new experiment with a restored searcher: its packs are no longer trained
             self._restored = False
             self._lose(list(self._members))
         return True
 
     def get_state(self) -> dict:
-        """Everything needed to continue, as plain JSON types, the searcher inside included."""
+        """Everything needed to continue, as plain JSON types, including the inner searcher."""
         return {"version": STATE_VERSION, "searcher": self._saved(), "members": self._members}
 
     def set_state(self, state: dict) -> None:
-        """The inverse of `get_state`. Raises ValueError for another version's."""
+        """The inverse of `get_state`. Raises ValueError for a state of another version."""
         check_version(state, STATE_VERSION)
         self._load(state["searcher"])
         self._members = {trial_id: list(members) for trial_id, members in state["members"].items()}
@@ -155,12 +155,12 @@ class PackedSearch(JsonState, Packing):
 
     @property
     def _plain(self) -> Searcher | None:
-        """The searcher whose `get_state` is plain JSON, if there is one."""
+        """The inner searcher if its `get_state` is taken to be plain JSON; else None."""
         inner = innermost(self._searcher)
         return inner if isinstance(inner, Adapter) or type(inner).save is Searcher.save else None
 
     def _saved(self) -> Any:
-        """The state of the searcher inside: plain JSON where it has that, as ours, else the file that it saves."""
+        """The inner searcher's state: plain JSON if it has that, as ours do, else its saved file in base64."""
         if self._plain is not None:
             return self._plain.get_state()
         with TemporaryDirectory() as folder:
@@ -176,7 +176,7 @@ class PackedSearch(JsonState, Packing):
             self._searcher.restore(str(Path(folder, "searcher")))
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the latest snapshot that is whole, and what Tune's own, which may be another's, says of the packs since.
+        """Restore the latest intact snapshot, then bring it up to date with Tune's own, which may be of another time.
         Raises as `JsonState.restore_from_dir`."""
         super().restore_from_dir(checkpoint_dir)
         ran = {trial.trial_id: trial for trial in trials_in(checkpoint_dir)}
@@ -186,7 +186,7 @@ class PackedSearch(JsonState, Packing):
             self._lose([name for name in self._members if name not in ran])
 
     def _lose(self, trial_ids: list[str]) -> None:
-        """Nobody trains these packs any more: they are suggested again, or to a searcher of others have failed."""
+        """Give up packs that no longer train: our searchers suggest the members again, Ray's are told failures."""
         lost = [member for name in trial_ids for member in self._members.pop(name) if member is not None]
         if not lost:
             return
@@ -207,11 +207,11 @@ class PackedSearch(JsonState, Packing):
         return pack
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
-        """The searcher inside sees every report of a member that is under way."""
+        """Pass every report of a member that has not ended to the inner searcher."""
         for place, told in results_of(result).items():
             member = self._members[trial_id][int(place)] if trial_id in self._members else None
             if member is not None and finite(told.get(self._metric)) is not None:
-                counted = {TRAINING_ITERATION: result.get(TRAINING_ITERATION)}  # Ray's searchers count by Tune's
+                counted = {TRAINING_ITERATION: result.get(TRAINING_ITERATION)}  # Ray's searchers need Tune's counter
                 self._searcher.on_trial_result(member, counted | _report(told))
         super().on_trial_result(trial_id, result)
 
@@ -221,5 +221,5 @@ class PackedSearch(JsonState, Packing):
 
 
 def _report(told: Mapping[str, Any]) -> dict:
-    """What a member would have reported as a trial, with flat keys."""
+    """A member's report as that of a single trial: flat keys, without "done"."""
     return {name: value for name, value in flatten_dict(dict(told)).items() if name != "done"}

@@ -1,4 +1,4 @@
-"""Tune's `param_space` -> `Space`."""
+"""Conversion of Tune's `param_space` to a `Space`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,10 @@ SEARCHED = "uniform, loguniform, randint, lograndint, their q-forms and choice o
 
 
 def space_from_tune(config: Mapping[str, Any]) -> Space | None:
-    """The searched space of a Tune `param_space`; None where it holds no domain.
+    """The searched space of a Tune `param_space`; None if it holds no domain.
 
-    Keys of nested parameters are joined by "/". Raises ValueError, naming the parameter and what to do instead, for
-    what is not SEARCHED, and for parameters whose place the joined key would not tell: in a list, or under a key with
-    "/".
+    Keys of nested parameters are joined by "/". Raises ValueError, naming the parameter and the remedy, for domains
+    other than SEARCHED, and for parameters in a list or under a key with "/", whose joined keys would be ambiguous.
     """
     _, domains, grids = parse_spec_vars(config)
     if grids:
@@ -27,8 +26,10 @@ def space_from_tune(config: Mapping[str, Any]) -> Space | None:
 
 
 def space_of(given: Space | Mapping[str, Any] | None) -> Space | None:
-    """A searcher's `space`, which may be a dict of Tune's domains. Raises ValueError as `space_from_tune` does, and for
-    a dict without a domain."""
+    """Convert a searcher's `space` argument, a `Space` or a dict of Tune's domains.
+
+    Raises ValueError as `space_from_tune` does, and for a dict without a domain.
+    """
     if given is None or isinstance(given, Space):
         return given
     if not isinstance(given, Mapping) or (space := space_from_tune(given)) is None:

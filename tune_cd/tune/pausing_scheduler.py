@@ -1,4 +1,4 @@
-"""The scheduler of a `PausingSearch`: it pauses the search's trials and has them go on."""
+"""The scheduler of a `PausingSearch`: it pauses and resumes the search's trials."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OF_TRAIN = "checkpoint_path"
-"""Under this key Ray Train's `TuneReportCallback` reports where a training was saved; Train itself loads that."""
+"""Key under which Ray Train's `TuneReportCallback` reports the path of a checkpoint, which Train itself loads."""
 
 
 class PausingScheduler(FIFOScheduler):
-    """What `PausingSearch.scheduler()` gives. It decides nothing itself, so there is nothing of it to be saved."""
+    """The scheduler that `PausingSearch.scheduler()` returns. The search decides, so the scheduler saves no state."""
 
     _supports_buffered_results = False
 
@@ -28,8 +28,10 @@ class PausingScheduler(FIFOScheduler):
         self._said = False
 
     def on_trial_add(self, tune_controller, trial: Trial) -> None:
-        """Tune has restored trials go on all at once: those that were paused wait. Raises ValueError for a Repeater and
-        for a class that cannot be saved."""
+        """Register a trial, and pause it unless the search trains it now; Tune would resume all restored ones at once.
+
+        Raises ValueError for a Repeater and for a trainable class that cannot be saved.
+        """
         self._search.scheduled = True
         _require_unrepeated(tune_controller.search_alg)
         _require_saved(trial)
@@ -43,8 +45,10 @@ class PausingScheduler(FIFOScheduler):
         return self._search.take_report(trial.trial_id, result)
 
     def choose_trial_to_run(self, tune_controller) -> Trial | None:
-        """A new trial first; then, if that was decided, a paused one. When nothing is left, paused ones are ended. Once
-        Tune has begun its num_samples trials, these alone go on."""
+        """Choose a new trial, else a paused one if it is the search's next step; end paused ones if nothing is left.
+
+        Once Tune has started num_samples trials, only these go on.
+        """
         trials = tune_controller.get_trials()
         pending = next((trial for trial in trials if trial.status == Trial.PENDING), None)
         if pending is not None:
@@ -85,7 +89,7 @@ def _require_saved(trial: Trial) -> None:
 
 
 def innermost(searcher: Searcher | None) -> Searcher | None:
-    """What a ConcurrencyLimiter limits."""
+    """The searcher inside any ConcurrencyLimiters."""
     while isinstance(searcher, ConcurrencyLimiter):
         searcher = searcher.searcher
     return searcher

@@ -1,10 +1,10 @@
-"""`PausingDescent` in a user's own Tuner: a searcher, and the scheduler that pauses its trials and has them go on.
+"""`PausingDescent` in a user's own Tuner: a searcher, and a scheduler that pauses and resumes its trials.
 
     search = PausingSearch(full_length=("training_iteration", 100), budget=20)
     tune.TuneConfig(metric="accuracy", mode="max", num_samples=-1, search_alg=search, scheduler=search.scheduler())
 
-A searcher cannot pause a trial, a scheduler cannot ask for a new one. The two share what is to be done next: where that
-is a new configuration the searcher suggests it, where it is a paused trial the scheduler has it go on.
+A searcher cannot pause a trial, and a scheduler cannot ask for a new one. So the two share the next step: if it is a
+new configuration, the searcher suggests it; if it is a paused trial, the scheduler resumes it.
 """
 
 import logging
@@ -33,31 +33,32 @@ from tune_cd.tune.snapshot import Ran
 
 log = logging.getLogger(__name__)
 
-ROUNDING = 1e-9  # of a share
+ROUNDING = 1e-9  # tolerance in comparisons of shares
 
 Looks = Mapping[float, float | None]
-"""Share of the full length -> value, larger is better; None: it failed there."""
+"""Share of the full length -> value, larger is better; None: the training failed there."""
 
 
 class PausingSearch(Adapter):
-    """Searches with trials that pause at shares of their full length, and go on when that is worth most.
+    """Searches with trials that pause at shares of their full length and resume when that promises most.
 
     full_length: (key of a result, its value at the end of a whole training), such as ("training_iteration", 100).
-    budget: in whole trainings; None: until no step promises more. lengths: shares at which trials may pause.
-    start: one configuration or several. points_to_evaluate: others, which come before it in this order; each is trained
-        to the shortest length. evaluated_rewards: their values after a whole training, where these are known.
+    budget: in whole trainings; None: the search ends when no step promises an improvement.
+    lengths: shares of the full length at which trials may pause.
+    start: one configuration or several. points_to_evaluate: further ones, tried before `start` in the given order; each
+        is trained to the shortest length. evaluated_rewards: their values after a whole training, if known.
     space, metric, mode, directions, workers, seed, annotate: as for `CoordinateDescentSearch`.
 
-    A trial's value is the best that it has reported so far. Trainables must report a checkpoint (functions), or save
-    and load one (classes); without any, a trial that goes on begins again, which a warning says. Raises ValueError for
-    arguments that do not fit.
+    A trial's value is the best that it has reported so far. Trainables must report checkpoints (functions), or save
+    and load them (classes). Without a checkpoint a function's trial starts over when it resumes, with a warning.
+    Raises ValueError for arguments that do not fit.
     """
 
     STATE_VERSION = 2
     KNOWN = ("completed", "stopped")
 
-    scheduled = False  # our scheduler is the Tuner's, or it was said that it is not
-    _counted = _warned = False  # whether a report has said how far its trial is; whether it was said that one did not
+    scheduled = False  # whether the Tuner has our scheduler, or a warning was given that it has not
+    _counted = _warned = False  # whether a report had the key of full_length; whether a missing key was warned of
 
     def __init__(
         self,
@@ -87,30 +88,34 @@ class PausingSearch(Adapter):
         self._best: dict[str, float] = {}  # trial id -> the best reported, larger is better
         self._reached: dict[str, float] = {}  # trial id -> the longest length told
         self._ended: set[str] = set()  # ids of trials that Tune has ended
-        self._step: Configuration | None = None  # decided, and not yet under way
+        self._step: Configuration | None = None  # the next step, decided but not yet started
         self._begin_if_known()
 
     def scheduler(self) -> PausingScheduler:
-        """The scheduler to be given to the same Tuner."""
+        """The scheduler for the same Tuner."""
         return PausingScheduler(self)
 
     def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
-        """What a configuration is believed to report at full length, and the standard deviation of that, in the
-        metric's own sign; None where it failed, and before the first number. See `PausingDescent.believed`."""
+        """Predicted value of a configuration at full length, and its standard deviation, in the metric's own sign.
+
+        None if it failed, and before the first value. See `PausingDescent.believed`.
+        """
         found = None if self._search is None else self._search.believed(flatten_dict(dict(config)))
         return None if found is None else (self._signed(found[0]), found[1])
 
     # Tune's side ----------------------------------------------------------------------------------------------
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
-        """The scheduler tells what is to be told; a warning says where the Tuner has another one."""
+        """Warn once if the Tuner has another scheduler; ours takes the reports."""
         if not self.scheduled:
             self.scheduled = True
             log.warning("no trial can pause: a PausingSearch needs TuneConfig(..., scheduler=search.scheduler())")
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """The end of a trial: of one that ended before its full length by itself, what it reached; an error or no value
-        is a failure, also of one that has just been told to pause. A paused one that Tune removes has told everything.
+        """Tell the end of a trial.
+
+        A trial that ended early by itself counts as whole, with its best value. An error or no value is a failure, also
+        of a trial that was just told to pause. A paused trial that Tune removes has told everything before.
         """
         h = self._trials.get(trial_id)
         self._ended.add(trial_id)
@@ -119,7 +124,7 @@ class PausingSearch(Adapter):
         if h is None or self._search is None:
             return
         if not self._under_way(h):
-            if error and max(self._search.looks(h), default=1.0) < 1:  # as while it was saved; it cannot go on
+            if error and max(self._search.looks(h), default=1.0) < 1:  # e.g. while it was saved; it cannot resume
                 self._search.tell(h, None, max(self._search.looks(h)))
             return
         if not error:
@@ -130,14 +135,16 @@ class PausingSearch(Adapter):
     # The scheduler's side -------------------------------------------------------------------------------------
 
     def next_step(self) -> Configuration | None:
-        """What to train next, new or paused; the same until it is under way."""
+        """The next configuration to train, new or paused; the same one until its training starts."""
         if self._step is None:
             self._step = self._course.next()
         return self._step
 
     def stop_new_trials(self) -> None:
-        """Tune has begun as many trials as it may: those that paused go on while that is worth anything. Configurations
-        without a trial, as of an earlier study, cannot."""
+        """Only resume paused trials from now on, since Tune has started num_samples trials.
+
+        Configurations without a trial, e.g. of an earlier study, cannot resume.
+        """
         asked = [*([] if self._step is None else [self._step]), *self._course.waiting]
         for h in [h for h in asked if self.trial_of(h) is None]:
             self._search.withdraw(h)
@@ -148,11 +155,11 @@ class PausingSearch(Adapter):
         self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
 
     def mark_resumed(self) -> None:
-        """The paused trial that was decided is under way."""
+        """Note that the paused trial of the next step has resumed."""
         self._step = None
 
     def trial_of(self, h: Configuration) -> str | None:
-        """The id of a configuration's trial, which may go on; None where it has none, or that has ended."""
+        """The id of a configuration's trial that has not ended; None if there is none."""
         key = self._search.space.key
         mine = (trial for trial, other in self._trials.items() if key(other) == key(h))
         return next((trial for trial in mine if trial not in self._ended), None)
@@ -163,10 +170,10 @@ class PausingSearch(Adapter):
         return self._step is None and super().finished
 
     def must_wait(self, trial_id: str, params: Mapping[str, Any]) -> bool:
-        """Register a trial that Tune adds, new or restored; True: it stays paused.
+        """Register a trial that Tune adds, new or restored; return whether it stays paused.
 
-        A trial that Tune runs although the search did not ask for more (it failed, its end is not in Tune's snapshot,
-        or the search does not know it) is trained to the length that it had reached.
+        Tune may run a trial that the search did not ask for: it failed, its end is missing in Tune's snapshot, or the
+        search does not know it. Such a trial is trained to the length that it had reached.
         """
         h = self._trials.get(trial_id) or self._adopted(trial_id, {"config": params})
         if h is None:
@@ -184,15 +191,15 @@ class PausingSearch(Adapter):
         return False
 
     def _length_of(self, trial_id: str, share: float) -> float:
-        """The length to which a trial was trained that failed at this share: as it was saved, what had been told; while
-        under way, what it was asked for."""
+        """The length to which a trial was trained when it failed at this share: the length told last if it failed
+        while it was saved, else the length asked for."""
         told, lengths = self._reached.get(trial_id, 0.0), self._search.lengths
         if told and told == max(length for length in lengths if length <= share + ROUNDING):
             return told
         return next(length for length in lengths if length >= share - ROUNDING)
 
     def take_report(self, trial_id: str, result: Mapping[str, Any]) -> str:
-        """Take a report; what becomes of the trial: TrialScheduler.CONTINUE, PAUSE or STOP."""
+        """Take a report, tell its value if a length is reached, and return TrialScheduler.CONTINUE, PAUSE or STOP."""
         h = self._trials.get(trial_id)
         if h is None:
             return TrialScheduler.CONTINUE
@@ -202,13 +209,13 @@ class PausingSearch(Adapter):
             return TrialScheduler.CONTINUE
         self._counted = True
         value = self._take(trial_id, result)
-        if not self._under_way(h):  # as where Tune has begun it again after a restart
+        if not self._under_way(h):  # e.g. if Tune started it again after a restart
             return TrialScheduler.PAUSE
         if value is None and self._metric in result:
             self._search.tell(h, None, max(share, ROUNDING))
             return TrialScheduler.STOP
         whole = share >= 1 - ROUNDING
-        if trial_id not in self._best:  # nothing to be told yet: it is trained on until there is
+        if trial_id not in self._best:  # no value yet: training continues until there is one
             if whole:
                 self._search.tell(h, None, 1.0)
             return TrialScheduler.STOP if whole else TrialScheduler.CONTINUE
@@ -222,7 +229,7 @@ class PausingSearch(Adapter):
         return TrialScheduler.STOP if whole else TrialScheduler.PAUSE
 
     def _uncounted(self, result: Mapping[str, Any]) -> None:
-        """A report that does not say how far its trial is. Raises ValueError where none ever did; else warns once."""
+        """Handle a report without the key of full_length: warn once; raise ValueError if no report ever had it."""
         key = self.full_length[0]
         said = f"a result without the number {key!r}, which full_length names; it has {sorted(result)}"
         if not self._counted:
@@ -271,7 +278,7 @@ class PausingSearch(Adapter):
         return results.looks(trials, *self.full_length)
 
     def _recall(self, rows: pd.DataFrame) -> None:
-        """What had paused is known, and goes on as a new trial from its beginning."""
+        """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch."""
         again, space = rows[to_retry(rows)], self._search.space
         lost = [(space.check(params), self._search.lengths[0]) for params in again["params"]]
         self._search.recall(results.looks(rows.drop(again.index), *self.full_length), lost)
@@ -280,14 +287,14 @@ class PausingSearch(Adapter):
         self._course.origins = {space.key(origin.h): origin for origin in origins}
 
     def _tell(self, h: Configuration, value: float | None, pruned: bool) -> None:
-        """A pruned trial's value says nothing, since it is not known how far it was trained."""
+        """Tell the value of a whole training. A pruned trial is left out, since its trained length is not known."""
         if pruned:
             warnings.warn(f"a pruned trial is left out, of which is not known how far it was: {h}", stacklevel=3)
             return
         self._search.tell(h, value, free=True)
 
     def run_anew(self, but: Iterable[str] = ()) -> None:
-        """In another experiment even paused trials begin again: Tune has none of them."""
+        """Forget all trials: in another experiment even paused ones start over, since Tune does not have them."""
         super().run_anew(but)
         self._trials, self._best, self._reached, self._ended, self._step = {}, {}, {}, set(), None
 
@@ -310,13 +317,13 @@ class PausingSearch(Adapter):
         return h
 
     def _share(self, result: Mapping[str, Any] | None) -> float | None:
-        """How much of a whole training a result has; None where it does not say."""
+        """The share of a whole training that a result has reached; None if it lacks the key of full_length."""
         key, amount = self.full_length
         reached = finite((result or {}).get(key))
         return None if reached is None else max(ROUNDING, min(1.0, reached / amount))
 
     def _take(self, trial_id: str, result: Mapping[str, Any]) -> float | None:
-        """The result's value, larger is better, which counts if it is the best so far; None where there is none."""
+        """The result's value, larger is better, also kept if it is the trial's best; None without a number."""
         value = self._number(result)
         if value is not None:
             self._best[trial_id] = max(value, self._best.get(trial_id, value))

@@ -21,23 +21,23 @@ class CoordinateDescentSearch(OptimiserSearch):
                                         search_alg=CoordinateDescentSearch(start={"lr": 1e-3, "weight_decay": 1e-4})),
         )
 
-    space: the searched box, a `Space` or a dict of Tune's domains; None: `param_space`. loguniform and lograndint
-        become log-scaled axes, uniform and randint linear ones, the q-forms their multiples; a choice of numbers has
-        their order, in log scale if all are > 0. Nested keys are joined by "/".
-    metric, mode: as in `TuneConfig`; "min" negates once, here. metric None: Ray's default, "_metric".
+    space: the search space, a `Space` or a dict of Tune's domains; None: `param_space`. loguniform and lograndint
+        become log-scaled axes, uniform and randint linear ones; a q-form allows only multiples of q. A choice of
+        numbers is ordered, on a log scale unless one is negative. Nested keys are joined by "/".
+    metric, mode: as in `TuneConfig`; "min" negates values once, in this class. metric None: Ray's default, "_metric".
     settings, directions, budgets, seed: see `CoordinateDescent`. start: one configuration or several, nested or flat.
-    workers: trials that may run at a time; None: as many as Tune asks for, until the cluster is full.
-        `TuneConfig`'s max_concurrent_trials and a ConcurrencyLimiter take its place.
+    workers: largest number of concurrent trials; None: as many as Tune asks for, until the cluster is full.
+        `TuneConfig`'s max_concurrent_trials and a ConcurrencyLimiter override it.
     points_to_evaluate: configurations tried first, in this order; the descent starts from the best of them.
-    evaluated_rewards: their known values, one each: then they cost no trial.
-    use_result: a finished trial counts with its "last" reported value or with its "best".
-    full_length: (key, amount), such as ("training_iteration", 100): a trial whose last result has less of it was
+    evaluated_rewards: the known values of these points, one each; the points then cost no trial.
+    use_result: the reported value that a finished trial counts with, "last" or "best".
+    full_length: (key, amount), such as ("training_iteration", 100). A trial whose last result is below this amount was
         stopped early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as
         complete.
-    annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"} for
+    annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"}, for
         trainables that write their own result rows; None adds nothing.
 
-    Raises ValueError, before any trial starts, for what the search cannot answer for.
+    Raises ValueError, before any trial starts, for arguments that the search does not support.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What Tune's own snapshot of an experiment says of its trials.
+"""Reads the trials in Tune's own snapshot of an experiment.
 
-Tune saves it together with the searcher's state, but copies the two one by one: after a driver's death either may be
-the older one.
+Tune saves this snapshot together with the searcher's state, but copies the two one after the other. After a driver's
+death either may be the older one.
 """
 
 import json
@@ -19,8 +19,10 @@ ENDED = ("TERMINATED", "ERROR")
 
 @dataclass(frozen=True)
 class Ran:
-    """A trial as Tune's snapshot has it. params: what the searcher suggested, and its last result, both with flat
-    keys."""
+    """A trial in Tune's snapshot.
+
+    params: the suggested configuration.  result: the last result.  Both have flat keys.
+    """
 
     trial_id: str
     params: dict
@@ -30,8 +32,10 @@ class Ran:
 
 
 def trials_in(folder: str | Path) -> list[Ran]:
-    """The trials of the latest snapshot in an experiment's folder, in the order of asking; none where there is no
-    snapshot, and, with a logged warning, where it cannot be read."""
+    """The trials of the latest snapshot in an experiment's folder, in the order of asking.
+
+    Empty without a snapshot, and, with a logged warning, if the snapshot cannot be read.
+    """
     found = sorted(Path(folder).glob("experiment_state-*.json"))
     if not found:
         return []

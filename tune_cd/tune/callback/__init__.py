@@ -1,10 +1,10 @@
-"""Rows of the results table from Tune's events, for trainables that do not write their own.
+"""Writes rows of the results table from Tune's events, for trainables that do not write their own.
 
-results_callback   ResultsCallback: Tune's events
-rows               a trial's results as the outcome in its row
+results_callback   ResultsCallback, which takes Tune's events
+rows               the outcome fields of a row, from a trial's results
 failures           failure_kind and error of a failed trial
-writer             the number and the attempt under which a row is stored
-retries            the thread that writes, and waits for a store that does not answer
+writer             stores a row under a free number and attempt
+retries            the writing thread, which retries while the store does not answer
 """
 
 from typing import Any

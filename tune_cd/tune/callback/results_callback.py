@@ -1,4 +1,4 @@
-"""Tune's events -> rows of the results table, for trainables that do not write their own."""
+"""Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
 import os
 import warnings
@@ -26,39 +26,38 @@ from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.packed import PACK, SEED, members_of
 
 UNSTORED = "unstored"
-"""The key of a training's result for its {"row", "curve"} that it could not store: they are stored here."""
+"""Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
 
 STRICT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
 
 
 class ResultsCallback(Callback):
-    """Writes one row a finished trial to RESULTS/trials/<study>/.
+    """Writes one row for each finished trial to RESULTS/trials/<study>/.
 
         tune.RunConfig(callbacks=[ResultsCallback("results", "my-study", metric="accuracy", mode="max")])
 
-    results, study: where the rows go. metric, mode: as in `TuneConfig`; for "min" the table holds the negated metric,
-    named "-metric", since scores in it are the larger the better.
+    results, study: destination of the rows. metric, mode: as in `TuneConfig`; for "min" the table holds the negated
+    metric, named "-metric", since in the table a larger score is better.
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
-    annotate: the searcher's `annotate` key, if it has one: then rows carry direction, position and order of asking.
-    identify: (a training's configuration) -> the fields that identify it, instead of `annotate`'s.
-    full_length: as in the searcher: (key, amount); trials whose last result has less are "stopped", not "completed".
-    use_result: as in the searcher: a row has the "last" value of the metric, or the "best", which is what counts for a
-        `PausingSearch`.
-    record: "all" trials when they end; "pauses": also whenever one pauses, as a `PausingSearch`'s do, so that the table
-        knows of it where Tune's folder is lost (it needs full_length); "failures" alone where the trainable writes rows
-        of its own, also of trainings that fail: then Tune's failures are the machine's. Rows that the trainable could
-        not write it may report, see UNSTORED.
-    patience: seconds that a store which does not answer is waited for at the end of the experiment.
+    annotate: the searcher's `annotate` key, if it has one; rows then record direction, position and order of asking.
+    identify: (a training's configuration) -> the fields that identify it, instead of those of `annotate`.
+    full_length: (key, amount) as in the searcher; trials whose last result is below are "stopped", not "completed".
+    use_result: as in the searcher: a row has the "last" value of the metric or the "best", which `PausingSearch` uses.
+    record: "all": a row for each trial when it ends. "pauses": also whenever one pauses, as with `PausingSearch`, so
+        that the table is enough if Tune's folder is lost (needs full_length). "failures": only rows of trials that fail
+        in Tune, for trainables that write their own rows, also of failed trainings; Tune's failures are then the
+        machine's. Rows that the trainable cannot write may be reported, see UNSTORED.
+    patience: seconds to wait, at the end of the experiment, for a store that does not answer.
 
-    A second run into a study is numbered on behind the rows it finds, a restored experiment keeps its numbers, and a
-    failed trial that is run again is its next attempt (`writer`). Tune is never stopped and never waits: a thread
-    writes the rows. While the store does not answer they wait, in order; rows not written by the end are in a local
-    file, named in a warning, for `write_spooled`. Trials that have reported and were neither ended nor stopped when the
-    experiment ended, as by Tune's time_budget_s, are "stopped".
-    A trial without the metric is a failed one. Tune would end the experiment for it; from the first trial that has the
-    metric on, this is no misspelling, and Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
+    A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
+    failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
+    stops nor waits. While the store does not answer, rows wait in order; rows not written by the end are kept in a
+    local file, named in a warning, for `write_spooled`. Trials that have reported but were still open when the
+    experiment ended, e.g. by Tune's time_budget_s, are "stopped".
+    A trial without the metric is a failure. Tune would end the experiment for it. Once any trial has reported the
+    metric, its name cannot be misspelt, so Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
 
-    Raises ValueError for arguments that are not allowed, also among `fields`.
+    Raises ValueError for arguments that are not allowed, including those in `fields`.
     """
 
     def __init__(
@@ -88,13 +87,13 @@ class ResultsCallback(Callback):
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
-        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> the larger the better
+        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> best score
         name = metric if mode == "max" else f"-{metric}"
         self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
         _check_constants(self._constants, trial_name(search, 0))
         self._started: dict[str, datetime] = {}
         self._writer: RetryingWriter | None = None
-        self._unchecked = False  # whether we turned Tune's check off
+        self._unchecked = False  # whether this callback turned Tune's metric check off
         self._begin()
 
     def setup(self, **info: Any) -> None:
@@ -134,13 +133,14 @@ class ResultsCallback(Callback):
     def on_experiment_end(self, trials, **info) -> None:
         if self._record != "failures":
             for trial in [trial for trial in trials if trial.trial_id in self._started and trial.last_result]:
-                self._write(trials, trial, failed=False, cut=True)  # a budget of Tune's own tells nobody of its trials
+                self._write(trials, trial, failed=False, cut=True)  # Tune's own budgets end trials without an event
         self.close()
 
     def close(self, patience: float | None = None) -> None:
         """End the run: wait for the last rows, and warn of those that could not be written.
 
-        Tune calls this at the end. A caller that catches an interrupt of `Tuner.fit` may, with less patience.
+        Called at the end of the experiment. A caller that catches an interrupt of `Tuner.fit` may call it with a
+        shorter patience [s].
         """
         if self._unchecked:
             os.environ.pop(STRICT, None)
@@ -155,22 +155,25 @@ class ResultsCallback(Callback):
             spool = f"; what there is of them is in {kept}, for tune_cd.tune.callback.write_spooled" if kept else ""
             warnings.warn(f"{said}; the first: {redact(str(lost[0][1]))}{spool}", stacklevel=2)
         self._writer = None
-        self._begin()  # should it be used for another run
+        self._begin()  # in case the callback is used for another run
 
     def _begin(self) -> None:
-        """A run begins. Tune pickles callbacks when the Tuner is made, so a restored one knows its own rows."""
+        """Begin a run.
+
+        Tune pickles callbacks when the Tuner is made, so a restored one keeps `_since` and recognises its own rows.
+        """
         self._since, self._rows = datetime.now(UTC), 0
-        self._taken: set[tuple[str, int]] = set()  # (trial, place in its pack) of rows that were taken over
-        self._broken: list[tuple[str, Exception]] = []  # trials of which no row could be made
-        self._paused: dict[str, Any] = {}  # trial id -> the iteration of its last row, which it paused at
+        self._taken: set[tuple[str, int]] = set()  # (trial id, index in its pack) of reported rows taken over
+        self._broken: list[tuple[str, Exception]] = []  # ids of trials whose row could not be made, with the reason
+        self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
 
     def _is_news(self, trial: Any) -> bool:
-        """Whether the trial has reported anything since the row of its last pause."""
+        """Whether the trial has reported a result since the row of its last pause."""
         paused = self._paused.get(trial.trial_id)
         return paused is None or paused != (trial.last_result or {}).get(TRAINING_ITERATION)
 
     def _take_over(self, trial: Any, result: dict) -> None:
-        """Rows that trainings have made and could not store."""
+        """Store rows that trainings report because they could not store them (UNSTORED)."""
         for place, (_, member) in enumerate(members_of(trial.config, result)):
             told = member.get(UNSTORED)
             if isinstance(told, dict) and {"row", "curve"} <= set(told) and (trial.trial_id, place) not in self._taken:
@@ -193,7 +196,7 @@ class ResultsCallback(Callback):
     def _entries(
         self, trials: list, trial: Any, failed: bool, started: datetime | None, cut: bool
     ) -> Iterator[Entry]:  # fmt: skip
-        """The row of a trial, or those of the trainings in its pack."""
+        """The row of a trial, or the rows of the trainings in its pack."""
         last, packed = trial.last_result, PACK in trial.config
         for place, (config, result) in enumerate(members_of(trial.config, last)):
             broke = failed and not (packed and result.get("done"))
@@ -218,7 +221,7 @@ class ResultsCallback(Callback):
     def _entry(
         self, place: int | None, counted: int, params: dict, config: dict, ended: dict, machine: dict
     ) -> Entry:  # fmt: skip
-        """A training's row.  place: in its pack, None without one.  counted: the trial's place in order of asking."""
+        """A training's row.  place: index in its pack, None without one.  counted: trial's place in order of asking."""
         named = self._identify(config) if self._identify is not None else {}
         origin = config.pop(self._annotate, None) or {}
         seed = {"seed": config[SEED]} if place is not None and SEED in config else {}
@@ -238,7 +241,7 @@ class ResultsCallback(Callback):
 
 
 def _gpus(trial: Any) -> dict[str, float]:
-    """What a trial holds, a part of it each where a pack shares it."""
+    """The GPUs that a trial reserves, divided by the number of trainings in its pack."""
     asked = getattr(trial, "placement_group_factory", None)
     if asked is None:
         return {}
@@ -246,11 +249,11 @@ def _gpus(trial: Any) -> dict[str, float]:
 
 
 def write_spooled(path: str | Path, location: str | Path) -> int:
-    """Write the rows that a run could not, and return how many there are.  path: the file that its warning named.
+    """Write the rows that a run could not write, and return their number.
 
-    location: the run's `results`. Rows that are stored by now are not written again; the file stays.
-    Raises ValueError for another file or a row that is not allowed, OSError where the store does not answer; the rows
-    before it are written.
+    path: the file named in the run's warning; it is kept.  location: the run's `results`. Rows that are stored by now
+    are not written again. Raises ValueError for another file or a row that is not allowed, OSError if the store does
+    not answer; the rows before are written.
     """
     entries = [Entry.from_text(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     store = RowWriter(location)
@@ -260,6 +263,6 @@ def write_spooled(path: str | Path, location: str | Path) -> int:
 
 
 def _check_constants(constants: dict, trial_id: str) -> None:
-    """Raises ValueError for constants that no row may have, before a trial is run for them."""
+    """Raise ValueError for constant fields that are not allowed in a row, before any trial is run."""
     row = {"trial_id": trial_id, "trial_index": 0, "attempt": 0, "params": {}, "status": "failed", "scores": {}}
     results.check_trial(row | {"config": "{}", "software": "{}"} | constants)

@@ -1,4 +1,4 @@
-"""A thread that writes rows in order and waits for a store that does not answer."""
+"""A thread that writes rows in order and retries while the store does not answer."""
 
 import atexit
 import logging
@@ -14,19 +14,19 @@ from typing import Any
 from tune_cd.results.redaction import redact
 
 PAUSES = (1.0, 60.0)
-"""Seconds before the first further try, and at most; each pause is twice the one before."""
+"""Seconds before the first retry, and the longest pause; each pause is twice the previous one."""
 
 logger = logging.getLogger(__name__)
 
 
 class RetryingWriter:
-    """Hands items to `write`, one after the other, in a thread of its own: `put` returns at once.
+    """Passes items to `write`, one after the other, in its own thread, so that `put` returns at once.
 
-    While `write` raises OSError (the store is away, the disk is full) the item and all behind it wait, and are kept in
-    a local file as well, should this process be killed. An item for which it raises anything else is refused.
+    While `write` raises OSError (the store is away, the disk is full), the item and all behind it wait. They are also
+    kept in a local file, in case this process is killed. An item for which it raises another exception is refused.
 
-    text: an item as one line, for the file.  patience: seconds a store is waited for in `close`, or where the program
-    ends without it.
+    text: an item as one line for the file.  patience: seconds to wait for the store in `close`, or at the end of a
+    program that does not call it.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class RetryingWriter:
         self._changed = threading.Condition()
         self._waiting: deque[Any] = deque()
         self._refused: list[tuple[Any, Exception]] = []
-        self._problem: Exception | None = None  # why the first in the queue waits
+        self._problem: Exception | None = None  # error of the first item in the queue
         self._kept: str | None = None  # the local file
-        self._deadline: float | None = None  # once it is closing
+        self._deadline: float | None = None  # set by `close`, on time.monotonic's clock
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="results", daemon=True)
         self._thread.start()
         atexit.register(self._at_exit)
 
     def put(self, item: Any) -> None:
-        """Never waits, never raises."""
+        """Append an item to the queue. Never waits, never raises."""
         with self._changed:
             self._waiting.append(item)
             if self._kept is not None:
@@ -57,9 +57,10 @@ class RetryingWriter:
             self._changed.notify_all()
 
     def close(self, patience: float | None = None) -> tuple[list[tuple[Any, Exception]], str | None]:
-        """End the thread: (items not written, each with its reason, refused ones first; the local file that has them).
+        """End the thread; return (items not written, each with its reason, refused ones first; the file with them).
 
-        patience: instead of the constructor's. Ctrl-C ends the waiting. The file is None if none could be made.
+        patience: instead of the constructor's [s]. Ctrl-C ends the waiting. The file is None if none was needed or
+        possible.
         """
         atexit.unregister(self._at_exit)
         patience = self._patience if patience is None else patience
@@ -80,7 +81,7 @@ class RetryingWriter:
             return left, self._kept
 
     def _at_exit(self) -> None:
-        """The program ends without having closed."""
+        """Close at the end of the program, and log the rows not written."""
         left, kept = self.close()
         if left:
             reason = redact(str(left[0][1]))
@@ -96,7 +97,7 @@ class RetryingWriter:
                 if self._may_retry(problem, tries):
                     continue
                 return
-            except Exception as problem:  # of any kind: the next item may be fine
+            except Exception as problem:  # of any kind, since the next item may be fine
                 self._refused.append((item, problem))
             with self._changed:
                 if self._closed:
@@ -110,13 +111,13 @@ class RetryingWriter:
                     self._drop_file()
 
     def _first(self) -> Any:
-        """The first item, once there is one; None when there will be no more."""
+        """Wait for the first item; None when the queue is empty and closing."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._deadline is not None)
             return self._waiting[0] if self._waiting else None
 
     def _may_retry(self, problem: OSError, tries: int) -> bool:
-        """Wait until the next try; False where time is over."""
+        """Wait until the next try; False once the time is over."""
         with self._changed:
             if self._closed:
                 return False
@@ -126,14 +127,14 @@ class RetryingWriter:
                 said = "result rows cannot be written and wait: %s; until then they are in %s as well"
                 logger.warning(said, redact(str(problem)), self._kept)
             pause = min(self._pauses[0] * 2 ** min(tries - 1, 30), self._pauses[1])
-            if self._deadline is None:  # closing ends the pause
+            if self._deadline is None:  # `close` ends this pause
                 self._changed.wait_for(lambda: self._deadline is not None, timeout=pause)
             else:
                 self._changed.wait_for(lambda: self._closed, min(pause, max(0.0, self._deadline - time.monotonic())))
             return not self._closed and (self._deadline is None or time.monotonic() < self._deadline)
 
     def _keep(self, items: Iterable[Any]) -> None:
-        """Into the local file; that its disk is full too is said, not raised."""
+        """Append items to the local file. An error, e.g. a full disk, is logged, not raised."""
         try:
             if self._kept is None:
                 descriptor, self._kept = tempfile.mkstemp(prefix="tune_cd-rows-", suffix=".jsonl")

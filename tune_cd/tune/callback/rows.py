@@ -1,4 +1,4 @@
-"""A Tune trial's results as the outcome in its row of the results table."""
+"""Converts a Tune trial's results to the outcome fields of its row in the results table."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ TUNE_KEYS = {
     "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
     "training_iteration", "timesteps_since_restore",
 }  # fmt: skip
-"""What Tune adds to every result by itself: no score."""
+"""Keys that Tune adds to every result; they are not scores."""
 
 
 def stopped_early(result: Mapping[str, Any] | None, full_length: tuple[str, float] | None) -> bool:
-    """Whether a trial's last result has less of what `full_length` names than a complete trial has."""
+    """Whether a trial's last result is below full_length = (key, amount). False if the result lacks the key."""
     if full_length is None or not result:
         return False
     key, amount = full_length
@@ -26,7 +26,7 @@ def stopped_early(result: Mapping[str, Any] | None, full_length: tuple[str, floa
 def place_of(trial: Any, trials: Sequence[Any]) -> int:
     """The trial's place in the experiment, from 0, in the order of asking.
 
-    Tune counts trials in their tags, and keeps those when it restores an experiment, unlike their order in its list.
+    Tune numbers trials in their tags and, unlike their order in its list, keeps these when it restores an experiment.
     """
     counts = [re.match(r"\d+", str(other.experiment_tag or "")) for other in [trial, *trials]]
     numbers = [int(count[0]) for count in counts if count]
@@ -42,12 +42,13 @@ def outcome(
     best: float | None = None,
     cut: bool = False,
 ) -> dict[str, Any]:
-    """The outcome of a training, from its last result, which has flat keys.
+    """The outcome of a training.
 
-    A metric that is NaN or infinite is a divergence; one that is absent or no number is a failure.
-    sign: -1 where smaller is better.  failure: (failure_kind, error) of one that failed.
-    best: the best score of all results, the larger the better, where that counts and not the last.
-    cut: the experiment ended before the training: it is complete only if `full_length` says so.
+    A metric that is NaN or infinite is a divergence; a metric that is absent or not a number is a failure.
+    result: the last result, with flat keys.  sign: -1 if smaller is better.
+    failure: (failure_kind, error) of a failed training.
+    best: the best score of all results (larger is better), if it counts instead of the last.
+    cut: the experiment ended before the training, which is then complete only if it has reached `full_length`.
     """
     value = result.get(metric)
     if failure is None and not is_number(value):
@@ -74,7 +75,7 @@ def outcome(
 
 
 def _is_score(name: str, full_length: tuple[str, float] | None) -> bool:
-    """Whether the table keeps it: how far a training is says its row, whoever counts that."""
+    """Whether the row keeps a result's number as a score. The key of full_length is kept, even if Tune counts it."""
     if full_length is not None and name == full_length[0]:
         return True
     return name not in TUNE_KEYS and not name.startswith("config/")

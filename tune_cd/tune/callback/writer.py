@@ -1,4 +1,4 @@
-"""Stores a row of a Tune run in its study, under a number and an attempt that are free, or under its own."""
+"""Stores a row of a Tune run in its study, under a free number and attempt or under its fixed name."""
 
 import json
 import logging
@@ -13,20 +13,20 @@ from tune_cd.results.attempts import has_ended, is_final, next_attempt
 from tune_cd.results.rows import trial_name
 
 TIMES = ("started_at", "ended_at")
-TRIES = 20  # of runs that write into a study at the same moment
+TRIES = 20  # attempts to find a free number while other runs write into the study
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to be stored, and how far its name is fixed.
+    """A row to be stored, and which parts of its name are fixed.
 
-    since: when its run began; rows that started before are an earlier run's, and so are their numbers.
-    number: the trial's place in the order of asking, from 0; None where the row's name is fixed.
+    since: start of the run; rows that started before it, and their numbers, belong to earlier runs.
+    number: the trial's place in the order of asking, from 0; None if the row's name is fixed.
     counted: whether the place was counted in this run alone; else the searcher gave it, which may know earlier runs.
-    suffix: the end of its trial_id, behind the number.
-    own_attempt: whether the row's attempt is fixed as well; else it is the next that is free.
+    suffix: the end of the trial_id, after the number.
+    own_attempt: whether the row's attempt is fixed as well; else it is the next free one.
     curve: the trial's learning curve, the rows of `results.write_curve`.
     """
 
@@ -39,7 +39,7 @@ class Entry:
     curve: Sequence[dict[str, Any]] = ()
 
     def text(self) -> str:
-        """As one line of JSON."""
+        """The entry as one line of JSON."""
         return json.dumps(asdict(self), default=datetime.isoformat)
 
     @classmethod
@@ -58,24 +58,24 @@ class Entry:
 
 
 class RowWriter:
-    """Stores entries so that no row takes another's name.
+    """Stores entries under names that are not taken by other rows.
 
-    A trial that failed before is the same trial's next attempt. A training that was repeated, since Tune's snapshot was
-    older than its row, changes nothing. Where a row of another run has the name, the row gets a number behind it.
+    The row of a trial that failed before becomes its next attempt. A training that Tune repeated, because its snapshot
+    was older than the row, changes nothing. If a row of another run has the name, the row gets a higher number.
     """
 
     def __init__(self, location: str | Path):
         self._location = str(location)
-        self._firsts: dict[tuple, int] = {}  # (study, search, since) -> the first number behind earlier runs'
+        self._firsts: dict[tuple, int] = {}  # (study, search, since) -> the first number after those of earlier runs
 
     def __call__(self, entry: Entry) -> None:
-        """Raises OSError where the store does not answer, ValueError for a row that is not allowed, and ConflictingRow
-        where another row has the fixed name."""
+        """Store an entry. Raises OSError if the store does not answer, ValueError for a row that is not allowed, and
+        ConflictingRow if another row has the fixed name."""
         for left in reversed(range(TRIES)):
             try:
                 self._store(entry)
                 return
-            except results.ConflictingRow:  # another run took the number since we looked
+            except results.ConflictingRow:  # another run took the number after it was found free
                 if entry.number is None or not left:
                     raise
 
@@ -86,7 +86,7 @@ class RowWriter:
                 break
             alike = all(stored[name] == row.get(name) for name in ("params", "seed"))
             if alike and _times(stored) == _times(row):
-                return  # it is written already
+                return  # the row is stored already
             if alike and not is_final(stored):
                 if not entry.own_attempt:
                     row |= {"attempt": next_attempt(stored)}
@@ -98,7 +98,7 @@ class RowWriter:
         write(self._location, row, entry.curve)
 
     def _candidates(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        """The row under the names it may have, in order."""
+        """The row under each name that it may have, in order of preference."""
         if entry.number is None:
             yield dict(entry.row)
             return
@@ -116,7 +116,7 @@ class RowWriter:
         return self._firsts[key]
 
     def _stored(self, entry: Entry) -> list[dict[str, Any]]:
-        """The rows of its study and search."""
+        """The stored rows of the entry's study and search."""
         try:
             table = results.read(self._location, entry.row["study"])
         except FileNotFoundError:
@@ -125,9 +125,9 @@ class RowWriter:
 
 
 def write(location: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
-    """Store a row and its curve, which comes first: where there is a row, everything is there.
+    """Store a curve and then its row, so that a stored row implies a stored curve.
 
-    Raises as the two writes do; a curve that conflicts with the stored one is left out, the row counts.
+    Raises as the two writes do, except that a curve in conflict with the stored one is left out with a logged warning.
     """
     try:
         if curve:
@@ -142,7 +142,7 @@ def _behind(rows: list[dict[str, Any]]) -> int:
 
 
 def _times(row: Mapping[str, Any]) -> list[datetime]:
-    """When a trial started, if it did, and when it ended."""
+    """The times at which a trial started and ended, those that are known."""
     return [row[name] for name in TIMES if row.get(name) is not None and row[name] == row[name]]  # NaT is not itself
 
 

@@ -75,6 +75,7 @@ def test_the_xbm_authors_balance_is_the_global_averages():
         "lr=0.1,lr=0.2,average=global",
         "lr=0.1,average=global,momentum=0.9",
         "lr=0.1,lambda_p=0,lambda_e=1",
+        "lr=-0.1,lambda_p=-1,lambda_e=-1",
         "lr=0.1,average=global,b=63",
     ],
 )

@@ -94,7 +94,8 @@ def parse_recipe(text: str, batch_size: int = 64, k: int = 2) -> dict:
         h = from_recipe(recipe["lr"], recipe["average"], recipe["b"], recipe["k"])
     else:
         h = {"Lambda_p": recipe["lr"] * recipe["lambda_p"], "Lambda_e": recipe["lr"] * recipe["lambda_e"]}
-    if not all(isfinite(value) and value > 0 for value in h.values()):
+    given = [recipe[name] for name in ("lr", "lambda_p", "lambda_e") if name in recipe]
+    if not all(isfinite(value) and value > 0 for value in (*given, *h.values())):
         raise ValueError(f"recipe {text!r}: learning rate and weights are finite numbers > 0")
     return h | {"batch_size": recipe["b"]}
 

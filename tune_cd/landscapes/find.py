@@ -13,7 +13,7 @@ from tune_cd.analysis import Grid, grid
 from tune_cd.landscapes import corners, measured
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, study_at
+from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, on_grid, study_at
 from tune_cd.landscapes.measured import IN_VIEW, Measured
 from tune_cd.landscapes.measured import JUDGES as JUDGES
 from tune_cd.results import read_file
@@ -88,7 +88,7 @@ def plane(landscape: Measured, batch_size: int = BATCH_SIZE) -> Landscape:
     space = space_of(landscape)
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     test = _tested(rows, landscape.name)[..., 0]
-    return _landscape(named(landscape.name, batch_size), space, ticks[:-1], validation[..., 0], test)
+    return on_grid(named(landscape.name, batch_size), space, ticks[:-1], validation[..., 0], test)
 
 
 def volume(landscape: Measured) -> Landscape:
@@ -100,10 +100,10 @@ def volume(landscape: Measured) -> Landscape:
     rows = landscape.rows()
     ticks, validation = _filled(grid(rows, "val_score"), landscape.name)
     space = space_of(landscape, batch_size=sizes)
-    return _landscape(named(landscape.name), space, ticks, validation, _tested(rows, landscape.name))
+    return on_grid(named(landscape.name), space, ticks, validation, _tested(rows, landscape.name))
 
 
-def varied(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
+def with_noise(landscape: Landscape, noise: float = 0.0, durations: str = "equal", failures: float = 0.0) -> Landscape:
     """The landscape with noise, durations and failures; noise shows in its name."""
     name = landscape.name + (f"-noise{noise:g}" if noise else "")
     return replace(landscape, name=name, noise=noise, durations=durations, failures=failures)
@@ -117,13 +117,6 @@ def _general(name: str) -> Landscape:
 def space_of(landscape: Measured, **more: list[int]) -> Space:
     ends = {name: landscape.axes[name][[0, -1]].tolist() for name in landscape.weights}
     return Space(**{name: (low, high) for name, (low, high) in ends.items()}, **more)
-
-
-def _landscape(name: str, space: Space, ticks: list[np.ndarray], validation: np.ndarray, test: np.ndarray) -> Landscape:
-    best = np.unravel_index(np.nanargmax(validation), validation.shape)
-    optimum = space.from_coordinates([tick[at] for tick, at in zip(ticks, best)])
-    low, high = float(np.nanmin(validation)), float(np.nanmax(validation))
-    return Landscape(name, space, Table(ticks, validation), optimum, low, high, Table(ticks, test))
 
 
 def _tested(rows: pd.DataFrame, name: str) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, compared, markdown
-from tune_cd.landscapes.find import MEASURED, find, varied
+from tune_cd.landscapes.find import MEASURED, find, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
 from tune_cd.replay import fits, lengths_table, orientation, paper_tables
@@ -189,7 +189,9 @@ def claims(options: argparse.Namespace) -> Iterable[str]:
 
 def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:
     names = options.landscapes or default
-    return [varied(find(name), noise, options.durations, options.failures) for name in names for noise in options.noise]
+    return [
+        with_noise(find(name), noise, options.durations, options.failures) for name in names for noise in options.noise
+    ]
 
 
 def _seeds(options: argparse.Namespace, default: int = TRAJECTORIES) -> range:

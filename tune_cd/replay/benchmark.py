@@ -10,7 +10,7 @@ from tune_cd.analysis import summary
 from tune_cd.analysis.tables import compared, markdown
 from tune_cd.landscapes.boxes import BOXES
 from tune_cd.landscapes.corners import CORNERS
-from tune_cd.landscapes.find import GENERAL, MEASURED, find, varied
+from tune_cd.landscapes.find import GENERAL, MEASURED, find, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
 from tune_cd.replay.simulation import Method, Trajectory, replay_all
@@ -167,7 +167,7 @@ def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:
 
 def run(part: Part, processes: int | None = None) -> list[Trajectory]:
     """All trajectories of a part; the labels of its entries are the methods' names."""
-    landscapes = [varied(find(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
+    landscapes = [with_noise(find(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
     trajectories = []
     for (workers, start), entries in _by_conditions(part.entries).items():
         methods = {entry.label: entry.make for entry in entries}

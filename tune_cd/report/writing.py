@@ -128,7 +128,8 @@ class Watch:
         store = store_of(self._place)
         listed = [*store.listing("trials", depth=2), *store.listing("studies", depth=2)]
         names = self._studies or sorted({name.split("/")[1] for name in listed})
-        return any(self._lives(store, name) for name in names) or not names  # stops at the first; true without studies
+        lives = [self._lives(store, name) for name in names]  # of each: the silence of all is timed
+        return any(lives) or not names
 
     def _lives(self, store, name: str) -> bool:
         sign = text_of(store, name, DRIVER)

@@ -80,7 +80,7 @@ def dumps(training: Training) -> bytes:
     before the first evaluation, and if the training has diverged."""
     if training.best is None or training.diverged:
         raise ValueError(f"a training at {training.iteration} iterations has no weights that were best on validation")
-    best = max(training.curve, key=lambda evaluation: evaluation.val_score)
+    best = training.best_evaluation
     content = {
         "format": FORMAT,
         "setup": asdict(training.setup),

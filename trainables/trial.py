@@ -194,7 +194,7 @@ class TrainTrial(tune.Trainable):
         for name, state in self._recorder.saved(self._members[index]):
             try:
                 checkpoint.loads(training, state, name)
-                log.warning("%s goes on at %d images", name, training.iteration * training.batch_size)
+                log.warning("%s goes on at %d images", name, training.images_seen)
                 if self._is_to_pause(index, training):  # its process was lost after it saved the state, before the row
                     self._arrived.add(index)
                 return
@@ -213,7 +213,7 @@ class TrainTrial(tune.Trainable):
             return
         for index in sorted(self._arrived & self._pack.running.keys()):
             training = self._pack.running[index]
-            seen = training.iteration * training.batch_size
+            seen = training.images_seen
             self._reports[index] = {"val_score": training.best_score, "images_seen": seen}
             self._pause(index)
         for index, evaluation in looks.items():
@@ -299,9 +299,7 @@ class TrainTrial(tune.Trainable):
 
     def _keep(self, index: int, training: Training) -> None:
         try:
-            self._recorder.save(
-                self._members[index], training.iteration * training.batch_size, checkpoint.dumps(training)
-            )
+            self._recorder.save(self._members[index], training.images_seen, checkpoint.dumps(training))
         except OSError as error:
             log.warning("no state was saved: %s", error)
 

@@ -89,7 +89,7 @@ class FaultyTrial(TrainTrial):
 
     def _resume(self, index, training):
         super()._resume(index, training)
-        write_diary("begin", self._members[index], training.iteration * training.batch_size)
+        write_diary("begin", self._members[index], training.images_seen)
 
     def _advance(self):
         faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance

@@ -24,19 +24,9 @@ CONFIG = {
     "origin": {"search": "cd", "trial_index": 4, "direction": "balance", "line_position": 0.5, "attempt": 0},
 }  # fmt: skip
 WHERE = {"started_at": pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime(), "device": "cpu", "share": 0.5}
-DONE = Outcome(
-    "completed",
-    0.7,
-    0.6,
-    {"val_r_map": 0.7},
-    1.0,
-    2.0,
-    640,
-    320,
-    1.5,
-    [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)],
-)
-PAUSED = Outcome("stopped", 0.7, None, {"val_r_map": 0.7}, None, None, 320, 320, 0.7, [Evaluation(320, 0.7, 0.7)])
+CURVE = [Evaluation(320, 0.7, 0.7), Evaluation(640, 1.5, 0.6)]
+DONE = Outcome("completed", 0.7, 0.6, {"val_r_map": 0.7}, 640, 320, 1.5, CURVE, positive_term=1.0, entropy_term=2.0)
+PAUSED = Outcome("stopped", 0.7, None, {"val_r_map": 0.7}, 320, 320, 0.7, [Evaluation(320, 0.7, 0.7)])
 
 
 def run(attempt, config=CONFIG):

@@ -8,6 +8,9 @@ from torch import nn
 ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
 """Of the projection head; Patacchiola and Storkey's SimCLR (methods/simclr.py) has torch's LeakyReLU, slope 0.01."""
 
+HIDDEN = 256
+"""Hidden units of the projection head."""
+
 
 def head_of(features: int, *, activation: str | None, embedding: int, projector: Sequence[int]) -> nn.Module | None:
     """Build the head on so many features; None if the embedding is the features.
@@ -23,13 +26,13 @@ def head_of(features: int, *, activation: str | None, embedding: int, projector:
     return nn.Linear(features, embedding) if embedding else None
 
 
-def projection_head(features: int, hidden: int = 256, out: int = 64, activation: str = "relu") -> nn.Module:
-    """The projection between features and the self-supervised loss: 64-256-64 on ResNet-32.
+def projection_head(features: int, out: int = 64, activation: str = "relu") -> nn.Module:
+    """The projection between features and the self-supervised loss, with HIDDEN units: 64-256-64 on ResNet-32.
 
     activation: one of ACTIVATIONS.
     """
     return nn.Sequential(
-        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), ACTIVATIONS[activation](), nn.Linear(hidden, out)
+        nn.Linear(features, HIDDEN), nn.BatchNorm1d(HIDDEN), ACTIVATIONS[activation](), nn.Linear(HIDDEN, out)
     )
 
 

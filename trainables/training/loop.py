@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -180,31 +181,41 @@ class Training:
         val_score = math.nan if self.diverged else scores[self.setup.metric]
         if val_score > self.best_score:
             self.best = copy.deepcopy(self.model.state_dict())
-        evaluation = Evaluation(self.iteration * self.batch_size, self.train_seconds, val_score, scores | logged)
+        evaluation = Evaluation(self.images_seen, self.train_seconds, val_score, scores | logged)
         self.curve.append(evaluation)
         return evaluation
 
     def conclude(self, test: dict[str, float], terms: dict[str, float]) -> Outcome:
         """The outcome with these test scores. {} stands for an output that is not finite: the training diverged."""
-        seen = self.iteration * self.batch_size
         self.diverged = self.diverged or not test
         if self.diverged:  # the scores of its last weights are kept for inspection; they select nothing
             scores = named(self.curve[-1].scores, test)
-            return Outcome("diverged", None, None, scores, None, None, seen, None, self.train_seconds, self.curve)
-        best = max(self.curve, key=lambda evaluation: evaluation.val_score)
-        return Outcome(
-            "completed", best.val_score, test[self._test_metric], named(best.scores, test) | terms,
-            terms.get("positive_term"), terms.get("entropy_term"), seen, best.images_seen, self.train_seconds,
-            self.curve,
-        )  # fmt: skip
+            return Outcome("diverged", None, None, scores, **self._so_far())
+        best = self.best_evaluation
+        scores = named(best.scores, test) | terms
+        pair = {name: terms.get(name) for name in ("positive_term", "entropy_term")}
+        test_score = test[self._test_metric]
+        return Outcome("completed", best.val_score, test_score, scores, **self._so_far(best.images_seen), **pair)
 
     def so_far(self) -> Outcome:
         """The outcome of a pause after the latest evaluation; nothing is tested."""
-        best = max(self.curve, key=lambda evaluation: evaluation.val_score)
-        return Outcome(
-            "stopped", best.val_score, None, named(best.scores, {}), None, None, self.iteration * self.batch_size,
-            best.images_seen, self.train_seconds, list(self.curve),
-        )  # fmt: skip
+        best = self.best_evaluation
+        return Outcome("stopped", best.val_score, None, named(best.scores, {}), **self._so_far(best.images_seen))
+
+    def _so_far(self, best_at: int | None = None) -> dict[str, Any]:
+        """Fields of an outcome that say how far the training has come."""
+        return {
+            "images_seen": self.images_seen, "best_at": best_at,
+            "train_seconds": self.train_seconds, "curve": list(self.curve),
+        }  # fmt: skip
+
+    @property
+    def images_seen(self) -> int:
+        return self.iteration * self.batch_size
+
+    @property
+    def best_evaluation(self) -> Evaluation:
+        return max(self.curve, key=lambda evaluation: evaluation.val_score)
 
     @property
     def _test_metric(self) -> str:

@@ -22,12 +22,12 @@ class Outcome:
     val_score: float | None
     test_score: float | None
     scores: dict[str, float]
-    positive_term: float | None  # of losses with these two terms; the terms of others are among the scores
-    entropy_term: float | None
     images_seen: int
     best_at: int | None
     train_seconds: float
     curve: list[Evaluation]
+    positive_term: float | None = None  # of losses with these two terms; the terms of others are among the scores
+    entropy_term: float | None = None
     error: str | None = None  # of a failed training
     failure_kind: str | None = None  # error | out_of_memory | timeout, of a failed training
 
@@ -35,7 +35,7 @@ class Outcome:
 def failure(error: str, curve: Sequence[Evaluation] = (), kind: str = "error") -> Outcome:
     """The outcome of a training that failed. Its evaluations stay in the curve and select nothing."""
     seen, seconds = (curve[-1].images_seen, curve[-1].train_seconds) if curve else (0, 0.0)
-    return Outcome("failed", None, None, {}, None, None, seen, None, seconds, list(curve), error, kind)
+    return Outcome("failed", None, None, {}, seen, None, seconds, list(curve), error=error, failure_kind=kind)
 
 
 def named(validation: dict[str, float], test: dict[str, float]) -> dict[str, float]:

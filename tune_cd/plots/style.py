@@ -151,17 +151,14 @@ def styles_of(names: Iterable[str], known: dict[str, Style] = METHODS) -> dict[s
     return {name: known.get(name) or made[name] for name in names}
 
 
-def cased(width: float = 3.0, colour: str = "white") -> list[AbstractPathEffect]:
-    """Path effects that add a wider line beneath, so that a line is visible on any colour."""
-    return [Stroke(linewidth=width, foreground=colour), Normal()]
+def cased(width: float = 3.0) -> list[AbstractPathEffect]:
+    """Path effects that add a wider white line beneath, so that a line is visible on any colour."""
+    return [Stroke(linewidth=width, foreground="white"), Normal()]
 
 
-def new_figure(width: float, height: float, title: str | None = None) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, with a layout that leaves room for every label."""
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    if title:
-        figure.suptitle(title, fontsize=LARGE)
-    return figure
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
 def empty_figure(sentence: str) -> Figure:

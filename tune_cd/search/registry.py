@@ -21,7 +21,7 @@ from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
 from tune_cd.search.baselines.smac_rule import SmacRule
 from tune_cd.search.baselines.turbo_rule import TurboRule
-from tune_cd.search.coordinate_descent import CoordinateDescent, Start
+from tune_cd.search.coordinate_descent import CoordinateDescent, Start, starts_of
 from tune_cd.search.protocol import Optimiser, Told, check_version
 from tune_cd.search.space import Configuration, Space
 
@@ -65,7 +65,7 @@ def given(space: Space, *, seed: int = 0, start: Start = None, workers: int | No
     """The given starts and nothing else: configurations to be trained untuned. Raises ValueError without a start."""
     if start is None:
         raise ValueError("start None: the configurations to be trained are required, nothing is searched for")
-    starts = _starts(space, start, seed)
+    starts = starts_of(space, start) or []
     return Baseline(space, Listed(space, iter(())), starts, method="given", seed=seed, workers=workers, options={})
 
 
@@ -74,7 +74,7 @@ def grid_search(
 ) -> Baseline:
     """The full factorial by the factor `step` (2 in `sec:exps`), see `grid_cells`. It needs neither start nor seed."""
     rule = Listed(space, grid_cells(space, step))
-    starts = [] if start is None else _starts(space, start, seed)
+    starts = starts_of(space, start) or []
     return Baseline(space, rule, starts, method="grid", seed=seed, workers=workers, options={"step": step})
 
 
@@ -129,6 +129,4 @@ _UNNAMED: dict[str, Callable[..., Optimiser]] = {"given": given}
 
 def _starts(space: Space, start: Start, seed: int) -> list[Configuration]:
     """The starting points; by default the blind start that `CoordinateDescent` draws from this seed."""
-    if start is None:
-        return [space.sample(np.random.default_rng(seed))]
-    return [space.check(h) for h in ([start] if isinstance(start, Mapping) else start)]
+    return starts_of(space, start) or [space.sample(np.random.default_rng(seed))]

@@ -52,9 +52,9 @@ LIVE_LINES, LIVE_MARGIN = 3, 0.3
 usual steps an improvement then counts from at least LIVE_MARGIN above the best, which will have risen before this
 training ends."""
 
-BLIND_MARGIN = 0.1
-"""After a blind start an improvement counts from 1/n above the best of n values, and from this much at least. Short
-trainings are many, and 1/n alone would soon keep to the first promising place."""
+PAUSING_MARGIN = 0.1
+"""Least margin after a blind start where trainings pause. Short trainings are many: 1/n of n values would soon keep the
+search to the first promising place."""
 
 IDLE = 1e-3
 """A usual step resumes a paused training only for at least this gain, in standard deviations of the values per full
@@ -280,7 +280,8 @@ class Guided:
         start, fewer values give longer steps. See `Belief.margin` and LIVE_MARGIN."""
         if self._exploits:
             return 0.0
-        margin = max(1 / max(1, self._n_told), BLIND_MARGIN) if self.blind else self.belief.margin
+        least = PAUSING_MARGIN if len(self.lengths) > 1 else 0.0
+        margin = max(1 / max(1, self._n_told), least) if self.blind else self.belief.margin
         return max(margin, LIVE_MARGIN) if any(one.until is not None for one in self.trainings) else margin
 
     def _weight(self, x: Array) -> Array:

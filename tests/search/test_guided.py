@@ -11,7 +11,7 @@ from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
 from tune_cd.replay import replay_all
 from tune_cd.search.beliefs import BALANCE
-from tune_cd.search.model_guided import EXPLOIT_FROM, PATIENCE, Guided
+from tune_cd.search.model_guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import APART
 from tune_cd.search.trainings import Training
@@ -94,6 +94,17 @@ def test_a_ridge_narrower_than_believed_is_climbed_to_its_top(seed):
     search = CoordinateDescent(PLANE, seed=seed, start={"Lambda_p": 0.02, "Lambda_e": 5.0})
     to_the_end(search, value, 45)
     assert search.best[1] > 0.98 * value({"Lambda_p": 2.0**-7, "Lambda_e": 2.0})
+
+
+def test_many_short_trainings_do_not_use_up_the_margin_of_a_blind_start():
+    """The margin falls with the values, 1/n; where trainings pause, of which there are many short ones, to
+    PAUSING_MARGIN at least."""
+    plan, axis = CoordinateDescent(PLANE)._plan, np.geomspace(1e-5, 10, 30)
+    short = tuple(Training({"Lambda_p": p, "Lambda_e": 1.0}, ((1 / 8, 0.5),)) for p in axis)
+    whole = tuple(replace(one, looks=((1.0, 0.5),)) for one in short)
+    pausing = [Guided(plan, BALANCE, (), short[:n], lengths=LENGTHS)._margin for n in (5, 10, 30)]
+    assert pausing == [1 / 5, 1 / 10, PAUSING_MARGIN]
+    assert [Guided(plan, BALANCE, (), whole[:n])._margin for n in (5, 12)] == [1 / 5, 1 / 12]
 
 
 def test_a_given_start_is_searched_around_first():

@@ -274,6 +274,16 @@ def link(name, target, kind=tarfile.SYMTYPE):
     return info
 
 
+def test_a_folder_that_holds_images_already_is_not_replaced(tmp_path):
+    """Those who call `extract` ask first whether the folder exists; what a user put there in the meantime stays."""
+    kept = tmp_path / "jpg" / "mine.jpg"
+    kept.parent.mkdir()
+    kept.write_bytes(b"mine")
+    with pytest.raises(OSError):
+        extract([], kept.parent, set())
+    assert kept.read_bytes() == b"mine" and [path.name for path in tmp_path.iterdir()] == ["jpg"]
+
+
 def test_wanted_images_are_extracted_side_by_side(tmp_path):
     archives = [
         write_tar(

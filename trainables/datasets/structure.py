@@ -175,21 +175,21 @@ def preview(names: Iterable[str], most: int = 5) -> str:
 
 @contextmanager
 def made_whole(folder: Path) -> Iterator[Path]:
-    """Context of an empty directory to fill, which is then renamed to `folder`: that is either whole or absent."""
+    """Context of an empty directory to fill, which is then renamed to `folder`: that is either whole or absent. Raises
+    OSError if the folder holds files by then: they are not replaced."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     partial.mkdir(parents=True)
     try:
         yield partial
-        if folder.exists():
-            shutil.rmtree(folder)
         os.rename(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path], None]) -> T:
-    """The result of `read`. If that is None, `fill` fills the folder first, in only one of several processes."""
+    """The result of `read`. If that is None, `fill` fills the folder first, in only one of several processes, and
+    replaces an unreadable one."""
     found = read()
     if found is None:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -198,6 +198,8 @@ def made_once(folder: Path, read: Callable[[], T | None], fill: Callable[[Path],
             if found is None:
                 with made_whole(folder) as partial:
                     fill(partial)
+                    if folder.exists():
+                        shutil.rmtree(folder)
                 found = read()
     assert found is not None
     return found

@@ -77,7 +77,7 @@ def test_a_leader_is_finished_where_the_budget_falls_short_by_little(short, fini
     search = PausingDescent(SPACE, budget=20, seed=0)
     while 1.0 not in shares_of(search).values():
         step(search)
-    while (leader := (now := search._now()).trainings[now.leader]).share == 1:
+    while (leader := (now := search._now()).trainings[now.model.leader]).share == 1:
         step(search)
     search.budget = search.spent + 1 - leader.share - short
     steps(search)
@@ -104,7 +104,7 @@ def test_without_a_budget_it_ends_by_itself_with_the_leader_finished():
     assert len(steps(search, 200)) < 200
     assert search.finished and search.ask() is None
     at = search._now()
-    assert at.trainings[at.leader].share == 1
+    assert at.trainings[at.model.leader].share == 1
 
 
 def test_a_failed_training_never_goes_on():

@@ -3,7 +3,8 @@
 Like `algo:cd`, each step moves along one line through the best point found so far. Unlike there, the line does not
 follow from turn and budget. A small Gaussian process (`gaussian_process`) compares all points of all lines, along the
 directions of A and along the single axes. Directions of A alone get stuck on measured landscapes, and axes alone are
-slow on smooth ridges; only the data show which helps. The prior of the process is in `beliefs`.
+slow on smooth ridges; only the data show which helps. What the process predicts is in `surrogate`, its prior in
+`beliefs`; here is what follows from it.
 
 Trainings can pause at some shares of their full length, and go on later. Each step is a new configuration, trained to
 the shortest share, or a paused training that goes on. The step is taken that is expected to raise the best predicted
@@ -23,16 +24,14 @@ from itertools import chain
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tune_cd.search.beliefs import Belief, first_weight, prior_of
-from tune_cd.search.gaussian_process import Prior, Process, factors_of
-from tune_cd.search.golden_section import FAILED
+from tune_cd.search.beliefs import Belief, first_weight
 from tune_cd.search.line_search import Plan
 from tune_cd.search.lines import Line, candidates, lines_through, locate
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.space import NEGLIGIBLE, Array, Configuration, Key
-from tune_cd.search.trainings import Training, raised, start_left
+from tune_cd.search.surrogate import Surrogate
+from tune_cd.search.trainings import Training, start_left
 
 LENGTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the full length at which trainings pause."""
@@ -120,6 +119,11 @@ class Guided:
             return replace(self, exploit=True).step
         return found
 
+    @cached_property
+    def model(self) -> Surrogate:
+        """What the trainings so far predict; at least one is needed."""
+        return Surrogate(self.plan, self.belief, self.trainings, self.lengths, self._exploits)
+
     def _has(self, key: Key) -> bool:
         """Whether a configuration is among the trainings. The scan is short: starts are among the first."""
         return any(self.plan.space.key(one.h) == key for one in self.trainings)
@@ -133,7 +137,7 @@ class Guided:
         shares = np.array([one.share for one in self.trainings])
         for share in self.lengths:
             on = [at for at in self._waiting if 0 < share - shares[at] <= self.left - self._reserve(at)]
-            for at, worth in zip(on, self._worth(self._points[on], share) if on else ()):
+            for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
                 yield worth / (share - shares[at]), Step(self._again(at), share)
         if self.grows and self.lengths[0] <= self.left - self._reserve(None):
             worth, proposal = self._newest()
@@ -153,9 +157,10 @@ class Guided:
     def _incumbents(self) -> Iterator[Sequence[int]]:
         """Groups of trainings, as indices, whose lines are searched in turn. First: the leader and the LIVE_LINES best
         running trainings without a value. Then: every other training, best first."""
-        ranked = [int(at) for at in np.argsort(-self._ends, kind="stable")]
-        new = [at for at in ranked if not self.trainings[at].looks and at != self.leader]
-        first = [self.leader, *new[:LIVE_LINES]]
+        leader = self.model.leader
+        ranked = [int(at) for at in np.argsort(-self.model.ends, kind="stable")]
+        new = [at for at in ranked if not self.trainings[at].looks and at != leader]
+        first = [leader, *new[:LIVE_LINES]]
         yield first
         yield from ([at] for at in ranked if at not in first)
 
@@ -173,33 +178,28 @@ class Guided:
 
     def _most(self, lines: Sequence[Line], score: Callable[[Array], Array]) -> tuple[float, Line, float]:
         x = candidates(lines)
-        scores = np.where(self._is_new(x), score(x), -1.0)
+        scores = np.where(self.model.is_new(x), score(x), -1.0)
         at = int(np.argmax(scores))
         return float(scores[at]), *locate(lines, at)
 
     def _worth(self, x: Array, share: float) -> Array:
         """Worth of training configurations x [n, n_axes] to this length, [n]: the weighted expected gain."""
-        return self._process.gain(x, share, self._above) * self._weight(x)
+        return self.model.process.gain(x, share, self._above) * self._weight(x)
 
     def _unknown(self, x: Array) -> Array:
         """Weighted uncertainty of x [n, n_axes], [n]: see FIRST_WEIGHT."""
-        return self._process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
+        return self.model.process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
     def _finish(self) -> Step | None:
         """Train the leader to full length, unless it is there, on its way or cannot go on. The budget keeps a reserve
         for this. It is exceeded by less than the shortest length (a new leader may need more and is not trained), or if
         no training is whole yet."""
-        leader = self.trainings[self.leader]
+        leader = self.trainings[self.model.leader]
         if leader.share == 1 or leader.until is not None or leader.left:
             return None
         paid = 1 - leader.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
-        return Step(self._again(self.leader), 1.0) if paid or not whole else None
-
-    def believed(self, h: Configuration) -> tuple[float, float]:
-        """The predicted score of a configuration at full length and its standard deviation, in the values' unit."""
-        [mean], [deviation] = self._usual.measured(self.plan.space.to_coordinates(h)[None])
-        return float(mean), float(deviation)
+        return Step(self._again(self.model.leader), 1.0) if paid or not whole else None
 
     @cached_property
     def _settled(self) -> bool:
@@ -211,20 +211,21 @@ class Guided:
 
     def _promises(self, exploits: bool) -> bool:
         """Whether a step gains as much as PROMISE, whatever its weight and cost."""
-        process = self._exploiting if exploits else self._usual
-        ends = self._expected if process is self._process else process.ends(self._points)
-        least = PROMISE[exploits] * (np.ptp(self._values) or 1.0) / process.spread
-        best = self._best_of(ends)
-        lines = self._lines_through([self.leader])
+        model = self.model
+        process = model.exploiting if exploits else model.usual
+        ends = model.expected if process is model.process else process.ends(model.points)
+        least = PROMISE[exploits] * (np.ptp(model.values) or 1.0) / process.spread
+        best = model.best_of(ends)
+        lines = self._lines_through([model.leader])
         parts = (candidates(lines[at : at + AT_ONCE]) for at in range(0, len(lines), AT_ONCE))
-        steps = chain([self._points[self._waiting]], (x[self._is_new(x)] for x in parts))
+        steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
     def _reserve(self, at: int | None) -> float:
         """Budget reserved to finish the leader, in full trainings; 0 for training `at` if it is the leader."""
-        leader = self.trainings[self.leader]
-        if at == self.leader:
+        if at == self.model.leader:
             return 0.0
+        leader = self.trainings[self.model.leader]
         return 1 - max(leader.share, leader.until or 0.0)
 
     def _again(self, at: int) -> Proposal:
@@ -236,43 +237,10 @@ class Guided:
         return [at for at, one in enumerate(self.trainings) if one.until is None and one.share < 1 and not one.left]
 
     @cached_property
-    def leader(self) -> int:
-        """Index of the training with the best final value, known or predicted. One that failed or was left before its
-        end leads only if all did."""
-        failed = np.array([one.failed for one in self.trainings])
-        return int(np.argmax(np.where(failed | self._gone, -inf, self._ends)))
-
-    @cached_property
-    def _gone(self) -> NDArray[np.bool_]:
-        """Which trainings were left before their end [n_trainings]: their predicted final values cannot be reached."""
-        return np.array([one.left and one.share < 1 for one in self.trainings])
-
-    def _best_of(self, ends: Array) -> Array:
-        """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""
-        best: Array = (ends if self._gone.all() else ends[:, ~self._gone]).max(1, keepdims=True)
-        return best
-
-    @cached_property
-    def _ends(self) -> Array:
-        """Values of all trainings at full length [n_trainings], predicted for those not yet there."""
-        believed = self._process.averaged(self._expected)
-        whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
-        return np.where(np.isnan(whole), believed, whole)
-
-    @cached_property
     def _above(self) -> Array:
         """Threshold of the expected improvement [n_draws, 1]: the best predicted final value plus the margin."""
-        above: Array = self._best_of(self._expected) + self._margin
+        above: Array = self.model.best_of(self.model.expected) + self._margin
         return above
-
-    @cached_property
-    def _expected(self) -> Array:
-        """Predicted values of all trainings at full length, in the process's units [n_draws, n_trainings]."""
-        return self._process.ends(self._points)
-
-    def _is_new(self, x: Array) -> NDArray[np.bool_]:
-        """Which x [n, n_axes] are neither known nor alike a known configuration (`Axis.apart`), [n]."""
-        return is_new(x, self._points, self.plan.space.apart)
 
     @property
     def _margin(self) -> float:
@@ -304,60 +272,6 @@ class Guided:
         return any(one.looks and not one.failed for one in self.trainings)
 
     @cached_property
-    def _points(self) -> Array:
-        """Coordinates of the trainings [n_trainings, n_axes]."""
-        return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
-
-    @cached_property
-    def _placed(self) -> tuple[Array, Array]:
-        """The process's data places: points [n, n_axes] and shares [n] of every look, then of running trainings. A
-        failure counts at full length."""
-        looks = [
-            (at, 1.0 if value == FAILED else share)
-            for at, one in enumerate(self.trainings)
-            for share, value in one.looks
-        ]
-        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
-        places, shares = zip(*looks, *under_way)
-        return self._points[list(places)], np.array(shares)
-
-    @cached_property
-    def _values(self) -> Array:
-        """The process's values there [n]: the worst for a failure, the predicted one for a running training."""
-        points, shares = self._placed
-        told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
-        n = len(told)
-        if n in (0, len(points)):
-            return np.append(told, np.zeros(len(points) - n))
-        process = Process(points[:n], shares[:n], told, self._prior(self._exploits), self._factors)
-        return np.append(told, process.mean(points[n:], shares[n:]))
-
-    @property
-    def _process(self) -> Process:
-        """The process of this step."""
-        return self._exploiting if self._exploits else self._usual
-
-    @cached_property
-    def _usual(self) -> Process:
-        return self._fitted(exploits=False)
-
-    @cached_property
-    def _exploiting(self) -> Process:
-        return self._fitted(exploits=True)
-
-    def _fitted(self, exploits: bool) -> Process:
-        factors = self._factors if exploits == self._exploits else None
-        return Process(*self._placed, self._values, self._prior(exploits), factors)
-
-    @cached_property
-    def _factors(self) -> Array:
-        """Cholesky factors for this step's process. They begin with those for the told values alone."""
-        return factors_of(*self._placed, self._prior(self._exploits))
-
-    def _prior(self, exploits: bool) -> Prior:
-        return prior_of(self.belief, self.plan, exploits, self.lengths)
-
-    @cached_property
     def _exploits(self) -> bool:
         """Whether this step exploits: in its turn, or if no other step is worth it (IDLE)."""
         turn = sum(len(one.looks) + (one.until is not None) for one in self.trainings)
@@ -373,12 +287,3 @@ class Guided:
     def _varied(self) -> bool:
         """Whether the values differ."""
         return len({value for one in self.trainings for _, value in one.looks}) > 1
-
-
-def is_new(x: Array, points: Array, apart: Array) -> NDArray[np.bool_]:
-    """Which x [n, n_axes] differ by at least `apart` [n_axes] on some axis from all points [n_points, n_axes], [n]."""
-    ours, theirs = np.nonzero(np.abs(x[:, None, 0] - points[:, 0]) < apart[0])  # few pairs are near on the first axis
-    near = (np.abs(x[ours] - points[theirs]) < apart).all(1)
-    new = np.ones(len(x), dtype=np.bool_)
-    new[ours[near]] = False
-    return new

@@ -193,7 +193,8 @@ class PausingDescent:
         """The training with the best known or predicted final value, and its share done; None before any number."""
         if self.best is None:
             return None
-        training = self._now().trainings[self._now().leader]
+        now = self._now()
+        training = now.trainings[now.model.leader]
         return dict(training.h), training.share
 
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -205,7 +206,7 @@ class PausingDescent:
         training = self._trainings.get(self.space.key(h), _Training(h, None)).so_far()
         if training.failed or self.best is None:
             return None
-        return (training.looks[-1][1], 0.0) if training.share == 1 else self._now().believed(h)
+        return (training.looks[-1][1], 0.0) if training.share == 1 else self._now().model.believed(h)
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """The line on which a configuration was first proposed. Raises KeyError for one never asked for."""

@@ -1,0 +1,133 @@
+"""The surrogate model of the default search: a Gaussian process of all trainings so far.
+
+It predicts their values at full length, and so the leader. Every training counts: a failed one as the worst value, a
+running one at its predicted value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tune_cd.search.beliefs import Belief, prior_of
+from tune_cd.search.gaussian_process import Prior, Process, factors_of
+from tune_cd.search.golden_section import FAILED
+from tune_cd.search.line_search import Plan
+from tune_cd.search.space import Array, Configuration
+from tune_cd.search.trainings import Training, raised
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The model of these trainings, with both priors of a belief: `usual`, and `exploiting` with short length scales.
+
+    trainings: at least one, in the order of asking. lengths: shares of the full length at which trainings pause.
+    exploits: whether `process`, which predicts ends and leader, is the exploiting one.
+    """
+
+    plan: Plan
+    belief: Belief
+    trainings: Sequence[Training]
+    lengths: tuple[float, ...]
+    exploits: bool
+
+    @cached_property
+    def points(self) -> Array:
+        """Coordinates of the trainings [n_trainings, n_axes]."""
+        return np.array([self.plan.space.to_coordinates(one.h) for one in self.trainings])
+
+    @property
+    def process(self) -> Process:
+        return self.exploiting if self.exploits else self.usual
+
+    @cached_property
+    def usual(self) -> Process:
+        return self._fitted(exploits=False)
+
+    @cached_property
+    def exploiting(self) -> Process:
+        return self._fitted(exploits=True)
+
+    @cached_property
+    def leader(self) -> int:
+        """Index of the training with the best final value, known or predicted. One that failed or was left before its
+        end leads only if all did."""
+        failed = np.array([one.failed for one in self.trainings])
+        return int(np.argmax(np.where(failed | self._gone, -inf, self.ends)))
+
+    @cached_property
+    def ends(self) -> Array:
+        """Values of all trainings at full length [n_trainings], predicted for those not yet there."""
+        predicted = self.process.averaged(self.expected)
+        whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
+        return np.where(np.isnan(whole), predicted, whole)
+
+    @cached_property
+    def expected(self) -> Array:
+        """Predicted values of all trainings at full length, in the process's units [n_draws, n_trainings]."""
+        return self.process.ends(self.points)
+
+    def believed(self, h: Configuration) -> tuple[float, float]:
+        """The predicted score of a configuration at full length and its standard deviation, in the values' unit."""
+        [mean], [deviation] = self.usual.measured(self.plan.space.to_coordinates(h)[None])
+        return float(mean), float(deviation)
+
+    def is_new(self, x: Array) -> NDArray[np.bool_]:
+        """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
+        apart = self.plan.space.apart
+        ours, theirs = np.nonzero(
+            np.abs(x[:, None, 0] - self.points[:, 0]) < apart[0]
+        )  # few are near on the first axis
+        near = (np.abs(x[ours] - self.points[theirs]) < apart).all(1)
+        new = np.ones(len(x), dtype=np.bool_)
+        new[ours[near]] = False
+        return new
+
+    def best_of(self, ends: Array) -> Array:
+        """The best reachable final value [n_draws, 1], from all final values `ends` [n_draws, n_trainings]."""
+        best: Array = (ends if self._gone.all() else ends[:, ~self._gone]).max(1, keepdims=True)
+        return best
+
+    @cached_property
+    def values(self) -> Array:
+        """The data's values [n]: the worst for a failure, the predicted one for a running training."""
+        points, shares = self._places
+        told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
+        n = len(told)
+        if n in (0, len(points)):
+            return np.append(told, np.zeros(len(points) - n))
+        process = Process(points[:n], shares[:n], told, self._prior(self.exploits), self._factors)
+        return np.append(told, process.mean(points[n:], shares[n:]))
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        """The data's places: points [n, n_axes] and shares [n] of every look, then of running trainings. A failure
+        counts at full length."""
+        looks = [
+            (at, 1.0 if value == FAILED else share)
+            for at, one in enumerate(self.trainings)
+            for share, value in one.looks
+        ]
+        under_way = [(at, one.until) for at, one in enumerate(self.trainings) if one.until is not None]
+        places, shares = zip(*looks, *under_way)
+        return self.points[list(places)], np.array(shares)
+
+    @cached_property
+    def _gone(self) -> NDArray[np.bool_]:
+        """Which trainings were left before their end [n_trainings]: their predicted final values cannot be reached."""
+        return np.array([one.left and one.share < 1 for one in self.trainings])
+
+    def _fitted(self, exploits: bool) -> Process:
+        factors = self._factors if exploits == self.exploits else None
+        return Process(*self._places, self.values, self._prior(exploits), factors)
+
+    @cached_property
+    def _factors(self) -> Array:
+        """Cholesky factors of `process`. They begin with those for the told values alone."""
+        return factors_of(*self._places, self._prior(self.exploits))
+
+    def _prior(self, exploits: bool) -> Prior:
+        return prior_of(self.belief, self.plan, exploits, self.lengths)

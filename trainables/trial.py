@@ -17,6 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -93,6 +94,27 @@ def device_for(gpus: float | None) -> torch.device:
     return torch.device("cuda" if gpus != 0 and torch.cuda.is_available() else "cpu")
 
 
+@dataclass
+class Member:
+    """A configuration of a trial, and what is known of its training."""
+
+    config: dict
+    started_at: datetime  # of the trial, until the training starts; it may fail before
+    began: float = math.nan  # the start on the monotonic clock
+    due: float = math.inf  # when the next state is saved
+    arrived: bool = False  # its saved state is already where it is to pause
+    report: dict | None = None  # the latest
+
+    def start(self, checkpoint_seconds: float) -> None:
+        """The training starts now, perhaps anew."""
+        self.began, self.started_at = time.monotonic(), datetime.now(UTC)
+        self.due, self.arrived = self.began + checkpoint_seconds, False
+
+    def is_to_pause(self, training: Training) -> bool:
+        """Whether its training has reached `until`, or the end if there is none."""
+        return training.share >= self.config.get(UNTIL, 1.0) - ROUNDING
+
+
 class TrainTrial(tune.Trainable):
     """One evaluation interval per step; reports the best validation score so far as `val_score`.
 
@@ -144,20 +166,20 @@ class TrainTrial(tune.Trainable):
         """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
         with Watchdog(self._overdue).watching(self._seconds_left()):
             self._advance()
-        report = self._packed() if PACK in self.config else dict(self._reports[0])
+        report = self._packed() if PACK in self.config else dict(self._members[0].report)
         return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Save the trial for schedulers that pause trials. After a crash the recorder's states are used instead."""
         for index, training in self._pack.running.items():
             checkpoint.save(training, Path(checkpoint_dir) / f"training-{index}.pt")
-        reports = {index: self._reports[index] for index in self._pack.finished}
+        reports = {index: self._members[index].report for index in self._pack.finished}
         Path(checkpoint_dir, FINISHED).write_text(json.dumps(reports), encoding="utf-8")
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         for index, report in json.loads(Path(checkpoint_dir, FINISHED).read_text(encoding="utf-8")).items():
             self._pack.drop(int(index))
-            self._reports[int(index)] = report
+            self._members[int(index)].report = report
         for file in Path(checkpoint_dir).glob("training-*.pt"):
             index = int(file.stem.removeprefix("training-"))
             if index in self._pack.waiting:
@@ -168,69 +190,60 @@ class TrainTrial(tune.Trainable):
 
     def _begin(self, config: dict) -> None:
         """Begin a trial's configurations, except those recorded already by an earlier process that was lost."""
-        self._taken_on = datetime.now(UTC)
         shared = {name: value for name, value in config.items() if name != PACK}
-        self._members = [shared | member for member in config[PACK]] if PACK in config else [config]
-        self._reports: dict[int, dict] = {}  # index in the pack -> latest report
-        self._begun: dict[int, float] = {}  # index -> start on the monotonic clock
-        self._started_at: dict[int, datetime] = {}  # index -> the same as a date
-        self._due: dict[int, float] = {}  # index -> when the next state is saved
-        self._arrived: set[int] = set()  # indices whose saved state is already where they are to pause
-        self._pack.begin(self._members)
+        configurations = [shared | own for own in config[PACK]] if PACK in config else [config]
+        now = datetime.now(UTC)
+        self._members = [Member(configuration, now) for configuration in configurations]
+        self._pack.begin(configurations)
         for index, member in enumerate(self._members):
             try:
-                report = self._recorder.recorded(member)
+                report = self._recorder.recorded(member.config)
             except OSError as error:
-                log.warning("whether %s is on record is not known: %s", member, error)
+                log.warning("whether %s is on record is not known: %s", member.config, error)
                 continue
             if report is not None:
                 self._pack.drop(index)
-                self._reports[index] = report | {tune.result.DONE: True}
+                member.report = report | {tune.result.DONE: True}
 
     def _resume(self, index: int, training: Training) -> None:
         """Resume a training that begins from its latest undamaged state, if there is one."""
-        self._begun[index], self._started_at[index] = time.monotonic(), datetime.now(UTC)
-        self._due[index] = self._begun[index] + self._checkpoint_seconds
-        for name, state in self._recorder.saved(self._members[index]):
+        member = self._members[index]
+        member.start(self._checkpoint_seconds)
+        for name, state in self._recorder.saved(member.config):
             try:
                 checkpoint.loads(training, state, name)
                 log.warning("%s goes on at %d images", name, training.images_seen)
-                if self._is_to_pause(index, training):  # its process was lost after it saved the state, before the row
-                    self._arrived.add(index)
+                # at its pause already: its process was lost after it saved the state, before the row
+                member.arrived = member.is_to_pause(training)
                 return
             except ValueError as error:
                 log.warning("%s; the one before it is tried", error)
-                member = self._members[index]
-                training.begin({name: member[name] for name in training.h}, seed=member["seed"])
+                training.begin({name: member.config[name] for name in training.h}, seed=member.config["seed"])
 
     def _advance(self) -> None:
         try:
-            looks = self._pack.advance(but=self._arrived)
+            looks = self._pack.advance(but=lambda index: self._members[index].arrived)
         except (Exception, SystemExit) as error:
             if is_of_the_machine(error):
                 raise
             self._failed(self._pack.culprit, error)
             return
-        for index in sorted(self._arrived & self._pack.running.keys()):
-            training = self._pack.running[index]
-            seen = training.images_seen
-            self._reports[index] = {"val_score": training.best_score, "images_seen": seen}
-            self._pause(index)
+        for index, training in sorted(self._pack.running.items()):
+            member = self._members[index]
+            if member.arrived:
+                member.report = {"val_score": training.best_score, "images_seen": training.images_seen}
+                self._pause(index)
         for index, evaluation in looks.items():
-            training = self._pack.running[index]
-            self._reports[index] = _report(training.best_score, evaluation)
+            member, training = self._members[index], self._pack.running[index]
+            member.report = _report(training.best_score, evaluation)
             if training.done:
                 self._end(index)
-            elif self._is_to_pause(index, training):
+            elif member.is_to_pause(training):
                 self._pause(index)
-            elif self._limit is not None and time.monotonic() - self._begun[index] > self._limit:
+            elif self._limit is not None and time.monotonic() - member.began > self._limit:
                 self._give_up(index, self._too_long(), "timeout")
             else:
                 self._save(index)
-
-    def _is_to_pause(self, index: int, training: Training) -> bool:
-        """Whether the training has reached its `until`, or its end if it has none."""
-        return training.share >= self._members[index].get(UNTIL, 1.0) - ROUNDING
 
     def _end(self, index: int) -> None:
         training, share = self._pack.running[index], 1 / self._pack.at_once
@@ -247,10 +260,11 @@ class TrainTrial(tune.Trainable):
 
     def _keep_network(self, index: int, val_score: float, training: Training) -> None:
         """Keep the network of a completed training. Call before recording it: a recorded training is not repeated."""
+        config = self._members[index].config
         try:
-            self._recorder.keep(self._members[index], val_score, lambda: trained.dumps(training))
+            self._recorder.keep(config, val_score, lambda: trained.dumps(training))
         except OSError as error:
-            log.warning("the network of %s was not kept: %s", self._members[index], error)
+            log.warning("the network of %s was not kept: %s", config, error)
 
     def _pause(self, index: int) -> None:
         training, share = self._pack.running[index], 1 / self._pack.at_once
@@ -259,9 +273,10 @@ class TrainTrial(tune.Trainable):
         self._conclude(index, training.so_far(), share)
 
     def _failed(self, index: int, error: BaseException) -> None:
-        log.error("the training %s failed", self._members[index], exc_info=error)
+        config = self._members[index].config
+        log.error("the training %s failed", config, exc_info=error)
         kind = "out_of_memory" if is_out_of_memory(error) else "error"
-        self._give_up(index, described(error, self._members[index], device_name(self._device)), kind)
+        self._give_up(index, described(error, config, device_name(self._device)), kind)
 
     def _give_up(self, index: int, said: str, kind: str) -> None:
         training, share = self._pack.running.get(index), 1 / self._pack.at_once
@@ -270,44 +285,44 @@ class TrainTrial(tune.Trainable):
 
     def _conclude(self, index: int, outcome: Outcome, share: float) -> None:
         """Record an outcome, then set its report."""
+        member = self._members[index]
         with self._recording:
-            unstored = self._recorder.record(self._members[index], outcome, self._where(index, share))
-        report = self._reports.get(index, {"images_seen": outcome.images_seen}) | {
+            unstored = self._recorder.record(member.config, outcome, self._where(member, share))
+        report = (member.report or {"images_seen": outcome.images_seen}) | {
             "status": outcome.status,
             "test_score": outcome.test_score,
             LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
         }
         if outcome.status == "failed":
             report |= {"val_score": math.nan, "error": outcome.error}
-        self._reports[index] = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
+        member.report = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
 
-    def _where(self, index: int, share: float) -> dict:
-        started_at = self._started_at.get(index, self._taken_on)  # a training may fail before it starts
-        return {"started_at": started_at, "device": device_name(self._device), "share": share}
+    def _where(self, member: Member, share: float) -> dict:
+        return {"started_at": member.started_at, "device": device_name(self._device), "share": share}
 
     def _save(self, index: int) -> None:
         """Save the state, rarely enough to cost little; at every evaluation once the machine will be taken away."""
-        began = time.monotonic()
-        if began < self._due[index] and not noticed():
+        member, now = self._members[index], time.monotonic()
+        if now < member.due and not noticed():
             return
         self._keep(index, self._pack.running[index])
         if self._checkpoint_seconds:
-            took = time.monotonic() - began
-            self._due[index] = (
-                began + took + max(self._checkpoint_seconds, took * len(self._pack.running) / CHECKPOINT_SHARE)
-            )
+            saved = time.monotonic()
+            rest = (saved - now) * len(self._pack.running) / CHECKPOINT_SHARE
+            member.due = saved + max(self._checkpoint_seconds, rest)
 
     def _keep(self, index: int, training: Training) -> None:
         try:
-            self._recorder.save(self._members[index], training.images_seen, checkpoint.dumps(training))
+            self._recorder.save(self._members[index].config, training.images_seen, checkpoint.dumps(training))
         except OSError as error:
             log.warning("no state was saved: %s", error)
 
     def _seconds_left(self) -> float | None:
         if self._limit is None:
             return None
-        running = [self._begun[index] for index in self._pack.running]
-        return 1.1 * self._limit + SLACK - (time.monotonic() - min(running, default=time.monotonic()))
+        now = time.monotonic()
+        first = min((self._members[index].began for index in self._pack.running), default=now)
+        return 1.1 * self._limit + SLACK - (now - first)
 
     def _overdue(self) -> None:
         """Record the trainings that are out of time as failed, or else the culprit, and end the process.
@@ -315,27 +330,26 @@ class TrainTrial(tune.Trainable):
         Runs in the watchdog's thread when a call hangs. The other trainings may be retried elsewhere.
         """
         now, share = time.monotonic(), 1 / self._pack.at_once
-        late = [index for index in self._pack.running if now - self._begun[index] >= self._limit] or [
-            self._pack.culprit
-        ]
+        late = [index for index in self._pack.running if now - self._members[index].began >= self._limit]
         with self._recording:  # held until the process ends, so that nothing else is recorded
-            for index in late:
-                training = self._pack.running.get(index)
+            for index in late or [self._pack.culprit]:
+                member, training = self._members[index], self._pack.running.get(index)
                 outcome = failure(self._too_long(), training.curve if training is not None else (), "timeout")
-                self._recorder.record(self._members[index], outcome, self._where(index, share))
+                self._recorder.record(member.config, outcome, self._where(member, share))
             os._exit(OVERDUE)
 
     def _too_long(self) -> str:
         return f"timeout: not done after {self._limit:g} s"
 
     def _packed(self) -> dict:
-        scores = [report["val_score"] for report in self._reports.values()]
-        seen = sum(report["images_seen"] for report in self._reports.values())
+        reports = {index: member.report for index, member in enumerate(self._members) if member.report is not None}
+        scores = [report["val_score"] for report in reports.values()]
+        seen = sum(report["images_seen"] for report in reports.values())
         best = max((score for score in scores if score == score), default=float("nan"))
         return {
             "val_score": best,
             "images_seen": seen,
-            PACK: {str(index): dict(report) for index, report in self._reports.items()},
+            PACK: {str(index): dict(report) for index, report in reports.items()},
         }
 
 

@@ -89,14 +89,14 @@ class FaultyTrial(TrainTrial):
 
     def _resume(self, index, training):
         super()._resume(index, training)
-        write_diary("begin", self._members[index], training.images_seen)
+        write_diary("begin", self._members[index].config, training.images_seen)
 
     def _advance(self):
         faults, advance = json.loads(os.environ.get("FAULTS", "{}")), self._pack.advance
 
         def faulty_advance(**given):
             for index, training in self._pack.running.items():
-                kind = faults.get(str(self._members[index]["origin"]["trial_index"]))
+                kind = faults.get(str(self._members[index].config["origin"]["trial_index"]))
                 if kind and training.iteration:
                     FAULTS[kind](training)
             return advance(**given)
@@ -109,7 +109,7 @@ class FaultyTrial(TrainTrial):
 
     def _conclude(self, index, outcome, share):
         super()._conclude(index, outcome, share)
-        write_diary("end", self._members[index], outcome.images_seen)
+        write_diary("end", self._members[index].config, outcome.images_seen)
 
 
 def main(argv: list[str]) -> int:

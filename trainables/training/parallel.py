@@ -13,7 +13,7 @@ recorded graphs stay where they are.
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,17 +74,17 @@ class Pack:
         """The number of trainings that share the device now."""
         return max(1, min(len(self.configurations), self._at_once or 1))
 
-    def advance(self, but: Container[int] = ()) -> dict[int, Evaluation]:
+    def advance(self, but: Callable[[int], bool] = lambda index: False) -> dict[int, Evaluation]:
         """Train each running training up to its next evaluation; returns index -> evaluation. Call `finish` if `done`.
 
-        but: indices that are not trained further; trainings that begin in this call may be among them.
+        but: index -> whether it is not trained further; asked about trainings that begin in this call too.
         If an error occurs while several run, half as many at a time start over, until the failing training runs alone.
         Then its error is raised, `culprit` names it, and the others run as many at a time as before. An error of the
         machine is raised at once.
         """
         try:
             self._fill()
-            indices = [index for index, one in self.running.items() if not one.done and index not in but]
+            indices = [index for index, one in self.running.items() if not one.done and not but(index)]
             return dict(zip(indices, advance([self.running[index] for index in indices])))
         except (Exception, SystemExit) as error:
             if len(self.running) <= 1 or is_of_the_machine(error):

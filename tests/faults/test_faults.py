@@ -300,9 +300,7 @@ SAID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kinds", [("exception", "_exit", "hang", "NaN"), pytest.param(tuple(KINDS), marks=pytest.mark.faults)]
-)
+@pytest.mark.parametrize("kinds", [("exception", "_exit", "NaN"), pytest.param(tuple(KINDS), marks=pytest.mark.faults)])
 def test_whatever_goes_wrong_in_a_training_the_search_goes_on(cluster, tmp_path, kinds):
     """Every fault is a row that says what it was; what is the machine's fault is tried again, also by the next
     driver."""
@@ -393,6 +391,7 @@ def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
     assert_none_twice(tmp_path)
 
 
+@pytest.mark.faults
 def test_an_object_store_with_errors_and_a_killed_driver(cluster, undisturbed, tmp_path, proxy, place):
     """Every seventh request fails, for a while all do, and the driver is killed and begun again."""
     environ = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}

@@ -148,6 +148,15 @@ def test_what_is_asked_next_follows_from_what_is_known_alone():
     assert steps(search) == steps(other) == steps(third)
 
 
+def test_a_state_has_what_cannot_go_on_and_whether_anything_new_may_begin():
+    search = PausingDescent(SPACE, budget=8, seed=3)
+    steps(search, 12)
+    search.leave([h for h, looks in search.reached if max(looks) < 1])
+    search.grows = False
+    other = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    assert steps(other) == steps(search) == []
+
+
 def test_a_state_has_what_is_under_way():
     search = PausingDescent(SPACE, budget=8, workers=3, seed=3)
     steps(search, 8)

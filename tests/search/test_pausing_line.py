@@ -48,6 +48,15 @@ def test_the_best_is_bracketed_wherever_it_lies(octaves):
     assert all(h["Lambda_p"] == pytest.approx(h["Lambda_e"]) for h in asked)
 
 
+@pytest.mark.parametrize("lengths", [(1.0,), (0.125, 0.25, 0.5, 1.0)])
+def test_without_a_budget_it_ends_by_itself_with_the_best_bracketed_on_a_plateau_too(lengths):
+    for value, top in ((peak_at(-7.3), 0.0), (lambda h: min(1.0, 3 - abs(rate(h) + 7.3) / 4), 1.0)):
+        ended = search(budget=None, lengths=lengths)
+        advance(ended, value, most=200)
+        assert ended.finished and ended.bracketed
+        assert value(ended.best[0]) == pytest.approx(top, abs=RESOLUTION**2)
+
+
 @pytest.mark.parametrize("end, value", [("high", 17.0), ("low", 1e-6)])
 def test_an_optimum_at_the_end_of_the_range_is_evaluated_there(end, value):
     ended = search()

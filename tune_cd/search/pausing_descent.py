@@ -226,6 +226,7 @@ class PausingDescent:
             "seed": self.seed,
             "lengths": list(self.lengths),
             "budget": None if self.budget == inf else self.budget,
+            "grows": self.grows,
             "trainings": [_to_json(training) for training in self._trainings.values()],
         }
 
@@ -235,6 +236,7 @@ class PausingDescent:
         check_version(state, STATE_VERSION)
         shaped = ("directions", "start", "workers", "seed", "lengths", "budget")
         search = cls(Space.from_json(state["space"]), **{name: state[name] for name in shaped})
+        search.grows = state.get("grows", True)
         for entry in state["trainings"]:
             training = _from_json(entry)
             search._trainings[search.space.key(training.h)] = training
@@ -280,7 +282,7 @@ def _budget(budget: float | None) -> float:
 def _to_json(training: _Training) -> dict[str, Any]:
     looks = [[share, None if value == FAILED else value] for share, value in training.looks.items()]
     entry: dict[str, Any] = {"h": training.h, "looks": looks, "until": training.until, "free": training.free}
-    entry |= {"given": True} if training.given else {}
+    entry |= {name: True for name in ("given", "left") if getattr(training, name)}
     if training.origin is not None:
         entry |= {"direction": training.origin.direction, "line_position": training.origin.line_position}
     return entry
@@ -289,4 +291,5 @@ def _to_json(training: _Training) -> dict[str, Any]:
 def _from_json(entry: Mapping[str, Any]) -> _Training:
     origin = Proposal(entry["h"], entry["direction"], entry["line_position"]) if "direction" in entry else None
     looks = {share: value_of(value) for share, value in entry["looks"]}
-    return _Training(entry["h"], origin, looks, entry["until"], entry["free"], entry.get("given", False))
+    given, left = entry.get("given", False), entry.get("left", False)
+    return _Training(entry["h"], origin, looks, entry["until"], entry["free"], given, left)

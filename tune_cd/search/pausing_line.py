@@ -90,7 +90,13 @@ class PausingLine:
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
-        if self.bracketed or (at := self._neighbour() or self._search.ask()) is None:
+        if self.bracketed:
+            return None
+        if (neighbour := self._neighbour) is not None:
+            at: Configuration | None = self._search.begin(Proposal(neighbour, self._name, 0.0), self.lengths[0])
+        else:
+            at = self._search.ask()
+        if at is None:
             return None
         h = self._at(at)
         self._asked.setdefault(self.space.key(h), at)
@@ -129,8 +135,8 @@ class PausingLine:
     def _best(self) -> float | None:
         """Position of the best configuration at full length; None without one."""
         reached = self._search.reached
-        whole = [(looks[1.0], h["factor"]) for h, looks in reached if looks.get(1.0, FAILED) != FAILED]
-        return log2(max(whole)[1]) if whole else None
+        whole = {h["factor"]: looks[1.0] for h, looks in reached if looks.get(1.0, FAILED) != FAILED}
+        return log2(max(whole, key=whole.__getitem__)) if whole else None  # of equal ones the first, as `leader`
 
     @property
     def _sides(self) -> tuple[float, float]:
@@ -142,27 +148,29 @@ class PausingLine:
         above = min((at - best for at in tried if at > best), default=inf)
         return float(0.0 if best - low < AT_END else below), float(0.0 if high - best < AT_END else above)
 
+    @property
     def _neighbour(self) -> Configuration | None:
         """The next neighbour of the best to try, at the shortest length, on the side where the nearest is farther away.
 
-        None while a training runs, before BRACKET_FROM of the budget or after all of it, and unless the leader is the
-        best at full length. Without this step the search may look far away, where nothing promises much.
+        None while a training runs, before BRACKET_FROM of the budget (unless the search has nothing else left) or after
+        all of it, and unless the leader is the best at full length. Without this step the search may look far away,
+        where nothing promises much, or end unbracketed.
         """
-        late = self._search.spent >= BRACKET_FROM * self._search.budget
-        if self._search.live or not late or self._search.spent >= self._search.budget or self._best is None:
+        if self._search.live or self._search.spent >= self._search.budget or self._best is None:
+            return None
+        if self._search.spent < BRACKET_FROM * self._search.budget and not self._search.finished:
             return None
         leader = self._search.leader
         if leader is None or leader[1] < 1 or log2(leader[0]["factor"]) != self._best:
             return None
         below, above = self._sides
         side = -1 if below > above else 1
-        at = self._search.at(self._best + side * min(RATE_RESOLUTION / 2, max(below, above)))
-        return self._search.begin(Proposal(at, self._name, 0.0), self._search.lengths[0])
+        return self._search.at(self._best + side * min(RATE_RESOLUTION / 2, max(below, above)))
 
     @property
     def finished(self) -> bool:
         """True when nothing is left to train and no running training can change that."""
-        return self.bracketed or self._search.finished
+        return self.bracketed or (self._search.finished and self._neighbour is None)
 
     @property
     def spent(self) -> float:

@@ -47,7 +47,9 @@ def recipe(roots: list[Path], task: str | None = None) -> Recipe:
     def renderer(image_size: int) -> Iterator[Render]:
         size = round(FONT_SIZE * image_size)
         # the basic layout: raqm, where a machine has it, would place marks differently
-        fonts = {face: ImageFont.truetype(folder / face, size, layout_engine=ImageFont.Layout.BASIC) for face in FACES}
+        fonts = {
+            face: ImageFont.truetype(str(folder / face), size, layout_engine=ImageFont.Layout.BASIC) for face in FACES
+        }
         one_at_a_time = threading.Lock()  # FreeType's faces are stateful; drawing holds Python's lock anyway
 
         def render(item: tuple[str, str]) -> np.ndarray:
@@ -84,7 +86,7 @@ def characters(folder: Path) -> tuple[str, ...]:
     """
     from matplotlib.ft2font import FT2Font, LoadFlags  # slow to import, and needed only where the list is made
 
-    fonts = [FT2Font(folder / face) for face in FACES]
+    fonts = [FT2Font(str(folder / face)) for face in FACES]
     common = set.intersection(*(set(font.get_charmap()) for font in fonts))
     codes = [code for code in sorted(common) if unicodedata.category(chr(code)) in CATEGORIES]
     first = {code: code for code in codes}  # union-find: towards the smallest code point that looks the same

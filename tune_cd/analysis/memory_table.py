@@ -76,7 +76,7 @@ def memory_modes(trials: pd.DataFrame) -> pd.DataFrame:
     if decayed.any():
         for label, searches in MEMORY_MODES.items():
             rows[f"{label}{SUFFIX}"] = _best(_of_choice(own[decayed & names.isin(searches)], rows[label]))
-    return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).astype(float)
+    return pd.DataFrame(list(rows.values()), index=list(rows), columns=COLUMNS).astype(float)
 
 
 def memory(trials: pd.DataFrame) -> pd.DataFrame:

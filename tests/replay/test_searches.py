@@ -56,5 +56,5 @@ def test_before_anything_ended_nothing_is_held(rows):
 
 
 def test_a_landscape_that_was_not_measured_has_no_replay():
-    assert searches.replays("glyphs-siglip", list(searches.SEARCHES), 20, 1) == []
+    assert searches.replays("glyphs-vicreg", list(searches.SEARCHES), 20, 1) == []
     assert searches.replays("omniglot-242-margin", ["full-length"], 1, 1)[0].method == FULL

@@ -21,7 +21,7 @@ from tune_cd import results
 from tune_cd.run.options import parse
 from tune_cd.submit import __main__ as command
 from tune_cd.submit import connection, jobs, status
-from tune_cd.submit.request import STOP_SECONDS, check_request
+from tune_cd.submit.submission import STOP_SECONDS, check_submission
 
 ENOUGH = ["--results", "/shared/results", "--workers", "2"]
 
@@ -99,7 +99,7 @@ def server(monkeypatch) -> Server:
 
 
 def request(*argv: str, **others):
-    return check_request([*ENOUGH, *argv], **others)
+    return check_submission([*ENOUGH, *argv], **others)
 
 
 def inner(entrypoint: str) -> list[str]:
@@ -157,7 +157,7 @@ def test_a_study_without_a_name_gets_one_and_it_is_sent():
 ])  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_sent(argv, said):
     with pytest.raises(ValueError, match=said):
-        check_request(argv)
+        check_submission(argv)
 
 
 def test_typos_end_as_in_tune_cd_run(capsys):
@@ -178,7 +178,7 @@ def test_a_method_that_is_not_installed_here_may_be_there(monkeypatch):
     def absent(*_):
         raise ImportError("optuna")
 
-    monkeypatch.setattr("tune_cd.submit.request.searches_of", absent)
+    monkeypatch.setattr("tune_cd.submit.submission.searches_of", absent)
     assert request("--search", "tpe", "--study", "x").study == "x"
 
 
@@ -199,7 +199,7 @@ def test_the_command_that_goes_on_is_a_whole_one(tmp_path):
     words = shlex.split(made.metadata(1)["again"])
     assert words[:4] == ["python", "-m", "tune_cd.submit", "start"]
     options, argv = command.parser().parse_known_args(words[3:])
-    again = check_request(argv, options.python, options.working_dir)
+    again = check_submission(argv, options.python, options.working_dir)
     assert (again.study, again.results, again.workers, again.python, again.working_dir) == (
         "mine",
         made.results,
@@ -214,7 +214,7 @@ def test_examples_of_the_help_are_understood():
     for line in command.EPILOG.splitlines():
         if "tune_cd.submit " in line:
             options, argv = command.parser().parse_known_args(shlex.split(line)[3:])
-            assert options.command is not command._start or check_request(argv).study == "mine"
+            assert options.command is not command._start or check_submission(argv).study == "mine"
 
 
 # The study in Ray's shell

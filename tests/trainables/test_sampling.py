@@ -12,7 +12,7 @@ from pytorch_metric_learning.samplers import MPerClassSampler
 from scipy.stats import chi2
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from trainables.data.sampling import KPerClass, Views, check_batch, check_class_sizes
+from trainables.data.sampling import KPerClass, ViewsPerImage, check_batch_size, check_class_sizes
 
 
 def seeded(seed=0):
@@ -38,7 +38,7 @@ def test_every_batch_holds_k_different_images_of_different_classes(data, k, per_
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(k=st.integers(2, 4), per_batch=st.integers(2, 6), more=st.integers(0, 5), seed=st.integers(0, 2**32))
 def test_views_repeat_different_images(k, per_batch, more, seed):
-    indices, y = Views(per_batch + more, per_batch * k, k).draw(seeded(seed))
+    indices, y = ViewsPerImage(per_batch + more, per_batch * k, k).draw(seeded(seed))
     groups = indices.reshape(per_batch, k)
     assert (groups == groups[:, :1]).all()
     assert len(set(groups[:, 0].tolist())) == per_batch
@@ -73,11 +73,13 @@ def test_every_pair_of_images_of_a_class_is_equally_likely():
 
 
 def test_every_pair_of_images_is_equally_likely_in_views():
-    sampler, generator = Views(5, 4), seeded(3)
+    sampler, generator = ViewsPerImage(5, 4), seeded(3)
     assert_uniform([tuple(sampler.draw(generator)[0][::2].tolist()) for _ in range(3000)], cells=5 * 4)
 
 
-@pytest.mark.parametrize("sampler", [KPerClass([0, 0, 1, 1, 1, 2, 2, 2, 3, 3], 6), Views(20, 6)], ids=["class", "view"])
+@pytest.mark.parametrize(
+    "sampler", [KPerClass([0, 0, 1, 1, 1, 2, 2, 2, 3, 3], 6), ViewsPerImage(20, 6)], ids=["class", "view"]
+)
 def test_the_generator_alone_decides(sampler):
     def draws(seed):
         generator = seeded(seed)
@@ -95,14 +97,14 @@ def test_the_generator_alone_decides(sampler):
 
 def test_drawing_does_not_wait_for_the_device():
     """Fake tensors have shapes and no values: reading one, or a shape that depends on one, raises."""
-    samplers = KPerClass([0, 0, 1, 1, 1, 2, 2, 2], 4), Views(20, 4)
+    samplers = KPerClass([0, 0, 1, 1, 1, 2, 2, 2], 4), ViewsPerImage(20, 4)
     with FakeTensorMode(allow_non_fake_inputs=True):
         batches = [sampler.draw(seeded()) for sampler in samplers]
     assert all(part.shape == (4,) for batch in batches for part in batch)
 
 
 def test_a_batch_may_be_changed_without_changing_the_next():
-    sampler = Views(20, 6)
+    sampler = ViewsPerImage(20, 6)
     sampler.draw(seeded())[1].fill_(99)
     assert sampler.draw(seeded())[1].tolist() == [0, 0, 1, 1, 2, 2]
 
@@ -124,15 +126,15 @@ def test_a_batch_may_be_changed_without_changing_the_next():
 )
 def test_batches_that_cannot_be_drawn_are_refused(batch_size, k, classes, message):
     with pytest.raises(ValueError, match=message):
-        check_batch(batch_size, k, classes)
+        check_batch_size(batch_size, k, classes)
     with pytest.raises(ValueError, match=message):
         KPerClass(torch.arange(classes).repeat_interleave(4), batch_size, k)
     with pytest.raises(ValueError, match=message.replace("classes; this", "images; this")):
-        Views(classes, batch_size, k)
+        ViewsPerImage(classes, batch_size, k)
 
 
 def test_batches_that_just_fit_are_drawn():
-    check_batch(310, 2, 155)
+    check_batch_size(310, 2, 155)
     assert sorted(KPerClass([5, 5, 3, 3], 4).draw(seeded())[0].tolist()) == [0, 1, 2, 3]
 
 

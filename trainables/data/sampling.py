@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-def check_batch(batch_size: int, k: int, classes: int, unit: str = "training classes") -> None:
+def check_batch_size(batch_size: int, k: int, classes: int, unit: str = "training classes") -> None:
     """Refuse batches that no sampler here can draw.
 
     Args:
@@ -70,7 +70,7 @@ class KPerClass:
         device: where batches are drawn; the generator must live there too.
 
     Raises:
-        ValueError: as `check_batch` and `check_class_sizes`, or labels of another shape or kind.
+        ValueError: as `check_batch_size` and `check_class_sizes`, or labels of another shape or kind.
     """
 
     def __init__(self, labels: Tensor | Sequence[int], batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
@@ -80,7 +80,7 @@ class KPerClass:
                 f"labels are {labels.dtype} of shape {tuple(labels.shape)}; integers of shape [N] are expected"
             )
         classes, members, sizes = labels.unique(return_inverse=True, return_counts=True)
-        check_batch(batch_size, k, len(classes))
+        check_batch_size(batch_size, k, len(classes))
         check_class_sizes(labels)
         self.batch_size = batch_size
         self.k = k
@@ -100,7 +100,7 @@ class KPerClass:
         return table.gather(1, columns).flatten(), self.classes[drawn].repeat_interleave(self.k)
 
 
-class Views:
+class ViewsPerImage:
     """b/k different images, k views of each, for self-supervision; every set of images equally likely.
 
     Args:
@@ -110,11 +110,11 @@ class Views:
         device: where batches are drawn; the generator must live there too.
 
     Raises:
-        ValueError: as `check_batch`.
+        ValueError: as `check_batch_size`.
     """
 
     def __init__(self, n_images: int, batch_size: int, k: int = 2, device: torch.device | str = "cpu"):
-        check_batch(batch_size, k, n_images, unit="training images")
+        check_batch_size(batch_size, k, n_images, unit="training images")
         self.n_images = n_images
         self.batch_size = batch_size
         self.k = k

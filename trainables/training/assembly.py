@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trainables.data.augmentation import centre, normalise
 from trainables.data.resident import DeviceData, take
-from trainables.data.sampling import KPerClass, Views
+from trainables.data.sampling import KPerClass, ViewsPerImage
 from trainables.losses import find_loss
 from trainables.losses.memory import CrossBatchMemory, check_memory, memory_terms, memory_weights
 from trainables.models.networks import Embedder, build_network
@@ -114,9 +114,9 @@ def build_memory(
     return CrossBatchMemory(setup.memory_size, model.eval()(normalise(images)).shape[1]).to(device)
 
 
-def build_sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | Views:
+def build_sampler(setup: Setup, data: DeviceData, batch_size: int, device: torch.device) -> KPerClass | ViewsPerImage:
     """The sampler: k per class for dml, views for ssl. Raises ValueError if such a batch cannot be drawn."""
     images, labels = data.train
     if setup.task == "ssl":
-        return Views(len(images), batch_size, setup.k, device)
+        return ViewsPerImage(len(images), batch_size, setup.k, device)
     return KPerClass(labels, batch_size, setup.k, device)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from trainables.data.sampling import check_batch
+from trainables.data.sampling import check_batch_size
 from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.losses.memory import check_memory
@@ -21,9 +21,9 @@ def check_training(
     source = check_source(setup.dataset, data_root, task=setup.task, download=download)
     for batch_size in batch_sizes:
         if setup.task == "ssl":
-            check_batch(batch_size, setup.k, source.training_images, unit="training images")
+            check_batch_size(batch_size, setup.k, source.training_images, unit="training images")
         else:
-            check_batch(batch_size, setup.k, source.training_classes)
+            check_batch_size(batch_size, setup.k, source.training_classes)
         if setup.images_seen < batch_size:
             raise ValueError(f"images_seen = {setup.images_seen}: less than one batch of {batch_size}")
         if setup.memory != "none":

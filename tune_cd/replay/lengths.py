@@ -24,7 +24,7 @@ LOOKS = 16
 """Looks at a full training of a measured landscape; libraries' rivals may stop at each."""
 
 
-class Pausing(Protocol):
+class PausingOptimiser(Protocol):
     """A search that decides which configuration to train, until which share of the full length, as `PausingDescent`."""
 
     space: Space
@@ -61,7 +61,13 @@ class Spent:
 
 
 def spend(
-    search: Pausing, landscape: CurveLandscape, *, budget: float = 20.0, workers: int = 1, seed: int = 0, name: str = ""
+    search: PausingOptimiser,
+    landscape: CurveLandscape,
+    *,
+    budget: float = 20.0,
+    workers: int = 1,
+    seed: int = 0,
+    name: str = "",
 ) -> Spent:
     """Run a search until the budget (in full trainings) is spent, or it asks for nothing more.
 

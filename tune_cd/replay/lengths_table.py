@@ -20,7 +20,7 @@ from tune_cd.replay.lengths import (
     Asha,
     FullLength,
     MedianStop,
-    Pausing,
+    PausingOptimiser,
     Rule,
     ShortThenBest,
     Spent,
@@ -39,26 +39,26 @@ BUDGET = 20.0
 FULL = "cd, full length"
 OURS = "cd, pausing"
 
-Method = Callable[[Space, int, float, int], Pausing]
+PausingMethod = Callable[[Space, int, float, int], PausingOptimiser]
 """(space, seed, budget, workers) -> a search. With equal seeds all begin at the same blind start."""
 
 
-def _pausing(space: Space, seed: int, budget: float, workers: int) -> Pausing:
+def _pausing(space: Space, seed: int, budget: float, workers: int) -> PausingOptimiser:
     return PausingDescent(space, seed=seed, workers=workers, budget=budget)
 
 
 def _ruled(
     space: Space, seed: int, budget: float, workers: int, *, rule: type[Rule], method: str, **how: Any
-) -> Pausing:
+) -> PausingOptimiser:
     """A method of `OPTIMISERS` for the proposals, and a rule for the lengths of their trainings."""
     return rule(OPTIMISERS[method](space, seed=seed, workers=workers), workers=workers, **how)
 
 
-def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> Pausing:
+def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> PausingOptimiser:
     return Pruned(space, sampler=sampler, pruner=pruner, seed=seed, start=_blind(space, seed))
 
 
-def _bohb(space: Space, seed: int, budget: float, workers: int) -> Pausing:
+def _bohb(space: Space, seed: int, budget: float, workers: int) -> PausingOptimiser:
     return Bohb(space, seed=seed, start=_blind(space, seed))
 
 
@@ -70,7 +70,7 @@ RAY = {"lengths": (1 / LOOKS, 4 / LOOKS, 1.0), "factor": 4}
 """Ray's defaults of ASHA, a grace period of one report and a reduction factor of 4. Without them its rungs are those at
 which `cd` pauses, and the factor is 2."""
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, PausingMethod] = {
     OURS: _pausing,
     FULL: partial(_ruled, rule=FullLength, method="cd"),
     **{
@@ -94,7 +94,7 @@ METHODS: dict[str, Method] = {
     "tpe, median (Optuna)": partial(_pruned, sampler="tpe", pruner="median"),
 }
 
-BAYESIAN: dict[str, Method] = {
+BAYESIAN: dict[str, PausingMethod] = {
     OURS: METHODS[OURS],
     FULL: METHODS[FULL],
     "gp, Hyperband (Optuna)": partial(_pruned, sampler="gp", pruner="hyperband"),
@@ -103,11 +103,11 @@ BAYESIAN: dict[str, Method] = {
 }
 """Rivals that take up to a second per suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
-BOHB: dict[str, Method] = {OURS: METHODS[OURS], FULL: METHODS[FULL], "BOHB (hpbandster)": _bohb}
+BOHB: dict[str, PausingMethod] = {OURS: METHODS[OURS], FULL: METHODS[FULL], "BOHB (hpbandster)": _bohb}
 
 
 def run(
-    methods: Mapping[str, Method], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
+    methods: Mapping[str, PausingMethod], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
     workers: int = 1, budget: float = BUDGET, processes: int | None = None,
 ) -> list[Spent]:  # fmt: skip
     """Run every method on every landscape from every seed."""
@@ -116,7 +116,7 @@ def run(
     return over_processes(one, jobs, processes)
 
 
-def _one(job: tuple[CurveLandscape, tuple[str, Method], int], *, workers: int, budget: float) -> Spent:
+def _one(job: tuple[CurveLandscape, tuple[str, PausingMethod], int], *, workers: int, budget: float) -> Spent:
     landscape, (name, make), seed = job
     search = make(landscape.space, seed, budget, workers)
     return spend(search, landscape, budget=budget, workers=workers, seed=seed, name=name)
@@ -139,7 +139,7 @@ PARALLEL = {name: METHODS[name] for name in _PARALLEL}
 SEARCHES = 40
 
 
-def methods_of(part: str) -> dict[int, dict[str, Method]]:
+def methods_of(part: str) -> dict[int, dict[str, PausingMethod]]:
     """Number of workers -> the methods that a part compares."""
     return {1: ALONE[part]} if part in ALONE else {1: METHODS, 4: PARALLEL, 8: PARALLEL}
 

@@ -264,6 +264,6 @@ def _ridge(trials: pd.DataFrame) -> Ridge | None:
         return None
 
 
-def finite(value: float | None) -> bool:
+def is_known(value: float | None) -> bool:
     """Whether a value is a finite number."""
     return value is not None and pd.notna(value) and isfinite(value)

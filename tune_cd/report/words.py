@@ -14,7 +14,7 @@ from tune_cd.analysis.intervals import student
 from tune_cd.analysis.runs import runs_of
 from tune_cd.analysis.scores import SPLITS, maps_of, parameter_of, weights_of
 from tune_cd.analysis.tables import ALIKE
-from tune_cd.report.findings import Findings, Mean, Recipe, finite
+from tune_cd.report.findings import Findings, Mean, Recipe, is_known
 from tune_cd.results.attempts import to_retry
 from tune_cd.results.redaction import redact
 from tune_cd.search.directions import WEIGHT
@@ -105,7 +105,7 @@ def _ahead(found: Findings) -> list[Sentence]:
 
 
 def _scores(row: pd.Series) -> str:
-    test = f", test {row['test_score']:.4f}" if finite(row["test_score"]) else ""
+    test = f", test {row['test_score']:.4f}" if is_known(row["test_score"]) else ""
     return f"Validation {row['metric_name']} {row['val_score']:.4f}{test}"
 
 
@@ -120,7 +120,7 @@ def interval(low: float, high: float, sign: str = "") -> str:
 
 def fresh_score(fresh: Mean) -> str:
     """A setting's score over fresh seeds: "test 0.8867 (95 % interval 0.8700 to 0.9034, 3 seeds)"."""
-    sure = f"{interval(fresh.low, fresh.high)}, " if finite(fresh.low) else ""
+    sure = f"{interval(fresh.low, fresh.high)}, " if is_known(fresh.low) else ""
     return f"{SPLITS[fresh.score]} {fresh.value:.4f} ({sure}{fresh.seeds} seed{'s' * (fresh.seeds > 1)})"
 
 
@@ -141,11 +141,11 @@ def _gains(found: Findings) -> list[Sentence]:
 
 
 def _gain(found: Findings, recipe: Recipe) -> Sentence:
-    split = "test" if finite(found.best["test_score"]) and finite(recipe.best["test_score"]) else "validation"
+    split = "test" if is_known(found.best["test_score"]) and is_known(recipe.best["test_score"]) else "validation"
     name = "test_score" if split == "test" else "val_score"
     seeds = f"{recipe.pairs}{' fresh' * (recipe.fresh is not None)} seeds in pairs"
-    sure = f" ({interval(recipe.low, recipe.high, '+')}, {seeds})" if finite(recipe.low) else ""
-    size = f", b = {recipe.best['batch_size']:.0f}" if finite(recipe.best["batch_size"]) else ""
+    sure = f" ({interval(recipe.low, recipe.high, '+')}, {seeds})" if is_known(recipe.low) else ""
+    size = f", b = {recipe.best['batch_size']:.0f}" if is_known(recipe.best["batch_size"]) else ""
     rate = f", at a learning rate of {recipe.learning_rate:.3g}" if recipe.learning_rate is not None else ""
     own = f"{recipe.best[name]:.4f}{rate}{size}"
     words = recipe_words(recipe.average)
@@ -155,7 +155,7 @@ def _gain(found: Findings, recipe: Recipe) -> Sentence:
         text = f"Nothing: the {words} {verb} the best setting{alone} ({own})."
         return Sentence(head, f"{text} {tuned(recipe)}", "result")
     relative = f", {100 * recipe.gain / abs(recipe.best[name]):+.1f} %" if recipe.best[name] else ""
-    noise = " This is within the noise of its seeds." if finite(recipe.low) and recipe.low <= 0 <= recipe.high else ""
+    noise = " This is within the noise of its seeds." if is_known(recipe.low) and recipe.low <= 0 <= recipe.high else ""
     text = f"{recipe.gain:+.4f} on the {split} split{relative}{sure}.{noise}"
     text += f" {'Tuning the learning rate alone, the' if rate else 'The'} {words} reached {own}. {tuned(recipe)}"
     known = recipe.rates.exhausted or recipe.grid_step or not rate
@@ -190,7 +190,7 @@ def tuned(recipe: Recipe) -> str:
 
 def _certainty(found: Findings) -> list[Sentence]:
     said = []
-    if finite(found.noise):
+    if is_known(found.noise):
         most = student(found.freedom) * 2**0.5 * found.noise  # the difference has twice the variance of one score
         said.append(
             f"Two trainings of one setting with different seeds differ by less than {most:.4f} in 95 of 100 cases; "
@@ -200,7 +200,7 @@ def _certainty(found: Findings) -> list[Sentence]:
         said.append(
             "Every setting was trained once: how much of a difference is chance cannot be told from this table."
         )
-    if finite(found.best["test_score"]):
+    if is_known(found.best["test_score"]):
         luck = (
             ""
             if found.seeds > 1 or found.fresh is not None
@@ -224,7 +224,9 @@ def _certainty(found: Findings) -> list[Sentence]:
         said.append(
             f"Of the best setting's {trained} trainings only {found.seeds} completed: its score is of those alone."
         )
-    return [Sentence("How sure", " ".join(said), "note" if finite(found.noise) and not found.unfinished else "caution")]
+    return [
+        Sentence("How sure", " ".join(said), "note" if is_known(found.noise) and not found.unfinished else "caution")
+    ]
 
 
 def _shape(found: Findings) -> list[Sentence]:
@@ -332,7 +334,7 @@ def _next(found: Findings, command: str | None) -> list[Sentence]:
     if found.late and found.best["search"] not in BASELINES:
         further = f", `{command} --resume --num-samples {_spent(found) + 10}`." if command else "."
         ideas.append(f"The best was among the last trials: more may find better{further}")
-    if not finite(found.noise):
+    if not is_known(found.noise):
         how = f": `{command} --resume --confirm 3`." if command else "."
         ideas.append(f"Train the best settings with fresh seeds before relying on a small difference{how}")
     searched = {name for params in maps_of(found.trials, "params") for name in params}

@@ -5,10 +5,10 @@ except for the fields in EXTENSIBLE. A `Call` belongs to one invocation, on one 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from trainables.losses import Loss, find_loss
 from trainables.training.setup import Setup, override
@@ -17,6 +17,8 @@ from tune_cd.run.budget import parse_budget
 from tune_cd.run.starts import usual_rate, usual_weights
 from tune_cd.search.protocol import check_workers
 from tune_cd.search.space import Space
+
+Found = TypeVar("Found")
 
 EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
@@ -114,6 +116,19 @@ class StudyConfig:
         setup = override(setup, list(self.assignments))
         given = {name: value for name in ("images_seen", "weights") if (value := getattr(self, name)) is not None}
         return replace(setup, **given)
+
+    def first_form(self, check: Callable[[Setup], Found]) -> Found:
+        """What `check` returns for the first form that it accepts: while the cluster is not known, either may do.
+
+        Raises the ValueError or OSError of the first form if it accepts none.
+        """
+        errors = []
+        for form in self.forms:
+            try:
+                return check(self.setup_for(form))
+            except (ValueError, OSError) as error:
+                errors.append(error)
+        raise errors[0]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; the inverse of `from_json`."""

@@ -29,7 +29,9 @@ def check_study(request: Request) -> Study:
         config = stored[0].continued(request.written, call.study)
     _ = config.space  # refuses an impossible box before data are fetched
     config, data_root = _pinned(config, call)
-    setup, source = _checked_setup(config, data_root, call.download)
+    setup, source = config.first_form(
+        lambda setup: (setup, check_training(setup, config.trained_batch_sizes, data_root, call.download))
+    )
     if stored is not None:
         _check_same(setup, _as_trained(stored[1], place, call.study))
         _check_content(config.data_content, source, call.study)
@@ -96,18 +98,3 @@ def _check_content(before: str | None, source: SourceSummary, study: str) -> Non
             f"study {study!r} was started with {before}, and at {source.location} there are now {source.content}; "
             "put the old ones back, or name a new --study"
         )
-
-
-def _checked_setup(config: StudyConfig, data_root: str | None, download: bool) -> tuple[Setup, SourceSummary]:
-    """(the first set-up that passes, its data). While the cluster is not known, either form may pass.
-
-    Raises ValueError or OSError, of the small form if neither passes.
-    """
-    errors = []
-    for form in config.forms:
-        try:
-            setup = config.setup_for(form)
-            return setup, check_training(setup, config.trained_batch_sizes, data_root, download)
-        except (ValueError, OSError) as error:
-            errors.append(error)
-    raise errors[0]

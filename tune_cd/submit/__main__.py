@@ -93,14 +93,14 @@ def _lines(text: str) -> int:
 
 
 def _start(options: argparse.Namespace, argv: list[str]) -> int:
-    from tune_cd.submit.request import check_request
+    from tune_cd.submit.submission import check_submission
 
-    request = check_request(argv, options.python, options.working_dir)
+    submission = check_submission(argv, options.python, options.working_dir)
     client = connect(options.address)
     latest = studies.latest_of_each(studies.all_jobs(client))
-    job = studies.start(client, request)
-    settings = f"{request.workers} setting{'s' * (request.workers != 1)} at a time"
-    print(f"study {job.study} is submitted as {job.id}, {settings}; results in {request.results}")
+    job = studies.start(client, submission)
+    settings = f"{submission.workers} setting{'s' * (submission.workers != 1)} at a time"
+    print(f"study {job.study} is submitted as {job.id}, {settings}; results in {submission.results}")
     for other in latest:
         if other.alive and other.study != job.study:
             print(f"running as well: {other.study} ({other.owner}); trials without a free place wait for theirs")
@@ -151,7 +151,7 @@ def _logs(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _stop(options: argparse.Namespace, _: list[str]) -> int:
-    from tune_cd.submit.request import STOP_SECONDS
+    from tune_cd.submit.submission import STOP_SECONDS
 
     client = connect(options.address)
     found = [studies.attempts(client, study)[0] for study in dict.fromkeys(options.study)]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tune_cd.submit.request import Request
+from tune_cd.submit.submission import Submission
 
 PREFIX = "tune_cd"
 ALIVE = ("PENDING", "RUNNING")
@@ -81,20 +81,20 @@ def latest_of_each(jobs: list[Job]) -> list[Job]:
     return [job for job in jobs if job is last[job.study]]
 
 
-def start(client, request: Request) -> Job:
+def start(client, submission: Submission) -> Job:
     """Submit a study's next attempt. Raises ValueError naming the owner of a running one, RuntimeError if the cluster
     refuses."""
-    earlier = _earlier(client, request.study)
+    earlier = _earlier(client, submission.study)
     attempt = 1 + max((job.attempt for job in earlier), default=0)
-    name = submission_id(request.study, attempt)
+    name = submission_id(submission.study, attempt)
     options = [option for job in earlier for option in json.loads(job.metadata.get("options", "[]"))]
     try:
         client.submit_job(
-            entrypoint=request.entrypoint, submission_id=name, runtime_env=request.runtime_env,
-            metadata=request.metadata(attempt, options), entrypoint_num_cpus=0,
+            entrypoint=submission.entrypoint, submission_id=name, runtime_env=submission.runtime_env,
+            metadata=submission.metadata(attempt, options), entrypoint_num_cpus=0,
         )  # fmt: skip
     except RuntimeError:
-        _earlier(client, request.study)  # another user may have started it meanwhile
+        _earlier(client, submission.study)  # another user may have started it meanwhile
         raise
     return job_of(client.get_job_info(name))
 

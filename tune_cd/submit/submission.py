@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trainables.training.setup import Setup
 from tune_cd.results.location import parse as parse_location
-from tune_cd.run.config import Request as StudyRequest
+from tune_cd.run.config import Request
 from tune_cd.run.lock import user
 from tune_cd.run.options import parse, study_name
 from tune_cd.run.searches import searches_of, trainings_of
@@ -21,7 +22,7 @@ PATH_OPTIONS = ("--results", "--data-root", "--weights", "--tune-dir")
 
 
 @dataclass(frozen=True)
-class Request:
+class Submission:
     """A study to be run on a cluster. argv: options of `tune_cd.run` as they were typed, with the study's name."""
 
     study: str
@@ -63,8 +64,8 @@ class Request:
         return shlex.join(["python", "-m", "tune_cd.submit", "start", *where, *argv])
 
 
-def check_request(argv: list[str], python: str = "python", working_dir: str | None = None) -> Request:
-    """Check options of `tune_cd.run` and make a request of them. Raises ValueError naming what is wrong or missing;
+def check_submission(argv: list[str], python: str = "python", working_dir: str | None = None) -> Submission:
+    """Check options of `tune_cd.run` and make a submission of them. Raises ValueError naming what is wrong or missing;
     options that cannot be read end the process with status 2."""
     made = parse(argv)
     if made.call.address is not None:
@@ -91,7 +92,7 @@ def check_request(argv: list[str], python: str = "python", working_dir: str | No
     named = argv if made.call.study else [*argv, "--study", study]
     results = [text for option, text in paths if option == "--results"][-1]
     folder = None if working_dir is None else str(Path(working_dir).resolve())
-    return Request(study, tuple(named), results, made.call.workers, made.call.dry_run, python, folder)
+    return Submission(study, tuple(named), results, made.call.workers, made.call.dry_run, python, folder)
 
 
 def _paths(argv: list[str]) -> list[tuple[str, str]]:
@@ -115,23 +116,20 @@ def _check_path(option: str, text: str) -> None:
         raise ValueError(f"{option} {text!r}: paths are those of the cluster's nodes; give an absolute path or a URI")
 
 
-def _check_study(made: StudyRequest) -> tuple[str, int | None]:
+def _check_study(made: Request) -> tuple[str, int | None]:
     """(the study's name, its most trainings or None if unknown). Raises ValueError as `tune_cd.run` does without data
-    and cluster. If the cluster decides the form of the set-up, one valid form is enough."""
-    config, errors = made.config, []
+    and cluster."""
+    config, call = made.config, made.call
     _ = config.space  # refuses an impossible box
-    for form in config.forms:
+
+    def checked(setup: Setup) -> tuple[str, int | None]:
+        name = study_name(call, setup)
         try:
-            setup = config.setup_for(form)
-            name = study_name(made.call, setup)
-            if made.call.resume:
-                return name, None
-            return name, trainings_of(config, searches_of(config, setup))
+            return name, None if call.resume else trainings_of(config, searches_of(config, setup))
         except ImportError:  # the method may be installed on the cluster
             return name, None
-        except ValueError as error:
-            errors.append(error)
-    raise errors[0]
+
+    return config.first_form(checked)
 
 
 def _trials(argv: list[str]) -> int | None:

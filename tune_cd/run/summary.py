@@ -13,7 +13,7 @@ from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.plots import search_figure
-from tune_cd.report.findings import Findings, findings, finite
+from tune_cd.report.findings import Findings, findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.networks import Networks
 from tune_cd.run.searches import averages_of
@@ -70,7 +70,7 @@ def _fresh(found: Findings) -> list[str]:
     for recipe in found.recipes:
         if recipe.fresh is not None:
             gain = f"gain {recipe.gain:+.4f}"
-            gain += f" ({interval(recipe.low, recipe.high, '+')})" if finite(recipe.low) else ""
+            gain += f" ({interval(recipe.low, recipe.high, '+')})" if is_known(recipe.low) else ""
             lines.append(f"with fresh seeds, {recipe_words(recipe.average)}: {fresh_score(recipe.fresh)}; {gain}")
     return lines
 

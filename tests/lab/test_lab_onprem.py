@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(missing() is
 
 HEAD, WORKER = "10.77.0.2", "10.77.0.3"
 PAIR, ONE = 10, 8  # trials of a study with two at a time, and of one with one at a time
-SEARCH = "--no-baseline --images-seen 6000 --cpus-per-trial 2 --checkpoint-seconds 1 --seed 3"
+SEARCH = "--full-length --no-baseline --images-seen 6000 --cpus-per-trial 2 --checkpoint-seconds 1 --seed 3"
 
 
 @pytest.fixture

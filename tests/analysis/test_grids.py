@@ -244,7 +244,7 @@ def test_other_refusals():
     with pytest.raises(ValueError, match=r"parameter 'Lambda_p': one of \['lr', 'wd'\]"):
         grid(own, axes=["Lambda_p", "Lambda_e"])
     with pytest.raises(ValueError, match="parameter 'wd' = 0: log-scaled"):
-        grid(table([row(0, params={"lr": 0.1, "wd": 0.0})]))
+        grid(table([row(0, params={"lr": 0.1, "wd": 0.0})]), cell=1.0)
     for call in (
         lambda: grid(GRID).top(0),
         lambda: grid(GRID).top(3, 17),
@@ -254,6 +254,14 @@ def test_other_refusals():
     ):
         with pytest.raises(ValueError, match=r"at least 1|one of \["):
             call()
+
+
+def test_values_of_zero_or_less_are_settings_like_any_other():
+    """0 and 1 among them: the octave of 1 is 0."""
+    values = [-1.0, 0.0, 0.5, 1.0]
+    landscape = grid(table([row(n, params={"lr": 0.1, "shift": x}, val=n / 10) for n, x in enumerate(values)]))
+    assert landscape.ticks[1].tolist() == values and landscape.values.tolist() == [[0.0, 0.1, 0.2, 0.3]]
+    assert np.isnan(landscape.steps).all()
 
 
 @pytest.mark.parametrize("trials", [empty(), lost()], ids=["empty", "lost"])

@@ -106,7 +106,7 @@ def test_what_leads_is_trained_whole_beyond_it_and_no_second_one(disappoints):
     for _ in range(4):
         (asked,) = asking.ask()
         asking.tell(asked, until(asked))
-    leader, share = member.search.leader
+    leader, share = member.search.front
     assert share < 1
     trained, most = set(), 0.0
     while asking.allow(0.0) or (further := asking.ask()):  # nothing is left, whatever is measured
@@ -125,7 +125,7 @@ def test_while_what_leads_is_trained_on_nothing_else_begins():
         asking.tell(asked, until(asked))
     asking.allow(0.0)
     (last,) = asking.ask()
-    assert last.h == member.search.leader[0]
+    assert last.h == member.search.front[0]
     for _ in range(5):
         asking.allow(0.0)
         assert asking.ask() == []

@@ -72,16 +72,37 @@ def test_the_budget_is_exceeded_only_for_the_one_training_that_is_whole(budget):
 
 
 @pytest.mark.parametrize(("short", "finished"), [(0.1, True), (0.2, False)])
-def test_a_leader_is_finished_where_the_budget_falls_short_by_little(short, finished):
+def test_the_best_is_finished_where_the_budget_falls_short_by_little(short, finished):
     """As one in seconds does, whose trainings take longer than they did."""
     search = PausingDescent(SPACE, budget=20, seed=0)
     while 1.0 not in shares_of(search).values():
         step(search)
-    while (leader := (now := search._now()).trainings[now.model.leader]).share == 1:
-        step(search)
-    search.budget = search.spent + 1 - leader.share - short
+    front = next(h for h, looks in search.reached if max(looks) == LENGTHS[0] and -np.inf not in looks.values())
+    search.tell(front, 0.9, LENGTHS[0])
+    assert search.front == (front, LENGTHS[0])
+    search.budget = search.spent + 1 - LENGTHS[0] - short
     steps(search)
-    assert (shares_of(search)[SPACE.key(leader.h)] == 1) == finished
+    assert (shares_of(search)[SPACE.key(front)] == 1) == finished
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("budget", [3, 5, 10])
+def test_the_best_is_whole_when_the_search_ends_within_its_budget(budget, workers):
+    """Short trainings of these promise more than they keep."""
+    for seed in range(4):
+        search, rng, live = (
+            PausingDescent(SPACE, budget=budget, seed=seed, workers=workers),
+            np.random.default_rng(seed),
+            [],
+        )
+        while (h := search.ask()) is not None or live:
+            live += [h] if h is not None else []
+            if h is None or len(live) == workers:
+                told = live.pop(rng.integers(len(live)))
+                until, end = search.until(told), score(told, 1.0)
+                search.tell(told, None if end is None else end * (0.9 + 0.1 * until ** rng.uniform(0.1, 1)))
+        best = max((value, max(looks)) for _, looks in search.reached for value in looks.values())
+        assert best[1] == 1 and search.spent <= budget and search.front[1] == 1
 
 
 def test_most_trainings_are_short_and_a_few_are_finished():
@@ -99,12 +120,11 @@ def test_it_is_near_the_best_at_a_fraction_of_the_images(seed):
     assert search.best[1] > 0.95 * 0.8
 
 
-def test_without_a_budget_it_ends_by_itself_with_the_leader_finished():
+def test_without_a_budget_it_ends_by_itself_with_the_best_finished():
     search = PausingDescent(SPACE, seed=0)
     assert len(steps(search, 200)) < 200
     assert search.finished and search.ask() is None
-    at = search._now()
-    assert at.trainings[at.model.leader].share == 1
+    assert search.front[1] == 1
 
 
 def test_a_failed_training_never_goes_on():
@@ -201,6 +221,24 @@ def test_parameters_that_are_no_balance():
     assert search.spent <= 3 and abs(log2(search.best[0]["lr"]) + 6) < 2.5
 
 
+def test_a_value_without_a_share_is_told_at_the_share_asked_for():
+    search = PausingDescent(SPACE, budget=6)
+    h = search.ask()
+    search.tell(h, 0.5)
+    assert search.looks(h) == {LENGTHS[0]: 0.5}
+    given = {"Lambda_p": 0.1, "Lambda_e": 0.1}
+    search.tell(given, 0.5)
+    assert search.looks(given) == {1.0: 0.5}
+
+
+def test_a_budget_lowered_to_what_is_left_is_saved():
+    search = PausingDescent(SPACE, budget=6)
+    step(search)
+    search.budget = 0.5
+    again = PausingDescent.from_state(json.loads(json.dumps(search.state())))
+    assert again.budget == 0.5 and again.state() == search.state()
+
+
 @pytest.mark.parametrize("lengths", [[], [0.5], [0.5, 0.25, 1.0], [0.0, 1.0], [0.5, 0.5, 1.0], [0.5, 2.0]])
 def test_lengths_that_are_none_are_refused(lengths):
     with pytest.raises(ValueError, match="ascending shares of the full length"):
@@ -254,12 +292,13 @@ def test_of_a_training_at_its_end_its_value_is_believed_and_of_a_failed_one_noth
     search = PausingDescent(SPACE, budget=4, seed=2)
     h = search.ask()
     assert search.believed(h) is None
+    search.tell(h, score(h, LENGTHS[0]))
     steps(search)
     ends = {SPACE.key(h): looks[1.0] for h, looks in search.reached if 1.0 in looks}
     assert ends and all(
         search.believed(h) == (ends[SPACE.key(h)], 0.0) for h, _ in search.reached if SPACE.key(h) in ends
     )
-    paused = next(h for h, looks in search.reached if 1.0 not in looks)
+    paused = next(h for h, looks in search.reached if 1.0 not in looks and -np.inf not in looks.values())
     assert search.believed(paused)[1] > 0
     search.tell(paused, None)
     assert search.believed(paused) is None

@@ -57,6 +57,25 @@ def test_without_a_budget_it_ends_by_itself_with_the_best_bracketed_on_a_plateau
         assert value(ended.best[0]) == pytest.approx(top, abs=RESOLUTION**2)
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("budget", [None, 10])
+def test_with_several_workers_too_it_ends_with_the_best_bracketed(workers, budget):
+    """What runs as the best is bracketed ends first."""
+    ended, value = search(budget=budget, workers=workers, lengths=(0.125, 0.25, 0.5, 1.0)), peak_at(-7.3)
+    live, most = [], 0
+    for _ in range(300):
+        h = ended.ask()
+        live += [h] if h is not None else []
+        most = max(most, len(live))
+        if h is None or len(live) == workers:
+            if not live:
+                break
+            first = live.pop(0)
+            ended.tell(first, value(first) - 1 + ended.until(first))
+    assert ended.finished and ended.bracketed and most == workers
+    assert value(ended.best[0]) == pytest.approx(0.0, abs=RESOLUTION**2)
+
+
 @pytest.mark.parametrize("end, value", [("high", 17.0), ("low", 1e-6)])
 def test_an_optimum_at_the_end_of_the_range_is_evaluated_there(end, value):
     ended = search()

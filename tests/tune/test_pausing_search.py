@@ -128,6 +128,50 @@ def test_it_trains_what_the_descent_alone_would(search):
     assert WHOLE in {trial.epoch for trial in tuner.trials}, "the best is trained whole"
 
 
+def test_saved_and_restored_in_another_experiment_it_begins_there(search, tmp_path):
+    """Once num_samples trials had begun, nothing new was asked for in the first."""
+    tuner = Tuner(search)
+    tuner.add = lambda number, add=tuner.add: add(number) or setattr(tuner, "over", number + 1 >= 3)
+    tuner.run()
+    assert len(tuner.trials) == 3
+    search.save(str(tmp_path / "state.json"))
+    restored = PausingSearch(full_length=FULL, budget=8)
+    restored.restore(str(tmp_path / "state.json"))
+    another = Tuner(restored).run()
+    assert len(another.trials) > 3 and restored.finished
+
+
+def test_the_best_is_a_whole_training_and_a_better_paused_one_is_warned_of(search, caplog):
+    assert search.best is None
+    tuner = Tuner(search).run()
+    (h, value), whole = search.best, [trial for trial in tuner.trials if trial.epoch == WHOLE]
+    assert value == max(trial.last_result["acc"] for trial in whole) == score(h, WHOLE) and not caplog.records
+    search._search.tell(GIVEN[0], 9.0, 0.5, free=True)
+    search.warn_of_paused()
+    assert "paused at 0.5 of its length with 9, and the best whole training has" in caplog.text
+    assert search.best == (h, value)
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_its_callback_has_what_it_has_and_a_tuner_with_another_mode_is_refused(mode):
+    search = PausingSearch(full_length=FULL, annotate="origin")
+    with pytest.raises(ValueError, match="mode=None.: both are required"):
+        search.callback("results", "own", metric="acc")
+    made = search.callback("results", "own", metric="acc", mode=mode)
+    expected = ResultsCallback(
+        "results", "own", metric="acc", mode=mode, annotate="origin", full_length=FULL, use_result="best",
+        record="pauses",
+    )  # fmt: skip
+    times = {"_since", "_writer"}
+    assert {k: v for k, v in vars(made).items() if k not in times} == {
+        k: v for k, v in vars(expected).items() if k not in times
+    }
+    other = {"min": "max", "max": "min"}[mode]
+    with pytest.raises(ValueError, match=f"the callback has metric 'acc' and mode '{mode}', the Tuner 'acc' and"):
+        search.set_search_properties("acc", other, SPACE)
+    assert CoordinateDescentSearch(metric="acc", mode=mode).callback("results", "own")._metric == "acc"
+
+
 def test_of_a_loss_less_is_better():
     worse = Tuner(PausingSearch(full_length=FULL, budget=4), lambda *at: -score(*at), "min").run()
     assert course(uninterrupted()) == course(worse)

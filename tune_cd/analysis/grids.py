@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, score_column, score_words, settings
-from tune_cd.search.space import KEY_DIGITS
+from tune_cd.analysis.scores import octaves, parameter, parameter_names, places, score_column, score_words, settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,9 @@ class Grid:
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Median octaves between neighbours on each axis; NaN for an axis of one value."""
-        return tuple(float(np.median(np.diff(np.log2(tick)))) if len(tick) > 1 else np.nan for tick in self.ticks)
+        """Median octaves between neighbours on each axis; NaN for an axis of one value or with one of 0 or less."""
+        told = (len(tick) > 1 and tick[0] > 0 for tick in self.ticks)
+        return tuple(float(np.median(np.diff(np.log2(tick)))) if t else np.nan for tick, t in zip(self.ticks, told))
 
     @property
     def holes(self) -> pd.DataFrame:
@@ -115,9 +115,9 @@ def grid(
     (the same setting and seed) counts once. Rows that lack a value on an axis are left out; a missing batch size is NaN
     instead. axes: names of parameters; None: (Lambda_p, Lambda_e, batch_size) if trials have them, otherwise every
     searched one. cell: width of a cell in octaves, into which settings are binned; None: every setting that occurs is a
-    cell. Raises ValueError for a mixture, an unknown score or axis, a parameter that is not positive, cell <= 0, and
-    axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a row only for each
-    setting that was tried.
+    cell. Raises ValueError for a mixture, an unknown score or axis, cell <= 0, with a cell for a parameter that is not
+    positive, and for axes that span more than LARGEST cells. The trials of a search soon span that many; `cells` has a
+    row only for each setting that was tried.
     """
     placed = _place(trials, axes, cell)
     shape = tuple(map(len, placed.ticks))
@@ -210,7 +210,7 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
     missing: np.ndarray = np.logical_or.reduce(np.isnan(required))
     trials, columns = trials.loc[~missing], columns[:, ~missing]
     ticks, codes = zip(
-        *(_ticks(column, _cells(octaves(column, name), cell), name, cell) for column, name in zip(columns, names))
+        *(_ticks(column, _cells(column, name, cell), name, cell) for column, name in zip(columns, names))
     )
     at, where = np.unique(np.array(codes, dtype=int).T, axis=0, return_inverse=True)
     members: list[list[Any]] = [[] for _ in at]
@@ -219,9 +219,9 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
     return _Placed(names, ticks, at, trials, where, _repeats(trials), [tuple(rows) for rows in members])
 
 
-def _cells(x: np.ndarray, cell: float | None) -> np.ndarray:
-    """Coordinates in octaves, made equal within a cell."""
-    return np.round(x, KEY_DIGITS) if cell is None else np.round(x / cell) * cell
+def _cells(values: np.ndarray, name: str, cell: float | None) -> np.ndarray:
+    """Coordinates in octaves, made equal within a cell. With a width, values must be positive."""
+    return places(values) if cell is None else np.round(octaves(values, name) / cell) * cell
 
 
 def _ticks(column: np.ndarray, at: np.ndarray, name: str, cell: float | None) -> tuple[np.ndarray, np.ndarray]:

@@ -152,7 +152,7 @@ def varied(trials: pd.DataFrame) -> tuple[str, ...]:
 
 
 def settings(trials: pd.DataFrame) -> pd.DataFrame:
-    """Every parameter of every trial, the searched ones and the balance's three, in octaves.
+    """Every parameter of every trial, the searched ones and the balance's three, as `places`.
 
     Equal rows are equal settings.
     """
@@ -160,9 +160,18 @@ def settings(trials: pd.DataFrame) -> pd.DataFrame:
     for name in filter(trials.columns.__contains__, BALANCE):
         given = trials[name].astype(float)
         table[name] = given.fillna(table[name]) if name in table else given
-    values = table.to_numpy(dtype=float)
-    logs = np.log2(values, out=values.copy(), where=values > 0)
-    return pd.DataFrame(np.round(logs, KEY_DIGITS), index=trials.index, columns=table.columns)
+    return pd.DataFrame(places(table.to_numpy(dtype=float)), index=trials.index, columns=table.columns)
+
+
+NOT_POSITIVE = -1e4
+"""Added to values of 0 or less among octaves, which lie between -1075 and 1024: so no two values share a place."""
+
+
+def places(values: Array) -> Array:
+    """Parameter values in octaves, rounded so that equal ones are equal, in ascending order; see NOT_POSITIVE."""
+    with np.errstate(invalid="ignore"):
+        logs = np.log2(values, out=values + NOT_POSITIVE, where=values > 0)
+    return np.asarray(np.round(logs, KEY_DIGITS), dtype=np.float64)
 
 
 def octaves(values: np.ndarray, name: str) -> Array:

@@ -27,7 +27,7 @@ class Member(Protocol):
         """Full trainings' worth that it has asked for."""
 
     def allow(self, worth: float) -> None:
-        """Limit what it may still ask for, in full trainings' worth. Its leader may exceed it to reach full length."""
+        """Limit what it may still ask for, in full trainings' worth. Its best may exceed it to reach full length."""
 
     @property
     def finished(self) -> bool:
@@ -102,7 +102,7 @@ class Pausing:
     def __post_init__(self):
         self._order = Order(self.search)
         self._most = self.search.budget
-        self._last: Key | None = None  # the leader that may exceed the budget
+        self._last: Key | None = None  # the training that may exceed the budget
 
     @property
     def finished(self) -> bool:
@@ -119,18 +119,18 @@ class Pausing:
         return self.search.spent
 
     def allow(self, worth: float) -> None:
-        leader, lacks = self._lacks()
+        front, lacks = self._lacks()
         if worth >= 1:
             self._last = None
-        elif worth < lacks and self._last in (None, leader):
-            self._last, worth = leader, lacks  # one leader may exceed it; if it disappoints, the next may not
+        elif worth < lacks and self._last in (None, front):
+            self._last, worth = front, lacks  # one training may exceed it; if it disappoints, the next may not
         self.search.budget = min(self._most, self.spent + max(0.0, worth))
 
     def _lacks(self) -> tuple[Key | None, float]:
-        """(the leader's key, the share of it that is not asked for yet)."""
-        if self.search.leader is None:
+        """(the front training's key, the share of it that is not asked for yet)."""
+        if self.search.front is None:
             return None, 0.0
-        h, share = self.search.leader
+        h, share = self.search.front
         key = self.search.space.key
         return key(h), 1 - (self.search.until(h) if key(h) in map(key, self.search.live) else share)
 

@@ -50,6 +50,8 @@ def weights_among(names: Sequence[str]) -> list[str]:
 
 def directions_of(space: Space, rows: Sequence[Sequence[float]] | None) -> tuple[tuple[str, ...], Array]:
     """Names and rows [n_directions, n_axes]; None: the default ones. Raises ValueError for rows that do not fit."""
+    if not isinstance(space, Space):
+        raise ValueError(f"space {space!r}: a tune_cd.Space is required, such as Space(lr=(1e-5, 1.0))")
     n_axes, known = len(space.names), _known(space)
     if rows is None:
         return tuple(known), np.array(list(known.values()))

@@ -136,10 +136,10 @@ class Guided:
         """(worth per full training, step) of the affordable steps: those of paused trainings, and the best new one."""
         shares = np.array([one.share for one in self.trainings])
         for share in self.lengths:
-            on = [at for at in self._waiting if 0 < share - shares[at] <= self.left - self._reserve(at)]
+            on = [at for at in self._waiting if shares[at] < share and self._affords(share - shares[at], share, at)]
             for at, worth in zip(on, self._worth(self.model.points[on], share) if on else ()):
                 yield worth / (share - shares[at]), Step(self._again(at), share)
-        if self.grows and self.lengths[0] <= self.left - self._reserve(None):
+        if self.grows and self._affords(self.lengths[0], self.lengths[0]):
             worth, proposal = self._newest()
             if proposal is not None:
                 yield worth / self.lengths[0], Step(proposal, self.lengths[0])
@@ -190,16 +190,33 @@ class Guided:
         """Weighted uncertainty of x [n, n_axes], [n]: see FIRST_WEIGHT."""
         return self.model.process.deviation(x) * self._weight(x) ** FIRST_WEIGHT
 
+    @cached_property
+    def front(self) -> int:
+        """Index of the training with the best value told, at whatever length: it is finished before the search ends.
+
+        One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
+        may be a short training whose end disappoints; a budget has seldom enough for both.
+        """
+        gone = (one.failed or (one.left and one.share < 1) for one in self.trainings)
+        told = [
+            -inf if out else max((value for _, value in one.looks), default=-inf)
+            for one, out in zip(self.trainings, gone)
+        ]
+        return int(np.argmax(told))
+
     def _finish(self) -> Step | None:
-        """Train the leader to full length, unless it is there, on its way or cannot go on. The budget keeps a reserve
-        for this. It is exceeded by less than the shortest length (a new leader may need more and is not trained), or if
-        no training is whole yet."""
-        leader = self.trainings[self.model.leader]
-        if leader.share == 1 or leader.until is not None or leader.left:
+        """Train the front training to full length, unless it is there, on its way or cannot go on. The budget keeps a
+        reserve for one: another that runs and may come to the front is waited for. The budget is exceeded by less than
+        the shortest length, or if no training is whole yet."""
+        front = self.trainings[self.front]
+        if front.share == 1 or front.until is not None or front.left:
             return None
-        paid = 1 - leader.share - self.left < self.lengths[0] - NEGLIGIBLE
+        runs = any(one.until is not None for one in self.trainings)
+        if runs and not self._affords(1 - front.share, 1.0, self.front):
+            return None
+        paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
         whole = any(one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
-        return Step(self._again(self.model.leader), 1.0) if paid or not whole else None
+        return Step(self._again(self.front), 1.0) if paid or not whole else None
 
     @cached_property
     def _settled(self) -> bool:
@@ -221,12 +238,17 @@ class Guided:
         steps = chain([model.points[self._waiting]], (x[model.is_new(x)] for x in parts))
         return any((process.gain(x, 1.0, best) >= least).any() for x in steps if len(x))
 
-    def _reserve(self, at: int | None) -> float:
-        """Budget reserved to finish the leader, in full trainings; 0 for training `at` if it is the leader."""
-        if at == self.model.leader:
-            return 0.0
-        leader = self.trainings[self.model.leader]
-        return 1 - max(leader.share, leader.until or 0.0)
+    def _affords(self, cost: float, until: float, at: int | None = None) -> bool:
+        """Whether the budget can pay for a step of training `at` (None: a new one), and then finish whichever is in
+        front: this training, the one that is now, or another that runs."""
+        reserve = max([1 - until, *(rest for other, rest in self._rests.items() if other != at)])
+        return cost + reserve <= self.left + NEGLIGIBLE
+
+    @cached_property
+    def _rests(self) -> dict[int, float]:
+        """What the front and the running trainings need to finish from where they will pause, in full trainings."""
+        running = [at for at, one in enumerate(self.trainings) if one.until is not None]
+        return {at: 1 - max(self.trainings[at].share, self.trainings[at].until or 0.0) for at in {self.front, *running}}
 
     def _again(self, at: int) -> Proposal:
         return Proposal(self.trainings[at].h, "again", 0.0)

@@ -51,9 +51,9 @@ class PausingDescent:
 
     space, directions, start, workers, seed: as for `CoordinateDescent`, whose lines and beliefs it shares.
     lengths: shares of the full length at which trainings may pause, ascending; the last is 1.
-    budget: the total training length, in full trainings; None: no limit. The rest that the leader needs to finish is
-        reserved. The budget is exceeded only by less than the shortest length, or to finish a first whole training. It
-        may be changed during a search.
+    budget: the total training length, in full trainings; None: no limit. It has a reserve: the best training is
+        finished before the search ends. The budget is exceeded only by less than the shortest length, or to finish a
+        first whole training. It may be changed during a search.
 
     Raises ValueError for an argument that does not fit.
     """
@@ -112,22 +112,25 @@ class PausingDescent:
 
     def until(self, h: Mapping[str, Any]) -> float:
         """The share to which an asked configuration is to be trained. Raises KeyError if it is not being trained."""
-        until = self._trainings[self.space.key(h)].until
-        if until is None:
+        training = self._trainings.get(self.space.key(h))
+        if training is None or training.until is None:
             raise KeyError(f"{dict(h)} is not being trained")
-        return until
+        return training.until
 
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float | None = None, free: bool = False) -> None:
         """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
 
-        Values at shares before the one asked for may be told as they come. free: it was not trained for this search,
-        and costs none of the budget. A configuration told before the first ask is a start, and replaces the blind one.
-        Raises ValueError for a configuration outside the space, and for a share outside (0, 1].
+        share: by default the share asked for, 1 for a configuration that was not asked for. Values at shares before the
+        one asked for may be told as they come. free: it was not trained for this search, and costs none of the budget.
+        A configuration told before the first ask is a start, and replaces the blind one. Raises ValueError for a
+        configuration outside the space, and for a share outside (0, 1].
         """
+        h = self.space.check(h)
+        training = self._trainings.get(self.space.key(h)) or _Training(h, None, given=self._unasked)
+        share = share if share is not None else training.until or 1.0
         if not 0 < share <= 1:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
-        h = self.space.check(h)
-        training = self._trainings.setdefault(self.space.key(h), _Training(h, None, given=self._unasked))
+        self._trainings[self.space.key(h)] = training
         told = value_of(value)
         training.looks[share], training.free = told, free
         if training.until is not None and (share >= training.until or told == FAILED):
@@ -197,6 +200,16 @@ class PausingDescent:
         training = now.trainings[now.model.leader]
         return dict(training.h), training.share
 
+    @property
+    def front(self) -> tuple[Configuration, float] | None:
+        """The training with the best value told, and its share done; None before any number. Failed ones, and those
+        that cannot go on, are passed over. It is finished before the search ends."""
+        if self.best is None:
+            return None
+        now = self._now()
+        training = now.trainings[now.front]
+        return dict(training.h), training.share
+
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
         """The predicted value of a configuration at full length and its standard deviation, from all that was told.
 
@@ -234,8 +247,9 @@ class PausingDescent:
     def from_state(cls, state: Mapping[str, Any]) -> "PausingDescent":
         """Continue where `state` was taken. Raises ValueError for a state of an unknown version."""
         check_version(state, STATE_VERSION)
-        shaped = ("directions", "start", "workers", "seed", "lengths", "budget")
+        shaped = ("directions", "start", "workers", "seed", "lengths")
         search = cls(Space.from_json(state["space"]), **{name: state[name] for name in shaped})
+        search.budget = inf if state["budget"] is None else state["budget"]  # it may have been lowered below 1
         search.grows = state.get("grows", True)
         for entry in state["trainings"]:
             training = _from_json(entry)

@@ -14,7 +14,7 @@ import numpy as np
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.pausing_descent import PausingDescent
-from tune_cd.search.protocol import Proposal
+from tune_cd.search.protocol import Proposal, is_free
 from tune_cd.search.space import AT_END, Array, Configuration, Key, Space
 
 RATE_RESOLUTION = 2 / 3
@@ -90,8 +90,8 @@ class PausingLine:
 
     def ask(self) -> Configuration | None:
         """The next configuration to train, new or paused; None while `workers` run, or when nothing is left."""
-        if self.bracketed:
-            return None
+        if self.gap <= RATE_RESOLUTION or not is_free(self.workers, len(self._search.live)):
+            return None  # the best may be bracketed: what runs ends first, and may be better
         if (neighbour := self._neighbour) is not None:
             at: Configuration | None = self._search.begin(Proposal(neighbour, self._name, 0.0), self.lengths[0])
         else:
@@ -106,7 +106,7 @@ class PausingLine:
         """As `PausingDescent.until`."""
         return self._search.until(self._asked[self.space.key(h)])
 
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0, free: bool = False) -> None:
+    def tell(self, h: Mapping[str, Any], value: float | None, share: float | None = None, free: bool = False) -> None:
         """As `PausingDescent.tell`, for a configuration on the line."""
         self._search.tell(self._position(h), value, share, free)
 
@@ -152,17 +152,17 @@ class PausingLine:
     def _neighbour(self) -> Configuration | None:
         """The next neighbour of the best to try, at the shortest length, on the side where the nearest is farther away.
 
-        None while a training runs, before BRACKET_FROM of the budget (unless the search has nothing else left) or after
-        all of it, and unless the leader is the best at full length. Without this step the search may look far away,
-        where nothing promises much, or end unbracketed.
+        None after all of the budget. Unless the search has nothing else left, also None before BRACKET_FROM of it, and
+        if a training is predicted to end better than the best at full length. Without this step the search may look far
+        away, where nothing promises much, or end unbracketed.
         """
-        if self._search.live or self._search.spent >= self._search.budget or self._best is None:
+        if self._search.spent >= self._search.budget or self._best is None:
             return None
-        if self._search.spent < BRACKET_FROM * self._search.budget and not self._search.finished:
-            return None
-        leader = self._search.leader
-        if leader is None or leader[1] < 1 or log2(leader[0]["factor"]) != self._best:
-            return None
+        if not self._search.finished:
+            leader = self._search.leader
+            leads = leader is not None and leader[1] == 1 and log2(leader[0]["factor"]) == self._best
+            if not leads or self._search.spent < BRACKET_FROM * self._search.budget:
+                return None
         below, above = self._sides
         side = -1 if below > above else 1
         return self._search.at(self._best + side * min(RATE_RESOLUTION / 2, max(below, above)))
@@ -198,6 +198,12 @@ class PausingLine:
         """As `PausingDescent.leader`."""
         leader = self._search.leader
         return None if leader is None else (self._at(leader[0]), leader[1])
+
+    @property
+    def front(self) -> tuple[Configuration, float] | None:
+        """As `PausingDescent.front`."""
+        front = self._search.front
+        return None if front is None else (self._at(front[0]), front[1])
 
     def origin(self, h: Mapping[str, Any]) -> Proposal:
         """The position on the line; its direction is "start" at γ = 0. KeyError for a configuration never asked for."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainables.training.setup import Setup
 from tune_cd.results.location import parse as parse_location
 from tune_cd.run.config import Request
 from tune_cd.run.lock import user
@@ -122,7 +121,7 @@ def _check_study(made: Request) -> tuple[str, int | None]:
     config, call = made.config, made.call
     _ = config.space  # refuses an impossible box
 
-    def checked(setup: Setup) -> tuple[str, int | None]:
+    def checked(setup):
         name = study_name(call, setup)
         try:
             return name, None if call.resume else trainings_of(config, searches_of(config, setup))

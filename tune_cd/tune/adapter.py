@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 from ray.tune.result import DEFAULT_METRIC
@@ -28,6 +28,9 @@ from tune_cd.tune.earlier import check_scores, rows_of
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune, space_of
 from tune_cd.tune.snapshot import Ran, trials_in
+
+if TYPE_CHECKING:
+    from tune_cd.tune.callback.results_callback import ResultsCallback
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ class Adapter(JsonState, Searcher):
         super().__init__(metric=metric, mode=mode)
         self._space, self._points = space_of(space), points(points_to_evaluate, evaluated_rewards)
         self._annotate = annotate
+        self._rows: dict[str, Any] = {}  # arguments of `ResultsCallback` that follow from the searcher's own
+        self._scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
         self._course: Order | None = None  # None until space and mode are known
         self._trials: dict[str, Configuration] = {}  # trial id -> h
         self._known: list[Any] = []  # result of `_knowledge` on earlier rows, told when the search begins
@@ -111,6 +116,9 @@ class Adapter(JsonState, Searcher):
         if self._search is not None and self._told and mode not in (None, self._mode):
             raise ValueError(f"mode {mode!r}: the search was told values under {self._mode!r}")
         self._metric, self._mode = metric or self._metric, mode or self._mode
+        if self._scores_told not in (None, (self._metric, self._mode)):
+            stored = "metric {!r} and mode {!r}".format(*self._scores_told)
+            raise ValueError(f"the callback has {stored}, the Tuner {self._metric!r} and {self._mode!r}")
         self._space = self._space or given
         self._check_earlier()
         self._begin_if_known()
@@ -127,6 +135,23 @@ class Adapter(JsonState, Searcher):
             self.run_anew()
         self._restored, self._properties_set = False, True
         return True
+
+    def callback(
+        self, results: str | Path, study: str, *, metric: str | None = None, mode: str | None = None, **options: Any
+    ) -> "ResultsCallback":
+        """The callback that writes the rows of this search; a Tuner with another metric or mode is then refused.
+
+        metric, mode: as in `TuneConfig`; not needed if the searcher has them. options: other arguments of
+        `ResultsCallback`; full_length, use_result and annotate are the searcher's. Raises ValueError as that does.
+        """
+        from tune_cd.tune.callback.results_callback import ResultsCallback  # it imports packs of these searchers
+
+        metric, mode = metric or self._metric, mode or self._mode
+        if metric is None or mode is None:
+            raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
+        self._scores_told = metric, mode
+        own = {"annotate": self._annotate, **self._rows}
+        return ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
 
     @property
     def finished(self) -> bool:

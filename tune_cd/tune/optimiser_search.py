@@ -50,6 +50,7 @@ class OptimiserSearch(Adapter):
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
         self._make, self._use_result, self._full_length = make, use_result, full_length
         self._start = configurations(start)
+        self._rows = {"full_length": full_length, "use_result": use_result}
         self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
         self._last_seen: dict[str, dict[str, float]] = {}  # trial id -> metric and length in its last report
         self._begin_if_known()

@@ -67,6 +67,7 @@ class PausingScheduler(FIFOScheduler):
             return trial
         running = any(trial.status == Trial.RUNNING for trial in trials)
         if not running and (self._search.finished or exhausted):
+            self._search.warn_of_paused()
             for trial in paused.values():
                 tune_controller.stop_trial(trial)
         return None

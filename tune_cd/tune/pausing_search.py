@@ -9,12 +9,13 @@ new configuration, the searcher suggests it; if it is a paused trial, the schedu
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.utils import flatten_dict
+from ray.tune.utils.util import unflatten_dict
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
@@ -85,6 +86,7 @@ class PausingSearch(Adapter):
             "budget": budget, "lengths": tuple(lengths), "directions": directions, "workers": workers, "seed": seed,
         }  # fmt: skip
         self._start = configurations(start)
+        self._rows = {"full_length": full_length, "use_result": "best", "record": "pauses"}
         self._best: dict[str, float] = {}  # trial id -> the best reported, larger is better
         self._reached: dict[str, float] = {}  # trial id -> the longest length told
         self._ended: set[str] = set()  # ids of trials that Tune has ended
@@ -94,6 +96,15 @@ class PausingSearch(Adapter):
     def scheduler(self) -> PausingScheduler:
         """The scheduler for the same Tuner."""
         return PausingScheduler(self)
+
+    @property
+    def best(self) -> tuple[dict, float] | None:
+        """The best whole training: its configuration, nested as in `param_space`, and its value. None before one is.
+
+        Tune's `get_best_result` compares the last reports of all trials, and may return one that was paused.
+        """
+        whole = self._best_at(lambda share: share == 1)
+        return None if whole is None else (unflatten_dict(whole[0]), self._signed(whole[2]))
 
     def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
         """Predicted value of a configuration at full length, and its standard deviation, in the metric's own sign.
@@ -153,6 +164,16 @@ class PausingSearch(Adapter):
             self._step = None
         self._search.grows = False
         self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
+
+    def warn_of_paused(self) -> None:
+        """At the end of the search, warn if a paused training has a better value than every whole one."""
+        whole, paused = self._best_at(lambda share: share == 1), self._best_at(lambda share: share < 1)
+        if paused is not None and (whole is None or paused[2] > whole[2]):
+            best = "none is whole" if whole is None else f"the best whole training has {self._signed(whole[2]):.6g}"
+            log.warning(
+                "the search ends with %s paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
+                "have finished it", *paused[:2], self._signed(paused[2]), best, 1 - paused[1],
+            )  # fmt: skip
 
     def mark_resumed(self) -> None:
         """Note that the paused trial of the next step has resumed."""
@@ -291,11 +312,13 @@ class PausingSearch(Adapter):
         if pruned:
             warnings.warn(f"a pruned trial is left out, of which is not known how far it was: {h}", stacklevel=3)
             return
-        self._search.tell(h, value, free=True)
+        self._search.tell(h, value, 1.0, free=True)
 
     def run_anew(self, but: Iterable[str] = ()) -> None:
         """Forget all trials: in another experiment even paused ones start over, since Tune does not have them."""
         super().run_anew(but)
+        self._search.grows = True
+        self._search.leave([])
         self._trials, self._best, self._reached, self._ended, self._step = {}, {}, {}, set(), None
 
     def _agree(self, trials: list[Ran]) -> None:
@@ -315,6 +338,12 @@ class PausingSearch(Adapter):
         if h is not None and not self._under_way(h) and not self._search.looks(h):
             self._search.begin(Proposal(h, "again", 0.0), self._search.lengths[0])
         return h
+
+    def _best_at(self, wanted: Callable[[float], bool]) -> tuple[Configuration, float, float] | None:
+        """(configuration, share trained, value, larger is better) of the best training whose share is wanted."""
+        reached = [] if self._search is None else self._search.reached
+        told = [(h, max(looks), looks[max(looks)]) for h, looks in reached if looks]
+        return max((one for one in told if wanted(one[1]) and one[2] != FAILED), key=lambda one: one[2], default=None)
 
     def _share(self, result: Mapping[str, Any] | None) -> float | None:
         """The share of a whole training that a result has reached; None if it lacks the key of full_length."""

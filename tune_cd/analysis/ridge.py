@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.grids import cells
-from tune_cd.analysis.scores import BALANCE, parameter_names
+from tune_cd.analysis.scores import BALANCE, octaves, parameter_names
 from tune_cd.search.space import Array
 
 DROP = 0.05
@@ -78,9 +78,9 @@ def ridge(
     optimum: for a Gaussian ridge the widths come out 5 % too large with share 0.25, and 15 % with 0.5. The intervals
     assume a quadratic and leave that error out. trials, axes and errors: as in `analysis.cells`, whose cells are the
     settings (means over seeds). Axes of one value are left out, as are settings without a batch size if others have
-    one. Also raises ValueError for a share outside (0, 1]; for settings on a line or an axis of two values, which do
-    not determine the quadratic; and for too few settings: d axes give it (d + 1)(d + 2) / 2 coefficients, and 2
-    settings more are needed to estimate their uncertainty.
+    one. Also raises ValueError for a share outside (0, 1]; for a value that is not positive; for settings on a line or
+    an axis of two values, which do not determine the quadratic; and for too few settings: d axes give it (d + 1)(d + 2)
+    / 2 coefficients, and 2 settings more are needed to estimate their uncertainty.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
@@ -92,7 +92,8 @@ def ridge(
     if not names or len(frame) < least:
         found = f"{len(frame)} settings with a score that differ in {len(names)} parameters"
         raise ValueError(f"{found}: at least {least} that differ in one or more are needed")
-    x, y = np.log2(frame[list(names)].to_numpy(dtype=float)), frame["value"].to_numpy()
+    x = np.column_stack([octaves(frame[name].to_numpy(dtype=float), name) for name in names])
+    y = frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
         raise ValueError(
             f"{len(frame)} settings of {names} lie on a line, or an axis has two values only: they fit many quadratics"

@@ -197,10 +197,9 @@ class Guided:
         One that failed or was left before its end counts only if all did. The leader, which is predicted to end best,
         may be a short training whose end disappoints; a budget has seldom enough for both.
         """
-        gone = (one.failed or (one.left and one.share < 1) for one in self.trainings)
         told = [
-            -inf if out else max((value for _, value in one.looks), default=-inf)
-            for one, out in zip(self.trainings, gone)
+            -inf if one.failed or one.gone else max((value for _, value in one.looks), default=-inf)
+            for one in self.trainings
         ]
         return int(np.argmax(told))
 

@@ -6,7 +6,7 @@ while (h := search.ask()) is not None:
     search.tell(h, value, share=search.until(h))
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf, isfinite
@@ -194,21 +194,13 @@ class PausingDescent:
     @property
     def leader(self) -> tuple[Configuration, float] | None:
         """The training with the best known or predicted final value, and its share done; None before any number."""
-        if self.best is None:
-            return None
-        now = self._now()
-        training = now.trainings[now.model.leader]
-        return dict(training.h), training.share
+        return self._progress(lambda now: now.model.leader)
 
     @property
     def front(self) -> tuple[Configuration, float] | None:
         """The training with the best value told, and its share done; None before any number. Failed ones, and those
         that cannot go on, are passed over. It is finished before the search ends."""
-        if self.best is None:
-            return None
-        now = self._now()
-        training = now.trainings[now.front]
-        return dict(training.h), training.share
+        return self._progress(lambda now: now.front)
 
     def believed(self, h: Mapping[str, Any]) -> tuple[float, float] | None:
         """The predicted value of a configuration at full length and its standard deviation, from all that was told.
@@ -259,6 +251,14 @@ class PausingDescent:
     def _exact(self, h: Configuration) -> Configuration:
         """The exact configuration that is trained for a proposal."""
         return h
+
+    def _progress(self, index_of: Callable[[Guided], int]) -> tuple[Configuration, float] | None:
+        """(configuration, share done) of one training; None before any number."""
+        if self.best is None:
+            return None
+        now = self._now()
+        training = now.trainings[index_of(now)]
+        return dict(training.h), training.share
 
     def _now(self) -> Guided:
         trainings = tuple(training.so_far() for training in self._trainings.values())

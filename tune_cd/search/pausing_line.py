@@ -194,12 +194,6 @@ class PausingLine:
         return [self._at(at) for at in self._search.live]
 
     @property
-    def leader(self) -> tuple[Configuration, float] | None:
-        """As `PausingDescent.leader`."""
-        leader = self._search.leader
-        return None if leader is None else (self._at(leader[0]), leader[1])
-
-    @property
     def front(self) -> tuple[Configuration, float] | None:
         """As `PausingDescent.front`."""
         front = self._search.front

@@ -117,8 +117,8 @@ class Surrogate:
 
     @cached_property
     def _gone(self) -> NDArray[np.bool_]:
-        """Which trainings were left before their end [n_trainings]: their predicted final values cannot be reached."""
-        return np.array([one.left and one.share < 1 for one in self.trainings])
+        """Which trainings are `gone` [n_trainings]."""
+        return np.array([one.gone for one in self.trainings])
 
     def _fitted(self, exploits: bool) -> Process:
         factors = self._factors if exploits == self.exploits else None

@@ -33,6 +33,11 @@ class Training:
         return bool(self.looks) and self.looks[-1][1] == FAILED
 
     @property
+    def gone(self) -> bool:
+        """Whether it was left before its end, so that its final value cannot be reached."""
+        return self.left and self.share < 1
+
+    @property
     def share(self) -> float:
         """The share done; 1 if it failed."""
         return 1.0 if self.failed else self.looks[-1][0] if self.looks else 0.0

@@ -27,7 +27,7 @@ from tune_cd.replay.simulation import Trajectory, replay_all
 from tune_cd.search.registry import OPTIMISERS
 
 FUNCTIONS = range(1, 25)
-METHODS = ("random", "tpe", "cmaes", "cfo", "cd-paper", "cd")
+METHODS = ("random", "tpe", "cmaes", "cd-paper", "cd")
 AT = (5, 10, 20, 30)
 SAMPLE = 2**14  # points of the box, of which a share is lower than the best so far
 REFERENCE = "cd"

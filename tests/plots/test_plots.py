@@ -198,7 +198,7 @@ def test_all_colours_are_seen_on_white(table):
 
 
 def test_the_searches_of_one_comparison_differ_by_marker_alone():
-    names = ["cd", "cd-paper", "random", "tpe", "tpe-paper", "cmaes", "gp", "cfo", "grid", "separate", "global"]
+    names = ["cd", "cd-paper", "random", "tpe", "tpe-paper", "cmaes", "gp", "grid", "separate", "global"]
     assert len({style.METHODS[name].marker for name in names}) == len(names)
 
 

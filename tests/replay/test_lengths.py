@@ -7,7 +7,7 @@ from tune_cd.landscapes.curves import CurveLandscape
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
 from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, ShortThenBest, Spent, spend
 from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, landscapes_of, methods_of, run, table
-from tune_cd.replay.library_lengths import Bohb, Pruned
+from tune_cd.replay.library_lengths import Pruned
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
@@ -176,30 +176,6 @@ def test_the_median_rule_stops_who_is_below_the_others():
     assert [until for number, until in steps if number == 3] == [0.125]
 
 
-def test_bohb_halves_its_brackets():
-    """Nine to the first rung, the best three to the second, the best to the end; then three to the second, and so on:
-    hpbandster's brackets."""
-    pytest.importorskip("hpbandster")
-    search, untils, best = Bohb(RIDGE.space, seed=0, start=A), [], []
-    assert search.ask() == A
-    for step in range(9 + 3 + 1 + 3 + 1 + 3):
-        h, until = search.ask(), search.until(search.ask())
-        untils.append(until)
-        value = None if step == 0 else RIDGE.curve(h)[round(16 * until) - 1]
-        if step < 9:
-            best.append((-np.inf if value is None else value, h))
-        elif step < 12:
-            assert h == sorted(best, key=lambda reached: -reached[0])[step - 9][1]
-        search.tell(h, 0.0, until / 2)  # a look on the way: not heard
-        search.tell(h, value, until)
-    first, second, whole = search.lengths
-    waves = [(9, first), (3, second), (1, whole), (3, second), (1, whole), (3, whole)]
-    assert untils == [until for n, until in waves for _ in range(n)]
-    assert search.until(search.ask()) == first  # the first bracket again
-    spent = spend(Bohb(RIDGE.space, seed=0, start=A), RIDGE, budget=10)
-    assert spent.cost[-1] == pytest.approx(10, abs=0.6)
-
-
 @pytest.mark.parametrize("pruner", ["hyperband", "halving", "median"])
 def test_optunas_pruners_stop_what_they_stop(pruner):
     pytest.importorskip("optuna")
@@ -214,7 +190,7 @@ def test_optunas_pruners_stop_what_they_stop(pruner):
     assert again.reached.tolist() == spent.reached.tolist()
 
 
-NEEDED = {"pausing-bayesian": ["optuna", "botorch"], "pausing-bohb": ["hpbandster"]}
+NEEDED = {"pausing-bayesian": ["optuna", "botorch"]}
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -20,14 +20,10 @@ NEEDS = {
     "tpe": ["optuna"],
     "cmaes": ["optuna", "cmaes"],
     "gp": ["optuna", "torch"],
-    "cfo": ["flaml"],
     "botorch": ["botorch"],
-    "turbo": ["botorch"],
-    "smac": ["smac"],
-    "bohb": ["hpbandster"],
 }
 
-MODELLED = {"botorch": {"initial": TRIALS - 1}, "turbo": {"initial": TRIALS - 1}, "smac": {}}
+MODELLED = {"botorch": {"initial": TRIALS - 1}}
 """Methods that take up to seconds a suggestion, with options that make them ask their models seldom."""
 
 MANY = (

@@ -70,7 +70,6 @@ METHODS = AVERAGES | {
     "tpe-paper": Style(ORANGE, DASHES["two dots"], "v"),
     "cmaes": Style(GREEN, DASHES["long"], "<"),
     "gp": Style(PURPLE, "-", "*"),
-    "cfo": Style(YELLOW, DASHES["dash"], ">"),
     "grid": Style(GREY, "-", "p"),
     # the modes of a study with cross-batch memory, `table:xbm`
     "without": Style(ORANGE, DASHES["dash"], "s"),

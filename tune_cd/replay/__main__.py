@@ -39,7 +39,7 @@ with --table or --figure on measured grids, where differences are smaller."""
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
 
-PARTS_LEFT_OUT = "all but bayesian, smac, bohb and those on learning curves"
+PARTS_LEFT_OUT = "all but bayesian and those on learning curves"
 
 HELP = {
     "--methods": f"of {', '.join(OPTIMISERS)}; default: random cd-paper",

@@ -17,7 +17,7 @@ from tune_cd.replay.simulation import Method, Trajectory, replay_all
 from tune_cd.search.registry import OPTIMISERS
 
 FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
-RIVALS = ("random", "tpe", "cmaes", "cfo", "cd-paper")
+RIVALS = ("random", "tpe", "cmaes", "cd-paper")
 
 
 @dataclass(frozen=True)
@@ -126,20 +126,13 @@ PARTS: dict[str, Part] = {
         ("AUC@10", "ΔAUC@10", "ΔAUC@20"),
     ),
     "bayesian": Part(
-        "Gaussian processes: Optuna's, BoTorch's, and TuRBO", _entries(("cd", "gp", "botorch", "turbo")), MODELLED,
+        "Gaussian processes: Optuna's and BoTorch's", _entries(("cd", "gp", "botorch")), MODELLED,
         MODEL_COLUMNS, trajectories=10, trials=20,
     ),
-    "smac": Part(
-        "SMAC's random forest", _entries(("cd", "smac")), MODELLED, MODEL_COLUMNS, trajectories=10, trials=20,
-    ),
-    "bohb": Part(
-        "BOHB's densities", _entries(("cd", "bohb")), MODELLED, MODEL_COLUMNS, trajectories=40, trials=20,
-    ),
 }  # fmt: skip
-"""All parts. SLOW ones run only on request: they take long, or need an extra package."""
+"""All parts. "bayesian" runs only on request, since it takes long."""
 
-SLOW = ("bayesian", "smac", "bohb")
-USUAL = tuple(name for name in PARTS if name not in SLOW)
+USUAL = tuple(name for name in PARTS if name != "bayesian")
 
 
 def benchmark(names: Sequence[str], trajectories: int | None = None, processes: int | None = None) -> Iterable[str]:

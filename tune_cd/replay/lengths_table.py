@@ -26,7 +26,7 @@ from tune_cd.replay.lengths import (
     Spent,
     spend,
 )
-from tune_cd.replay.library_lengths import Bohb, Pruned
+from tune_cd.replay.library_lengths import Pruned
 from tune_cd.replay.simulation import over_processes
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
@@ -56,10 +56,6 @@ def _ruled(
 
 def _pruned(space: Space, seed: int, budget: float, workers: int, *, sampler: str, pruner: str) -> PausingOptimiser:
     return Pruned(space, sampler=sampler, pruner=pruner, seed=seed, start=_blind(space, seed))
-
-
-def _bohb(space: Space, seed: int, budget: float, workers: int) -> PausingOptimiser:
-    return Bohb(space, seed=seed, start=_blind(space, seed))
 
 
 def _blind(space: Space, seed: int) -> Configuration:
@@ -103,8 +99,6 @@ BAYESIAN: dict[str, PausingMethod] = {
 }
 """Rivals that take up to a second per suggestion; ASHA over BoTorch's proposals is Syne Tune's ASHABO."""
 
-BOHB: dict[str, PausingMethod] = {OURS: METHODS[OURS], FULL: METHODS[FULL], "BOHB (hpbandster)": _bohb}
-
 
 def run(
     methods: Mapping[str, PausingMethod], landscapes: Sequence[CurveLandscape], seeds: Sequence[int], *,
@@ -123,15 +117,14 @@ def _one(job: tuple[CurveLandscape, tuple[str, PausingMethod], int], *, workers:
 
 
 PARTS = {
-    "pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW,
-    "pausing-bohb": IN_VIEW,
+    "pausing": IN_VIEW, "pausing-judged": JUDGES, "pausing-256": IN_VIEW, "pausing-bayesian": IN_VIEW
 }  # fmt: skip
 """Part of the benchmark -> its landscapes; those that do not come with the package are skipped."""
 
 SIZES = {"pausing-256": 256}
 """Part -> batch size of its landscapes, where it is not BATCH_SIZE."""
 
-ALONE = {"pausing-bayesian": BAYESIAN, "pausing-bohb": BOHB}
+ALONE = {"pausing-bayesian": BAYESIAN}
 """Part -> its methods, with one worker only, where they are not METHODS and PARALLEL."""
 
 _PARALLEL = (OURS, FULL, "cd, an eighth, best to its end", "cd, ASHA", "cd, ASHA (Ray)", "tpe, ASHA", "tpe, ASHA (Ray)")

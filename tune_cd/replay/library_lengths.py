@@ -1,20 +1,11 @@
-"""Early-stopping rivals from other libraries: Optuna's pruners, and BOHB. Each runs one training at a time."""
+"""Optuna's pruners as rivals that decide how long to train; each runs one training at a time."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from itertools import cycle
-from math import inf
 from typing import Any
 
 from tune_cd.replay.lengths import LOOKS
-from tune_cd.search.baselines.bohb_rule import BohbRule
 from tune_cd.search.space import Configuration, Space
-
-ETA = 3
-"""hpbandster's default: the factor by which trainings get longer, and fewer, from rung to rung."""
-
-RUNGS = (2 / LOOKS, 5 / LOOKS, 1.0)
-"""The looks nearest to 1/9, 1/3 and 1."""
 
 
 class Pruned:
@@ -71,48 +62,3 @@ class Pruned:
         if axis.values is not None:
             return self._trial.suggest_categorical(axis.name, list(axis.values))
         return self._trial.suggest_float(axis.name, axis.low, axis.high, log=axis.scale == "log")
-
-
-class Bohb:
-    """BOHB: hpbandster's brackets of successive halving, with configurations drawn from its densities.
-
-    A training goes on from its checkpoint at the next rung.
-    """
-
-    def __init__(self, space: Space, *, seed: int, start: Configuration):
-        self.space, self.lengths = space, RUNGS
-        self._rule, self._starts, self._value = BohbRule(space, seed), [start], -inf
-        self._steps = self._brackets()
-        self._step = next(self._steps)
-
-    def ask(self) -> Configuration:
-        return self._step[0]
-
-    def until(self, h: Mapping[str, Any]) -> float:
-        return self._step[1]
-
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float = 1.0) -> None:
-        """Report the best score so far at a share of the full length; only the end of a rung counts. None: failed."""
-        if value is None or share >= self._step[1]:
-            self._rule.observe(h, value, share)
-            self._value = -inf if value is None else value
-            self._step = next(self._steps)
-
-    def _brackets(self) -> Iterator[tuple[Configuration, float]]:
-        """Configurations, each with the share to train it until; then `_value` is its score at that share."""
-        for rungs in cycle(range(len(self.lengths), 0, -1)):
-            n = len(self.lengths) // rungs * ETA ** (rungs - 1)
-            wave: Iterable[Configuration] = self._drawn(n)
-            for place, rung in enumerate(self.lengths[-rungs:]):
-                reached = []
-                for h in wave:
-                    yield h, rung
-                    reached.append((self._value, h))
-                ranked = sorted(reached, key=lambda score: -score[0])
-                wave = [h for value, h in ranked[: n // ETA ** (place + 1)] if value > -inf]
-
-    def _drawn(self, n: int) -> Iterator[Configuration]:
-        for _ in range(n):
-            h = self._starts.pop() if self._starts else self._rule.propose({})
-            if h is not None:
-                yield h

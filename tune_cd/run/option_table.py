@@ -66,8 +66,7 @@ SEARCH: Options = {
     "--search": {
         "choices": list(OPTIMISERS),
         "help": "default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets "
-        "around the incumbent; tpe, cmaes, gp, cfo, botorch and turbo need the extra `baselines`, smac and bohb "
-        "extras of their names",
+        "around the incumbent; tpe, cmaes, gp and botorch need the extra `baselines`",
     },
     "--full-length": {
         "action": "store_true",

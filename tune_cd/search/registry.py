@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.baselines.baseline import STATE_VERSION, Baseline, Rule
-from tune_cd.search.baselines.bohb_rule import BohbRule
 from tune_cd.search.baselines.botorch_rule import BotorchRule
-from tune_cd.search.baselines.cfo_rule import CfoRule
 from tune_cd.search.baselines.listed import Listed, grid_cells, uniform_draws
 from tune_cd.search.baselines.optuna_rule import SAMPLERS, OptunaRule
-from tune_cd.search.baselines.smac_rule import SmacRule
-from tune_cd.search.baselines.turbo_rule import TurboRule
 from tune_cd.search.coordinate_descent import CoordinateDescent, Start, starts_of
 from tune_cd.search.protocol import Optimiser, Told, check_version
 from tune_cd.search.space import Configuration, Space
@@ -96,13 +92,9 @@ def library_search(
 
 LIBRARIES: dict[str, Callable[..., Rule]] = {
     **{name: partial(OptunaRule, method=name) for name in SAMPLERS},
-    "cfo": CfoRule,
     "botorch": BotorchRule,
-    "turbo": TurboRule,
-    "smac": SmacRule,
-    "bohb": BohbRule,
 }
-"""Methods of other libraries: name -> constructor of its rule. "botorch" and "turbo" take the option `initial`."""
+"""Methods of other libraries: name -> constructor of its rule. "botorch" takes the option `initial`."""
 
 OPTIMISERS: dict[str, Callable[..., Optimiser]] = {
     "cd": partial(coordinate_descent, settings="default"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd.search.baselines.sampled import Sampled, imported, quiet
-from tune_cd.search.space import Array, Configuration, Key, Space
+from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
 
 INITIAL = 5
 """Trials before the model is asked, the start among them: the default of Ax, through which BoTorch is mostly used."""
@@ -86,3 +86,15 @@ class BotorchRule(Sampled):
 
     def _tensor(self, rows: list[Any]) -> Any:
         return self._torch.tensor(np.array(rows, dtype=float))
+
+    def _to_cube(self, h: Configuration) -> Array:
+        """The place of a configuration in the box, 0 to 1 along each axis [n_axes]."""
+        width = self._space.high - self._space.low
+        at: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
+        return np.clip(at, 0.0, 1.0)
+
+    def _from_cube(self, at: Coordinates) -> Configuration:
+        """The configuration at a place in the box, snapped through the space."""
+        return self._space.from_coordinates(
+            self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
+        )

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from tune_cd.search.baselines.baseline import Trial
 from tune_cd.search.baselines.listed import Listed, uniform_draws
-from tune_cd.search.space import Array, Configuration, Coordinates, Key, Space
+from tune_cd.search.space import Configuration, Key, Space
 
 REPEATS = 20
 """Number of proposals in a row that may be empty or known. Then a uniform draw takes their place."""
@@ -58,18 +56,6 @@ class Sampled(ABC):
     def _drawn(self) -> Configuration | None:
         """The sampler's next proposal, known or not; None: nothing for now."""
 
-    def _to_cube(self, h: Configuration) -> Array:
-        """The place of a configuration in the box, 0 to 1 along each axis [n_axes]."""
-        width = self._space.high - self._space.low
-        at: Array = (self._space.to_coordinates(h) - self._space.low) / np.where(width > 0, width, 1.0)
-        return np.clip(at, 0.0, 1.0)
-
-    def _from_cube(self, at: Coordinates) -> Configuration:
-        """The configuration at a place in the box, snapped through the space."""
-        return self._space.from_coordinates(
-            self._space.low + (self._space.high - self._space.low) * np.asarray(at, dtype=float)
-        )
-
 
 @contextmanager
 def quiet() -> Iterator[None]:
@@ -79,10 +65,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def imported(method: str, *modules: str, extra: str = "baselines") -> list[Any]:
+def imported(method: str, *modules: str) -> list[Any]:
     """Import the modules that a method needs. Raises ImportError saying how to install them."""
     try:
         with quiet():
             return [import_module(module) for module in modules]
     except ImportError as error:
-        raise ImportError(f"{method} needs {error.name}: pip install tune_cd[{extra}]", name=error.name) from error
+        raise ImportError(f"{method} needs {error.name}: pip install tune_cd[baselines]", name=error.name) from error

@@ -19,7 +19,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "tune_cd.analysis": "balance search results",
     "tune_cd.landscapes": "balance search results analysis",
     "tune_cd.plots": "balance search analysis",
-    "tune_cd.replay": "balance search results landscapes analysis plots",
+    "tune_cd.replay": "landscapes",
     "tune_cd.report": "balance search results analysis plots",
     "tune_cd.tune": "search results",
     "tune_cd.cluster": "results trainables.datasets trainables.training.preemption_notice",
@@ -50,7 +50,7 @@ OUTSIDE = {  # library: the rooms that may import it, with all that is in them
     "ray": "tune_cd.tune tune_cd.run tune_cd.cluster tune_cd.submit trainables.trial",
     "torch": "trainables",
     "torchvision": "trainables.models",
-    "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.replay tune_cd.report "
+    "pandas": "tune_cd.results tune_cd.landscapes tune_cd.analysis tune_cd.plots tune_cd.report "
     "tune_cd.tune tune_cd.run",
     "pyarrow": "tune_cd.results tune_cd.landscapes trainables.datasets",
     "matplotlib": "tune_cd.plots tune_cd.report trainables.datasets",

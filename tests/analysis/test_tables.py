@@ -23,8 +23,8 @@ from tune_cd.analysis.tables import (
     memory_modes,
 )
 from tune_cd.landscapes.formulas import LANDSCAPES
-from tune_cd.replay import replay_all
-from tune_cd.replay.__main__ import store
+from tune_cd.landscapes.replay import store
+from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.registry import OPTIMISERS
 
 pytestmark = pytest.mark.filterwarnings("error")

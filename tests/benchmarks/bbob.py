@@ -23,7 +23,7 @@ from tune_cd import Linear, Space
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.simulation import Trajectory, replay_all
+from tune_cd.landscapes.simulation import Trajectory, replay_all
 from tune_cd.search.registry import OPTIMISERS
 
 FUNCTIONS = range(1, 25)

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from harness import found as find
 
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes.find import find
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.simulation import replay
+from tune_cd.landscapes.simulation import replay
 from tune_cd.search import beliefs, model_guided
 from tune_cd.search.registry import OPTIMISERS
 

@@ -22,6 +22,9 @@ import numpy as np
 import pandas as pd
 import real_studies
 from contrastive_landscapes import GRIDS
+from lengths import Spent
+from pausing import FULL, METHODS, OURS
+from pausing import run as replayed
 from real_studies import said
 
 from tune_cd import results
@@ -30,9 +33,6 @@ from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes import measured
 from tune_cd.landscapes.curves import curves_of
-from tune_cd.replay.lengths import Spent
-from tune_cd.replay.lengths_table import FULL, METHODS, OURS
-from tune_cd.replay.lengths_table import run as replayed
 
 SEARCHES = {
     "pausing": ([], OURS),

@@ -16,9 +16,8 @@ from trainables.training.setups import SETUPS
 from tune_cd import CoordinateDescent, Space, balance, results
 from tune_cd.landscapes.find import trainings
 from tune_cd.landscapes.formulas import BATCH_SIZES, LANDSCAPES
-from tune_cd.replay import replay_all
-from tune_cd.replay.__main__ import store
-from tune_cd.replay.simulation import simulate
+from tune_cd.landscapes.replay import store
+from tune_cd.landscapes.simulation import replay_all, simulate
 from tune_cd.search.registry import OPTIMISERS
 
 GLYPHS = SETUPS["glyphs"]["dml"]["small"]

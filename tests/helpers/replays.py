@@ -1,7 +1,7 @@
 """Made-up trajectories of replayed searches."""
 
 from tune_cd import analysis
-from tune_cd.replay import Trajectory, Trial
+from tune_cd.landscapes.simulation import Trajectory, Trial
 
 
 def trajectory(method: str, seed: int, reached: list[float], ended: list[float] | None = None) -> Trajectory:

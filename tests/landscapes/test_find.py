@@ -7,7 +7,6 @@ from grids_of import TICKS, hill, made, made_tables
 
 from tune_cd.analysis.scores import parameter
 from tune_cd.landscapes import measured
-from tune_cd.landscapes.corners import CORNERS
 from tune_cd.landscapes.find import IN_VIEW, JUDGES, MEASURED, find, plane, trainings, volume
 from tune_cd.landscapes.landscape import from_table
 from tune_cd.landscapes.measured import load, write
@@ -119,25 +118,3 @@ def test_those_of_several_batch_sizes_are_volumes_too(name):
         return
     whole, flat = find(f"{name}-3d"), find(name)
     assert whole.score(flat.optimum | {"batch_size": 64}) == pytest.approx(flat.score(flat.optimum))
-
-
-@pytest.mark.parametrize("name", CORNERS)
-def test_in_a_corner_the_best_is_an_octave_from_its_ends(name):
-    landscape, [base, ends] = find(name), name.split("-corner-")
-    whole, x = find(base), landscape.space.to_coordinates(landscape.optimum)
-    near = [
-        high if end == "high" else low
-        for end, low, high in zip(ends.split("-"), landscape.space.low, landscape.space.high)
-    ]
-    assert np.abs(x - near) == pytest.approx([1, 1]) and landscape.space.high - landscape.space.low == pytest.approx(
-        [16, 16]
-    )
-    assert landscape.score(landscape.optimum) == whole.score(whole.optimum)
-    assert landscape.low < landscape.high == pytest.approx(whole.high, rel=1e-3)
-
-
-def test_a_corner_beyond_what_was_measured_and_of_a_batch_size_is_refused():
-    with pytest.raises(ValueError, match="beyond them nothing is known"):
-        find("omniglot-242-margin-corner-low-low")
-    with pytest.raises(ValueError, match="batch needs 2 real, log-scaled axes"):
-        find("batch-corner-low-low")

@@ -27,7 +27,7 @@ from tune_cd.landscapes.formulas import (
 )
 from tune_cd.landscapes.landscape import DURATIONS, from_path, from_table
 from tune_cd.landscapes.measured import FOLDER
-from tune_cd.replay.simulation import simulate
+from tune_cd.landscapes.simulation import simulate
 from tune_cd.results.schema import check_trial
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.space import Linear, Space

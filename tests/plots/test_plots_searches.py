@@ -9,11 +9,11 @@ import pytest
 from tune_cd import CoordinateDescent
 from tune_cd.analysis import search_lines
 from tune_cd.landscapes.formulas import LANDSCAPES
+from tune_cd.landscapes.simulation import simulate
 from tune_cd.plots import curves_figure, path_figure, timeline_figure
 from tune_cd.plots.path import place_labels
 from tune_cd.plots.style import METHODS
 from tune_cd.plots.timeline import lanes
-from tune_cd.replay.simulation import simulate
 
 ZERO = pd.Timestamp("2026-01-01", tz="UTC")
 

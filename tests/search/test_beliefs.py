@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from boxes import BOXES
 
 from tune_cd import CoordinateDescent, Space
-from tune_cd.landscapes.boxes import BOXES
-from tune_cd.replay import replay_all
+from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.beliefs import (
     ALIKE,
     BALANCE,

@@ -9,7 +9,7 @@ import pytest
 from tune_cd import CoordinateDescent, Space
 from tune_cd.analysis import summary
 from tune_cd.landscapes.formulas import LANDSCAPES, Ridge
-from tune_cd.replay import replay_all
+from tune_cd.landscapes.simulation import replay_all
 from tune_cd.search.beliefs import BALANCE
 from tune_cd.search.model_guided import EXPLOIT_FROM, LENGTHS, PATIENCE, PAUSING_MARGIN, Guided
 from tune_cd.search.registry import OPTIMISERS

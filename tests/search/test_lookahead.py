@@ -9,7 +9,7 @@ from contract import MIXED, PLANE, score
 
 from tune_cd import CoordinateDescent, Space
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
-from tune_cd.replay import replay
+from tune_cd.landscapes.simulation import replay
 from tune_cd.search.line_search import Trajectory
 from tune_cd.search.registry import OPTIMISERS
 

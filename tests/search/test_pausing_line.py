@@ -5,11 +5,11 @@ from math import log2
 import numpy as np
 import pytest
 from contract import FINITE, MIXED, PLANE
+from lengths import spend
 
 from tune_cd import balance, landscapes
 from tune_cd.balance import RATE_RESOLUTION as RESOLUTION
 from tune_cd.landscapes.curves import curves_of
-from tune_cd.replay.lengths import spend
 from tune_cd.search.pausing_line import PausingLine
 from tune_cd.search.space import Space
 

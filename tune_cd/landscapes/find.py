@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis import Grid, grid
-from tune_cd.landscapes import corners, measured
-from tune_cd.landscapes.boxes import BOXES
+from tune_cd.landscapes import measured
 from tune_cd.landscapes.formulas import LANDSCAPES
 from tune_cd.landscapes.landscape import SHIPPED, Landscape, Table, from_path, from_table, on_grid, study_at
 from tune_cd.landscapes.measured import IN_VIEW, Measured
@@ -41,12 +40,10 @@ def find(name: str) -> Landscape:
 
     The name of a measured landscape is that of its plane at b = BATCH_SIZE; `<name>-b256` is its plane at another batch
     size. `<name>-3d` has the batch size as a third axis, of which several must have been measured.
-    `<name>-corner-high-low` is a landscape of two axes in another box, see `corners`. Raises ValueError for an unknown
-    name, and for a table that is not a full grid.
+    Raises ValueError for an unknown name, and for a table that is not a full grid.
     """
-    formulas = LANDSCAPES | BOXES
-    if name in formulas:
-        return formulas[name]
+    if name in LANDSCAPES:
+        return LANDSCAPES[name]
     if name in GENERAL:
         return _general(name)
     if name in measured.MEASURED:
@@ -56,11 +53,9 @@ def find(name: str) -> Landscape:
         return plane(measured.load(at[1]), int(at[2]))
     if name.endswith(VOLUME) and name.removesuffix(VOLUME) in measured.MEASURED:
         return volume(measured.load(name.removesuffix(VOLUME)))
-    if in_corner := corners.NAME.fullmatch(name):
-        return corners.in_corner(find(in_corner["base"]), name, (in_corner["first"], in_corner["second"]))
     path = Path(name)
     if not (path.exists() or study_at(path).is_dir()):
-        known = [*formulas, *measured.MEASURED, *GENERAL]
+        known = [*LANDSCAPES, *measured.MEASURED, *GENERAL]
         raise ValueError(
             f"landscape {name!r}: one of {known}, or the path of a results folder, of a study RESULTS/STUDY or of a "
             "Parquet file"

@@ -9,7 +9,6 @@ from tune_cd.plots.curves import curves_figure
 from tune_cd.plots.gain import gain_figure, sublosses_figure
 from tune_cd.plots.geometry import constraints_figure, directions_figure
 from tune_cd.plots.grids import grid_slices, plane
-from tune_cd.plots.orientation import orientation_figure
 from tune_cd.plots.path import path_figure
 from tune_cd.plots.pipeline import pipeline_figure
 from tune_cd.plots.search import search_figure

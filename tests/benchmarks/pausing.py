@@ -1,4 +1,7 @@
-"""`python -m tune_cd.replay --benchmark pausing`: savings by pausing, compared with other early-stopping methods."""
+"""Savings by pausing, compared with other early-stopping methods, on learning curves.
+
+python tests/benchmarks/pausing.py pausing pausing-256     # 17 minutes on two cores
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -8,13 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from tune_cd.analysis.tables import markdown
-from tune_cd.landscapes import measured
-from tune_cd.landscapes.curves import CurveLandscape, curves_of
-from tune_cd.landscapes.find import BATCH_SIZE
-from tune_cd.landscapes.measured import IN_VIEW, JUDGES
-from tune_cd.replay.lengths import (
+from harness import command
+from lengths import (
     LOOKS,
     Alternating,
     Asha,
@@ -26,8 +24,14 @@ from tune_cd.replay.lengths import (
     Spent,
     spend,
 )
-from tune_cd.replay.library_lengths import Pruned
-from tune_cd.replay.simulation import over_processes
+from pruners import Pruned
+
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes import measured
+from tune_cd.landscapes.curves import CurveLandscape, curves_of
+from tune_cd.landscapes.find import BATCH_SIZE
+from tune_cd.landscapes.measured import IN_VIEW, JUDGES
+from tune_cd.landscapes.simulation import over_processes
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Configuration, Space
@@ -145,10 +149,13 @@ def landscapes_of(part: str) -> Iterator[CurveLandscape]:
             yield curves_of(landscape, size)
 
 
-def sections(part: str, searches: int | None = None, processes: int | None = None) -> Iterable[str]:
-    """Tables of a part, one text per number of workers, see `methods_of`. Raises ImportError where a rival is
-    missing."""
-    searches = searches or SEARCHES
+def sections(parts: Sequence[str], searches: int | None = None, processes: int | None = None) -> Iterator[str]:
+    """Tables of the parts, one text per number of workers. Raises ImportError where a rival is missing."""
+    for part in parts:
+        yield from _sections(part, searches or SEARCHES, processes)
+
+
+def _sections(part: str, searches: int, processes: int | None) -> Iterator[str]:
     landscapes = list(landscapes_of(part))
     for workers, methods in methods_of(part).items():
         begun = perf_counter()
@@ -235,3 +242,7 @@ def _of(ours: float, full: float) -> float:
     if np.isinf(ours) and np.isinf(full):
         return 1.0
     return 0.0 if np.isinf(full) else ours / full
+
+
+if __name__ == "__main__":
+    command(__doc__, PARTS, ["pausing"], sections)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tune_cd import results
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.simulation import Trajectory, Trial
+from tune_cd.landscapes.simulation import Trajectory, Trial
 
 
 def check_stored(

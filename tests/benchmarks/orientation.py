@@ -1,12 +1,13 @@
 """Comparison of A_O and A_I over a family of ridges, with the measured grids placed among them.
 
-    python -m tune_cd.replay --figure orientation        # orientation.svg and .png, and the numbers
+    python tests/benchmarks/orientation.py STEM [SEARCHES]        # STEM.svg and .png; 10 minutes on one core
 
 A member is a ridge on a flat floor, or on a floor with a shelf: higher at the optimum's Lambda_p, for any Lambda_e. The
 shelf was added after the measured grids had been seen. Their floors have one; angle, aspect and floor share alone would
 put A_O ahead on them. The difference is `tab:ablation`'s A_I (3,3) less A_O (3,3), in AUC@20 from blind starts.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,16 +15,19 @@ from math import exp, inf, log
 
 import numpy as np
 import pandas as pd
+from claims import angle_of
+from orientation_figure import orientation_figure
 from scipy.optimize import brentq
 
 from tune_cd import analysis
 from tune_cd.analysis import summary
-from tune_cd.landscapes.claims import angle_of
+from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes.ablation import ABLATION
 from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import PRINTED, Ridge, landscape_of
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.ablation import ABLATION
-from tune_cd.replay.simulation import replay_all
+from tune_cd.landscapes.simulation import replay_all
+from tune_cd.plots import save
 
 ANGLES = (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)
 """Degrees from the joint direction, positive towards Lambda_e; at 45 the ridge runs along that axis. The sign matters
@@ -158,3 +162,15 @@ def _scores(landscape: Landscape, cells: Sequence[int]) -> np.ndarray:
 def _aspect(curvatures: np.ndarray) -> float:
     """Length by width of a ridge. curvatures: the steepest fall first; inf where it does not fall along its length."""
     return float(np.sqrt(curvatures[0] / curvatures[1])) if curvatures[1] < 0 else inf
+
+
+def main(stem: str, searches: int | None = None) -> None:
+    """Save the figure, and print the places of the measured grids. searches: of each ridge, by default 80, and of each
+    measured grid, by default 200."""
+    family, measured = over_the_family(range(searches or 80)), of_the_measured(range(searches or 200))
+    print(markdown(measured.set_index("landscape").T.rename_axis("measured")))
+    print("written:", *save(orientation_figure(family, measured), stem))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -1,17 +1,11 @@
 """The benchmark of other constants: each candidate changes the search, for as long as it is asked to."""
 
-import sys
-from pathlib import Path
-
+import constants
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
-
-import constants
 from constants import CANDIDATES, FAMILIES, NOW, auc, changed, left_out
+from harness import found as find
 
-from tune_cd.landscapes.find import find
 from tune_cd.landscapes.measured import JUDGES
 from tune_cd.search import beliefs
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tune_cd import balance
-from tune_cd.replay.simulation import Method
+from tune_cd.landscapes.simulation import Method
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, SearchSettings

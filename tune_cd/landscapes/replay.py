@@ -7,14 +7,13 @@ from typing import Any
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, compared, markdown
+from tune_cd.landscapes import paper_tables
+from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.landscapes.find import MEASURED, find, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import DURATIONS, Landscape
-from tune_cd.replay import fits, lengths_table, orientation, paper_tables
-from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
-from tune_cd.replay.benchmark import PARTS, USUAL, benchmark
-from tune_cd.replay.simulation import Method, Trajectory, replay_all
-from tune_cd.replay.stored import check_stored, store
+from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
+from tune_cd.landscapes.stored import check_stored, store
 from tune_cd.search.directions import BALANCE_SPACES
 from tune_cd.search.registry import OPTIMISERS
 
@@ -23,34 +22,23 @@ examples:
   python -m tune_cd.replay --table hp_res                        tab:hp_res, on the fitted ridges and on measured grids
   python -m tune_cd.replay --table ablation                      tab:ablation, likewise
   python -m tune_cd.replay --table ablation --start near:4       the same from starts 4 octaves off the optimum
-  python -m tune_cd.replay --table fits                          what was fitted to what, and what the other rows test
-  python -m tune_cd.replay --figure orientation                  where A_O wins and where A_I does, as SVG and PNG
   python -m tune_cd.replay --landscapes batch --ablation         the appendix's A_th
   python -m tune_cd.replay --landscapes rotated narrow --noise 0 0.02 0.05 --methods cd-paper tpe cmaes
   python -m tune_cd.replay --landscapes results/mine --start conventional
-  python -m tune_cd.replay --benchmark                           the benchmark's tables, about 20 minutes on two cores
 """
 
 
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
 """Default trials per trajectory, and trajectories per method and landscape, as in the paper. OF_MEASURED: trajectories
-with --table or --figure on measured grids, where differences are smaller."""
+with --table on measured grids, where differences are smaller."""
 
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
 
-PARTS_LEFT_OUT = "all but bayesian and those on learning curves"
-
 HELP = {
     "--methods": f"of {', '.join(OPTIMISERS)}; default: random cd-paper",
     "--ablation": "instead of methods: the variants of the paper's search in tab:ablation and the appendix",
-    "--benchmark": f"""instead: every claim about the methods, or parts of {", ".join([*PARTS, *lengths_table.PARTS])};
-default: {PARTS_LEFT_OUT}. Takes --trajectories and --processes only""",
-    "--table": """instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses;
-fits: what was fitted to tab:hp_res, and what the other rows test (25 minutes on one core; takes --landscapes,
---trajectories, --trials, --seed and --processes only)""",
-    "--figure": """instead: A_I less A_O over a family of ridges, with the measured grids placed on it, as STEM.svg and
-STEM.png (10 minutes on one core; takes --trajectories, --seed and --processes only)""",
+    "--table": "instead: tab:hp_res or tab:ablation, with the printed numbers, and with what holds and what reverses",
     "--reference": """method that the others are subtracted from, in pairs; default: the last one, with --ablation the
 first""",
     "--landscapes": f"""of {", ".join(LANDSCAPES)}, measured: {", ".join(MEASURED)}; or a results folder or Parquet file
@@ -59,7 +47,7 @@ with a full grid of one set-up; default: {" ".join(PRINTED)}, with --table the m
     "--failures": "probability that a trial fails; default: %(default)s",
     "--durations": "of trials; default: %(default)s",
     "--trajectories": f"""a method and landscape; default: {TRAJECTORIES}, as in the paper; with --table
-{OF_MEASURED} on measured grids; with --benchmark the part's own""",
+{OF_MEASURED} on measured grids""",
     "--trials": f"a trajectory; default: {TRIALS}, as in the paper; 20 with --table ablation",
     "--workers": "trials at a time, on a simulated clock; default: %(default)s",
     "--start": """blind (drawn in the box; the default), conventional (equal weights of 0.1), near:OCTAVES from the
@@ -82,9 +70,7 @@ def parser() -> argparse.ArgumentParser:
     methods = {"choices": list(OPTIMISERS), "default": ["random", "cd-paper"]}
     _add(what, "--methods", nargs="+", metavar="NAME", **methods)
     _add(what, "--ablation", action="store_true")
-    _add(what, "--benchmark", nargs="*", choices=[*PARTS, *lengths_table.PARTS], metavar="PART")
-    _add(what, "--table", choices=[*paper_tables.TABLES, "fits"])
-    _add(what, "--figure", metavar="STEM")
+    _add(what, "--table", choices=list(paper_tables.TABLES))
     _add(what, "--reference", metavar="NAME")
     _add(where, "--landscapes", nargs="+", metavar="NAME")
     _add(where, "--noise", nargs="+", type=float, default=[0.0], metavar="F")
@@ -118,21 +104,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _asked(options: argparse.Namespace) -> Iterable[str]:
     """Texts to print. Raises ValueError for options that exclude each other, and for less than one trajectory."""
-    instead = [f"--{name}" for name in ("ablation", "table", "figure") if getattr(options, name)]
-    instead += ["--benchmark"] if options.benchmark is not None else []
-    if len(instead) > 1:
-        raise ValueError(f"{' and '.join(instead)}: one of them at a time")
+    if options.ablation and options.table:
+        raise ValueError("--ablation and --table: one of them at a time")
     if options.trajectories is not None and options.trajectories < 1:
         raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
-    if options.results and (options.figure or options.table == "fits"):
-        raise ValueError("--results: neither --figure nor --table fits stores its trials")
-    if options.benchmark is not None:
-        return claims(options)
-    if options.figure:
-        return drawn(options)
-    if options.table == "fits":
-        names = options.landscapes or list(PRINTED)
-        return fits.sections(names, _seeds(options), options.trials or TRIALS, options.processes)
     return tabled(options) if options.table else compare(options)
 
 
@@ -166,25 +141,6 @@ def tabled(options: argparse.Namespace) -> Iterable[str]:
         trajectories += _replayed(table.methods, group, _seeds(options, OF_MEASURED if many else TRAJECTORIES), options)
     yield from paper_tables.sections(table, trajectories, options.start)
     _store(trajectories, landscapes, options)
-
-
-def drawn(options: argparse.Namespace) -> Iterable[str]:
-    """Save the figure of A_O and A_I. Texts: the places of the measured grids, and the files written."""
-    from tune_cd.plots import orientation_figure, save  # matplotlib is needed here only
-
-    family = orientation.over_the_family(_seeds(options), options.processes)
-    measured = orientation.of_the_measured(_seeds(options, OF_MEASURED), options.processes)
-    yield markdown(measured.set_index("landscape").T.rename_axis("measured"))
-    yield "written: " + ", ".join(map(str, save(orientation_figure(family, measured), options.figure)))
-
-
-def claims(options: argparse.Namespace) -> Iterable[str]:
-    """The benchmark's tables. Raises ImportError without the rivals' packages."""
-    names = options.benchmark or USUAL
-    yield from benchmark([name for name in names if name in PARTS], options.trajectories, options.processes)
-    for name in names:
-        if name in lengths_table.PARTS:
-            yield from lengths_table.sections(name, options.trajectories, options.processes)
 
 
 def _landscapes(options: argparse.Namespace, default: Iterable[str]) -> list[Landscape]:
@@ -242,7 +198,3 @@ def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iter
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
     head = f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end"
     yield f"{head}\n\n{markdown(compared(table, columns))}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from tune_cd.replay.lengths import LOOKS
+from lengths import LOOKS
+
 from tune_cd.search.space import Configuration, Space
 
 

@@ -4,19 +4,18 @@ from math import inf
 
 import matplotlib.colors
 import numpy as np
+import orientation
 import pandas as pd
 import pytest
 from figure_checks import check_axes, check_saving
+from orientation import _compared, floor_share, member, place, shelf
+from orientation_figure import COLOURS, orientation_figure
 from rows import minimal
 
 from tune_cd.landscapes.find import MEASURED, find, trainings
 from tune_cd.landscapes.formulas import RANGE, Ridge, landscape_of
 from tune_cd.landscapes.landscape import Landscape, from_table
-from tune_cd.plots import orientation_figure, save
-from tune_cd.plots.orientation import COLOURS
-from tune_cd.replay import orientation
-from tune_cd.replay.__main__ import main
-from tune_cd.replay.orientation import _compared, floor_share, member, place, shelf
+from tune_cd.plots import save
 from tune_cd.results.schema import check_trial
 
 CENTRE = (-6.0, -4.0)  # near the middle of the box
@@ -216,7 +215,7 @@ def test_the_command_draws_it_and_prints_where_the_measured_grids_lie(tmp_path, 
         "MEASURED": MEASURED[:1],
     }.items():
         monkeypatch.setattr(orientation, name, values)
-    assert main(["--figure", str(tmp_path / "drawn"), "--trajectories", "2", "--processes", "1"]) == 0
+    orientation.main(str(tmp_path / "drawn"), 2)
     printed = capsys.readouterr().out
     assert "floor_share" in printed and MEASURED[0] in printed and str(tmp_path / "drawn.png") in printed
     assert all((tmp_path / f"drawn.{form}").stat().st_size > 10_000 for form in ("svg", "png"))

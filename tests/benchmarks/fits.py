@@ -1,6 +1,6 @@
 """Tests of the paper's other rows on ridges fitted to its Random rows alone.
 
-    python -m tune_cd.replay --table fits
+    python tests/benchmarks/fits.py [DATASET ...]        # 25 minutes on one core
 
 The Random rows determine neither a ridge's aspect nor its angle to A_O's axes. So every aspect and angle of a family is
 fitted to them anew (`formulas.fit`), and all methods are replayed on every member. Each printed number is compared with
@@ -8,6 +8,7 @@ the range of the members' predictions. A row inside the range is no evidence for
 outside it contradicts every Gaussian ridge of the family. All members have the printed best configurations as centres.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,11 +16,11 @@ import pandas as pd
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import markdown
+from tune_cd.landscapes.ablation import ABLATION
 from tune_cd.landscapes.formulas import PRINTED, Ridge, fit, landscape_of
 from tune_cd.landscapes.landscape import Landscape
-from tune_cd.replay.ablation import ABLATION
-from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
-from tune_cd.replay.simulation import Method, Trajectory, replay_all
+from tune_cd.landscapes.printed import COLUMNS, ROUNDING, ROWS, printed
+from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.search.registry import NOTES, OPTIMISERS
 
 ASPECTS = (1.0, 2.0, 4.0)
@@ -129,3 +130,8 @@ def _range(members: pd.DataFrame, column: str, number: float) -> dict[str, float
 
 def _short(number: float) -> str:
     return ">50" if number == np.inf else f"{number:.2f}" if number < 1 else f"{number:g}"
+
+
+if __name__ == "__main__":
+    for section in sections(sys.argv[1:] or list(PRINTED), range(80), 50, None):
+        print(section, end="\n\n", flush=True)

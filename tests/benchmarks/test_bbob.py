@@ -1,16 +1,11 @@
 """The benchmark on BBOB's functions: what it measures, by hand; on the real ones where their package is installed."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
+import bbob
 import numpy as np
 import pandas as pd
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
-
-import bbob
 
 
 class Sphere:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tune_cd import results
-from tune_cd.replay import __main__ as command
+from tune_cd.landscapes import replay as command
 from tune_cd.results.__main__ import main as results_main
 
 SMALL = "--methods random cd-paper --landscapes sop omniglot --trials 4 --processes 1"

@@ -1,28 +1,34 @@
 """The paper's claims about the landscape of contrastive losses, tested on measured landscapes.
 
-    off_diagonal([landscapes.load(name) for name in landscapes.MEASURED])
-    python -m tune_cd.landscapes --claims
+    python tests/benchmarks/claims.py [LANDSCAPE ...]
 
 Settings are chosen by validation scores and compared by test scores, means over seeds. Intervals are of 95 %, from the
 noise between seeds near the best (Student's t). They ignore that the cells with several seeds were selected. Each
 function returns a table with one of VERDICTS per row: a landscape and batch size, or a pair of them.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 from math import isnan, nan
 
 import numpy as np
 import pandas as pd
+from slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
 
 from tune_cd import balance
 from tune_cd.analysis import alignment, coupling, ridge, sublosses
 from tune_cd.analysis.intervals import half_interval_of
 from tune_cd.analysis.ridge import DROP
 from tune_cd.analysis.sublosses import TERMS, places, ranks
-from tune_cd.analysis.tables import ALIKE
-from tune_cd.landscapes.measured import NEAR, Measured
-from tune_cd.landscapes.slices import FAILS, HOLDS, OPEN, VERDICTS, Slice, above, below, half_of, slices
+from tune_cd.analysis.tables import ALIKE, markdown
+from tune_cd.landscapes.measured import MEASURED, NEAR, Measured, load
+
+SIGNED = ("gain", "less")
+"""Columns printed with a sign, ± the column "half"."""
+
+DEGREES = ("angle", "from", "to", "drift")
+
 
 HALF_WAY = 22.5
 """Degrees from a row of A_O to half-way between it and the nearest axis."""
@@ -241,3 +247,54 @@ def summary(table: pd.DataFrame) -> str:
     said = table[names].astype(str).agg(" ".join, axis=1)
     parts = {verdict: list(dict.fromkeys(said[table["verdict"] == verdict])) for verdict in VERDICTS}
     return "; ".join(f"{verdict}: {', '.join(found)}" for verdict, found in parts.items() if found)
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """Markdown of a table of CLAIMS. Intervals stand beside numbers, shares are in percent, pairs form a square."""
+    if "of" in table:
+        return markdown(_square(table))
+    columns = {}
+    for name in table:
+        values = table[name]
+        if f"{name}_half" in table:
+            columns[name] = [f"{value:.2f} ±{half:.2f}" for value, half in zip(values, table[f"{name}_half"])]
+        elif name in SIGNED:
+            columns[name] = [_between(value, half) for value, half in zip(values, table["half"])]
+        elif name in ("share", "below"):
+            columns[name] = [f"{100 * value:.1f} %" for value in values]
+        elif not name.endswith("half"):
+            digits = ".0f" if name in DEGREES else ".2f"
+            columns[name] = [_number(value, digits) for value in values]
+    return markdown(pd.DataFrame(columns).set_index(next(iter(columns))))
+
+
+def _between(value: float, half: float) -> str:
+    return f"{value:+.3f}" + ("" if pd.isna(half) else f" ±{half:.3f}")
+
+
+def _number(value: object, digits: str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if pd.isna(value) else f"{value:{digits}}"
+
+
+def _square(table: pd.DataFrame) -> pd.DataFrame:
+    """Regrets in percent of the best score. Rows: origin of the setting; columns: landscape on which it is used."""
+    half = ["" if pd.isna(half) else f" ±{100 * half:.0f}" for half in table["half"] / table["best"]]
+    cells = [f"{100 * share:.0f}{more} %" for share, more in zip(table["share"], half)]
+    square = table.assign(cell=cells).pivot(index="of", columns="landscape", values="cell").fillna("")
+    order = list(dict.fromkeys(table["of"]))
+    return square.loc[order, order].rename_axis("best setting of, used on")
+
+
+def claims(landscapes: Sequence[Measured]) -> Iterable[str]:
+    """One section per claim: its sentence, its table and the summary of the verdicts."""
+    for name, (sentence, numbers) in CLAIMS.items():
+        table = numbers(landscapes)
+        shown = [as_text(table)] if len(table) else []
+        yield "\n\n".join([f"**{name.capitalize()}.** {sentence}", *shown, summary(table)])
+
+
+if __name__ == "__main__":
+    for section in claims([load(name) for name in sys.argv[1:] or MEASURED]):
+        print(section, end="\n\n")

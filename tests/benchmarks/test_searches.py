@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lengths import Spent
+from pausing import FULL
 from studies import row, table
-
-from tune_cd.replay.lengths import Spent
-from tune_cd.replay.lengths_table import FULL
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # they are commands, not a package
 

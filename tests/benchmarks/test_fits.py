@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fits import ANGLES, ASPECTS, METHODS, VARIANTS, as_text, family, predictions, sections
 from replays import trajectory
 
 from tune_cd.landscapes.formulas import FITTED, PRINTED, random_curve
-from tune_cd.replay import __main__ as command
-from tune_cd.replay import replay_all
-from tune_cd.replay.fits import ANGLES, ASPECTS, METHODS, VARIANTS, as_text, family, predictions
-from tune_cd.replay.printed import printed
+from tune_cd.landscapes.printed import printed
+from tune_cd.landscapes.simulation import replay_all
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -106,15 +105,9 @@ def test_tinyimagenets_printed_n95_is_that_of_turned_ridges():
     assert row.low < 10 and row.verdict.startswith(("inside", "above (noise)"))
 
 
-def test_the_command_prints_what_was_fitted_and_what_the_rows_test(capsys):
+def test_what_was_fitted_and_what_the_rows_test_is_printed():
     pytest.importorskip("optuna")
-    assert (
-        command.main(
-            ["--table", "fits", "--landscapes", "sop", "--trajectories", "2", "--trials", "6", "--processes", "1"]
-        )
-        == 0
-    )
-    parts = capsys.readouterr().out.strip().split("\n\n")
+    parts = "\n\n".join(sections(["sop"], range(2), 6, 1)).split("\n\n")
     assert len(parts[2].splitlines()) == 2 + 11 and "repeated points" in parts[-1]
     rows = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in parts[-2].splitlines()[2:]}
     assert len(rows) == 4 * 3 + 4 and all(" to " in cell for cell in rows.values())

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,12 @@ from scipy.stats import t as student
 from tune_cd import results
 from tune_cd.analysis import best_so_far
 from tune_cd.analysis.tables import CELLS, compared, markdown
+from tune_cd.landscapes.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
 from tune_cd.landscapes.landscape import Table, from_table
-from tune_cd.replay import CONVENTIONAL, replay, replay_all, simulate, start_of
-from tune_cd.replay.__main__ import find, main, store
-from tune_cd.replay.ablation import A_TH, A_TH_COLUMNS, ABLATION, ABLATION_3D
-from tune_cd.replay.benchmark import PARTS
-from tune_cd.replay.printed import HP_RES, ROWS
+from tune_cd.landscapes.printed import HP_RES, ROWS
+from tune_cd.landscapes.replay import find, main, store
+from tune_cd.landscapes.simulation import CONVENTIONAL, replay, replay_all, simulate, start_of
 from tune_cd.search.protocol import Proposal
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
@@ -402,45 +401,6 @@ def test_the_ablations_order(searches):
         replay_all(ABLATION_3D, [LANDSCAPES["batch"]], range(searches), trials=20, processes=1), "A_O (3,3,3)"
     ).set_index("method")
     assert (solid.loc[["A_th rows (3,3,3)", "A_th inverse columns (3,3,3)"], "d20"] < -0.1).all()
-
-
-# The benchmark ------------------------------------------------------------------------------------------------
-
-
-@cache
-def found(name):
-    """A landscape under its own name, which the parts share: reading one takes a tenth of a second."""
-    landscape = find(name)
-    assert landscape.name == name
-    return landscape
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_every_part_of_the_benchmark_can_be_run(name):
-    """Its landscapes, methods, columns and reference exist, and those compared in pairs are run alike."""
-    part = PARTS[name]
-    assert set(part.columns) <= set(CELLS) and part.reference in {entry.label for entry in part.entries}
-    assert len({entry.label for entry in part.entries}) == len(part.entries)
-    for landscape in map(found, part.landscapes):
-        assert all(start_of(entry.start, landscape, 0) is None or entry.start != "blind" for entry in part.entries)
-
-
-def test_a_part_prints_a_table_a_column_with_landscapes_down_and_methods_across(capsys, monkeypatch):
-    monkeypatch.setitem(PARTS, "warm", replace(PARTS["warm"], landscapes=PARTS["warm"].landscapes[-2:]))
-    assert main(["--benchmark", "ablation-3d", "warm", "--trajectories", "2", "--processes", "1"]) == 0
-    printed = capsys.readouterr().out
-    tables = [block.splitlines() for block in printed.split("\n\n") if block.startswith("|")]
-    assert [table[0].split("|")[1].strip() for table in tables] == [
-        "AUC@10",
-        "AUC@20",
-        "n-95",
-        "AUC@10",
-        "ΔAUC@10",
-        "ΔAUC@20",
-    ]
-    assert [cell.strip() for cell in tables[3][0].split("|")[2:-1]] == ["cd", "cd, near:2", "cd, near:4", "cd, near:8"]
-    assert len(tables[0]) == 2 + 1 and len(tables[3]) == 2 + 2
-    assert tables[4][2].split("|")[2].strip() == "-", "nothing is subtracted from itself"
 
 
 def test_time_used_by_hand():

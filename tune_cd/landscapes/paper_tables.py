@@ -15,11 +15,11 @@ import pandas as pd
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import CELLS, markdown
+from tune_cd.landscapes.ablation import ABLATION
 from tune_cd.landscapes.find import MEASURED
 from tune_cd.landscapes.formulas import PRINTED
-from tune_cd.replay.ablation import ABLATION
-from tune_cd.replay.printed import COLUMNS, ROUNDING, ROWS, printed
-from tune_cd.replay.simulation import Method, Trajectory
+from tune_cd.landscapes.printed import COLUMNS, ROUNDING, ROWS, printed
+from tune_cd.landscapes.simulation import Method, Trajectory
 from tune_cd.search.registry import NOTES, OPTIMISERS
 
 LANDSCAPES = (*PRINTED, *MEASURED)

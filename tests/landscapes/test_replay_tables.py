@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from replays import summary, trajectory
 
+from tune_cd.landscapes import replay as command
+from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, Charged, notes_of
 from tune_cd.landscapes.find import MEASURED, find
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
-from tune_cd.replay import __main__ as command
-from tune_cd.replay import replay, replay_all, simulate
-from tune_cd.replay.ablation import ABLATION, ABLATION_3D, Charged, notes_of
-from tune_cd.replay.paper_tables import TABLES, differences, verdict, with_printed
-from tune_cd.replay.printed import ABLATION as PRINTED_ABLATION
-from tune_cd.replay.printed import COLUMNS, HP_RES, ROWS, printed
+from tune_cd.landscapes.paper_tables import TABLES, differences, verdict, with_printed
+from tune_cd.landscapes.printed import ABLATION as PRINTED_ABLATION
+from tune_cd.landscapes.printed import COLUMNS, HP_RES, ROWS, printed
+from tune_cd.landscapes.simulation import replay, replay_all, simulate
 from tune_cd.search.coordinate_descent import CoordinateDescent
 from tune_cd.search.registry import NOTES, OPTIMISERS
 
@@ -228,8 +228,6 @@ def test_every_table_that_prints_the_papers_search_says_that_repeated_points_are
     ):
         assert command.main(f"{few} {asked}".split()) == 0
         assert ("repeated points" in capsys.readouterr().out) == free
-    assert command.main(["--benchmark", "ablation-3d", "--trajectories", "1", "--processes", "1"]) == 0
-    assert NOTES["cd-paper"] in capsys.readouterr().out
     assert notes_of(["random", "cd"]) == [] and notes_of(ABLATION_3D) == [NOTES["cd-paper"]]
 
 
@@ -259,14 +257,11 @@ def test_the_ablation_still_runs_with_several_workers(capsys):
 
 @pytest.mark.parametrize("options, message", [
     ("--table hp_res --ablation", "--ablation and --table: one of them"),
-    ("--table fits --figure x --benchmark paper", "--table and --figure and --benchmark"),
     ("--table ablation --workers 2", "with --workers 2 on its landscapes: one worker"),
     ("--table ablation --landscapes batch", r"on \['batch'\]"),
     ("--table ablation --start conventional", "has one trajectory from there"),
     ("--table ablation --start Lambda_p=1,Lambda_e=1 --noise 0.02 0", "one trajectory"),
-    ("--table fits --landscapes narrow", "dataset 'narrow'"),
-    ("--table fits --results out", "--results: neither"), ("--figure x --results out", "--results: neither"),
-    ("--table fits --trajectories 0", "--trajectories 0"),
+    ("--table hp_res --trajectories 0", "--trajectories 0"),
 ])  # fmt: skip
 def test_options_that_do_not_fit_are_refused(capsys, options, message):
     assert command.main([*options.split(), "--processes", "1"]) == 2

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from lengths import Alternating, Asha, FullLength, MedianStop, ShortThenBest, Spent, spend
+from pausing import BUDGET, FULL, METHODS, OURS, PARTS, landscapes_of, methods_of, run, table
+from pruners import Pruned
 
 from tune_cd.landscapes.curves import CurveLandscape
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, load
-from tune_cd.replay.lengths import Alternating, Asha, FullLength, MedianStop, ShortThenBest, Spent, spend
-from tune_cd.replay.lengths_table import BUDGET, FULL, METHODS, OURS, PARTS, landscapes_of, methods_of, run, table
-from tune_cd.replay.library_lengths import Pruned
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space

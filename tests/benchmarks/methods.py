@@ -1,19 +1,24 @@
-"""`python -m tune_cd.replay --benchmark`: every claim about the search methods, part by part, as tables."""
+"""Every claim about the search methods, part by part, as tables.
+
+python tests/benchmarks/methods.py                     # all parts but `bayesian`, 20 minutes on two cores
+python tests/benchmarks/methods.py corners bayesian    # some of them
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
 import pandas as pd
+from boxes import BOXES
+from corners import CORNERS
+from harness import command, found
 
 from tune_cd.analysis import summary
 from tune_cd.analysis.tables import compared, markdown
-from tune_cd.landscapes.boxes import BOXES
-from tune_cd.landscapes.corners import CORNERS
-from tune_cd.landscapes.find import GENERAL, MEASURED, find, with_noise
+from tune_cd.landscapes.ablation import ABLATION, ABLATION_3D, notes_of
+from tune_cd.landscapes.find import GENERAL, MEASURED, with_noise
 from tune_cd.landscapes.formulas import LANDSCAPES, PRINTED
-from tune_cd.replay.ablation import ABLATION, ABLATION_3D, notes_of
-from tune_cd.replay.simulation import Method, Trajectory, replay_all
+from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.search.registry import OPTIMISERS
 
 FITTED, FORMULAS = tuple(PRINTED), tuple(LANDSCAPES)
@@ -160,7 +165,7 @@ def _by_landscape(table: pd.DataFrame, columns: Sequence[str]) -> str:
 
 def run(part: Part, processes: int | None = None) -> list[Trajectory]:
     """All trajectories of a part; the labels of its entries are the methods' names."""
-    landscapes = [with_noise(find(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
+    landscapes = [with_noise(found(name), noise, part.durations) for name in part.landscapes for noise in part.noise]
     trajectories = []
     for (workers, start), entries in _by_conditions(part.entries).items():
         methods = {entry.label: entry.make for entry in entries}
@@ -174,3 +179,7 @@ def _by_conditions(entries: Iterable[Entry]) -> dict[tuple[int, str], list[Entry
     for entry in entries:
         groups.setdefault((entry.workers, entry.start), []).append(entry)
     return groups
+
+
+if __name__ == "__main__":
+    command(__doc__, PARTS, USUAL, benchmark)

@@ -1,8 +1,24 @@
-"""Import of a user's own function by its name, "module:function"."""
+"""Import of a user's own function by its name, "module:function", and the errors that such code raises."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """Context for a user's code: whatever it raises becomes a ValueError that begins with `what`, on one line.
+
+    SystemExit too, as of a module that reads the command line; only Ctrl-C passes.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+        raise ValueError(f"{what} raised {said}") from error
 
 
 def imported(name: str, what: str) -> Callable[..., Any]:
@@ -11,15 +27,10 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     what: the function's role, for messages. Raises ValueError if there is no such function.
     """
     module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a user's file may raise anything
-        raise ValueError(
-            f"{what} {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
+    with blamed(f"{what} {name!r}: importing {module_name!r}"):
+        found = getattr(importlib.import_module(module_name), attribute, None)
+    if found is None:
         raise ValueError(f"{what} {name!r}: {module_name!r} has no {attribute!r}")
-    found = getattr(module, attribute)
     if not callable(found):
         raise ValueError(f"{what} {name!r}: {attribute!r} is {type(found).__name__}, not a function")
     return found

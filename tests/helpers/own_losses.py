@@ -1,5 +1,7 @@
 """Losses of a user's own, named `own_losses:<function>`, right and wrong ones."""
 
+from dataclasses import dataclass
+
 import torch
 
 SEEN = []
@@ -53,6 +55,13 @@ def changing(z, labels):
     return {"a" if len(z) < 20 else "b": z.square().mean()}
 
 
+def two_of_each(z, labels):
+    """Takes pairs of equal labels only."""
+    if (labels.bincount() != 2).any():
+        raise ValueError("two of each")
+    return {"pull": z.square().mean()}
+
+
 def drawing(z, labels):
     """Draws from torch's global generator."""
     return {"noisy": (z + torch.randn_like(z)).square().mean()}
@@ -90,6 +99,27 @@ def detached(z, labels):
     return {"pull": z.detach().mean()}
 
 
+def not_a_number(z, labels):
+    return {"pull": (z.mean() - 10).sqrt()}
+
+
+def endless_slope(z, labels):
+    return {"pull": (z @ z.T - z @ z.T).sqrt().mean()}
+
+
+def of_a_parameter(z, labels):
+    return {"pull": torch.ones((), requires_grad=True) * z.detach().mean()}
+
+
+def in_place(z, labels):
+    z -= z.mean(0)
+    return {"pull": z.square().mean() + z.mean()}
+
+
+def exits(z, labels):
+    raise SystemExit(3)
+
+
 def raises(z, labels):
     raise RuntimeError("no such batch")
 
@@ -114,4 +144,16 @@ def normalised_somehow(z, labels):
 
 normalised_somehow.normalised = "no"
 
+
+@dataclass
+class Scaled:
+    """A callable whose class defines equality, and thereby no hash."""
+
+    scale: float = 2.0
+
+    def __call__(self, z, labels):
+        return {"pull": self.scale * z.square().mean()}
+
+
+without_a_hash = Scaled()
 not_a_function = 3

@@ -11,6 +11,7 @@ import torch
 
 from trainables.losses import LOSSES, Loss, find_loss
 from trainables.losses.terms import infonce_terms, margin_terms
+from trainables.own import imported
 from trainables.training.setup import override
 from trainables.training.setups import find_setup
 
@@ -110,6 +111,12 @@ def test_trying_a_users_own_leaves_the_global_generator_alone():
         ("own_losses:whole_numbers", "term 'pull' is torch.int64"),
         ("own_losses:detached", r"none of the terms \['pull'\] has a gradient"),
         ("own_losses:raises", r"called with z \[16, 8\] and labels \[16\] it raised RuntimeError: no such batch"),
+        ("own_losses:without_a_hash", "a Scaled has no hash, allowed are functions"),
+        ("own_losses:exits", r"called with z \[16, 8\] and labels \[16\] it raised SystemExit: 3"),
+        ("own_losses:not_a_number", "term 'pull' is nan on random z, allowed are finite numbers"),
+        ("own_losses:endless_slope", r"the gradient of \['pull'\] with respect to z is not finite"),
+        ("own_losses:of_a_parameter", r"none of the terms \['pull'\] has a gradient with respect to z"),
+        ("own_losses:in_place", "it changes z or labels in place"),
         ("own_losses:published_otherwise", r"its attribute published is {'push': 1.0}, .* \('pull',\)"),
         ("own_losses:published_zero", "a published coefficient is 0.0, allowed are finite numbers above 0"),
         ("own_losses:normalised_somehow", "its attribute normalised is 'no', allowed is True or False"),
@@ -121,6 +128,36 @@ def test_what_is_wrong_is_said(name, message):
     if isinstance(name, str) and name and ":" not in name:  # a set-up imports nothing
         with pytest.raises(ValueError, match=message):
             replace(SETUP, loss=name)
+
+
+MODULES = {
+    "import sys; sys.exit('bye')": "SystemExit: bye",
+    "import sys; sys.exit()": "SystemExit",
+    "import argparse; argparse.ArgumentParser().parse_args(['--epochs', '3'])": "SystemExit: 2",
+    "def f(): f()\nf()": "RecursionError: maximum recursion depth exceeded",
+    "raise GeneratorExit('odd\\nly')": "GeneratorExit: odd ly",
+    "1 +": "SyntaxError: invalid syntax",
+    "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module'",
+    "def __getattr__(name): raise OSError(name)": "OSError: f",
+}
+
+
+@pytest.mark.parametrize("number, text", list(enumerate(MODULES)))
+def test_whatever_a_users_module_raises_is_said_in_one_line(tmp_path, monkeypatch, number, text):
+    (tmp_path / f"mine{number}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for find, what in ((find_loss, "loss"), (lambda name: imported(name, "network"), "network")):
+        with pytest.raises(ValueError) as refused:
+            find(f"mine{number}:f")
+        said = f"{what} 'mine{number}:f': importing 'mine{number}' raised {MODULES[text]}"
+        assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+
+
+def test_ctrl_c_in_a_users_module_is_ctrl_c(tmp_path, monkeypatch):
+    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        find_loss("interrupted:f")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A user's own loss: a function of embeddings and labels that returns a dict of named unweighted terms."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from trainables.losses.loss import PAIR, Loss, Settings
-from trainables.own import imported
+from trainables.own import blamed, imported
 
 TRIED = (16, 8)  # b, d of the random batch on which a function is tried once
+NO_GRADIENT = "none of the terms {} has a gradient with respect to z"
 
 
 def own_loss(name: str) -> Loss:
@@ -24,7 +25,10 @@ def own_loss(name: str) -> Loss:
 
     Raises ValueError for a function that cannot be imported, fails on a small random batch, or returns anything else.
     """
-    return _examined(name, imported(name, "loss"))
+    function = imported(name, "loss")
+    if not isinstance(function, Hashable):
+        raise ValueError(f"loss {name!r}: a {type(function).__name__} has no hash, allowed are functions")
+    return _examined(name, function)
 
 
 @lru_cache(maxsize=64)
@@ -47,12 +51,19 @@ def _tried(name: str, function: Callable[[Tensor, Tensor], Any], normalised: boo
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         z = torch.randn(b, d, generator=torch.Generator().manual_seed(0)).requires_grad_()
         labels = torch.arange(b // 2).repeat_interleave(2)
-        try:
-            terms = function(torch.nn.functional.normalize(z, dim=1) if normalised else z, labels)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise ValueError(f"loss {name!r}: called with z [{b}, {d}] and labels [{b}] it raised {reason}") from error
-    _check_terms(name, terms)
+        given = torch.nn.functional.normalize(z, dim=1) if normalised else z.clone()
+        before = given.detach().clone(), labels.clone()
+        with blamed(f"loss {name!r}: called with z [{b}, {d}] and labels [{b}] it"):
+            terms = function(given, labels)
+        if not all(map(torch.equal, (given, labels), before)):
+            raise ValueError(f"loss {name!r}: it changes z or labels in place, allowed is a function that reads them")
+        _check_terms(name, terms)
+        with blamed(f"loss {name!r}: the gradient of its terms"):
+            [gradient] = torch.autograd.grad(sum(terms.values()), z, allow_unused=True)
+    if gradient is None:
+        raise ValueError(f"loss {name!r}: {NO_GRADIENT.format(list(terms))}")
+    if not gradient.isfinite().all():
+        raise ValueError(f"loss {name!r}: the gradient of {list(terms)} with respect to z is not finite on random z")
     return _ordered(terms)
 
 
@@ -72,8 +83,10 @@ def _check_terms(name: str, terms: object) -> None:
         if not isinstance(value, Tensor) or value.shape != () or not value.is_floating_point():
             what = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(f"loss {name!r}: term {term!r} is {what}, allowed is a floating point tensor of shape ()")
+        if not value.isfinite():
+            raise ValueError(f"loss {name!r}: term {term!r} is {value.item()} on random z, allowed are finite numbers")
     if not any(value.requires_grad for value in terms.values()):
-        raise ValueError(f"loss {name!r}: none of the terms {list(terms)} has a gradient with respect to z")
+        raise ValueError(f"loss {name!r}: {NO_GRADIENT.format(list(terms))}")
 
 
 def _published(name: str, function: Callable[..., Any], terms: tuple[str, ...]) -> tuple[float, ...]:

@@ -42,7 +42,7 @@ class TrainedNetwork(nn.Module):
         embedder = network_of(
             self.setup, self.channels, seed=0, weights=saved["network"], normalised=saved["normalised"]
         )
-        self.embedder = embedder.to(memory_format=torch.channels_last)  # as it was tested
+        self.embedder = embedder.to(memory_format=embedder.memory_format)  # as it was tested
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
@@ -71,8 +71,7 @@ class TrainedNetwork(nn.Module):
     def _prepared(self, images: Tensor) -> Tensor:
         if images.ndim != 4 or images.shape[1] != self.channels:
             raise ValueError(f"images {list(images.shape)}: [n, {self.channels}, height, width] is required")
-        ready = normalise(centre(images, self.setup.input_size))
-        return ready.contiguous(memory_format=torch.channels_last)
+        return normalise(centre(images, self.setup.input_size))
 
 
 def dumps(training: Training) -> bytes:

@@ -287,7 +287,7 @@ def test_a_users_embedder_is_used_as_it_is():
         (f"{__name__}:keeps_maps", r"maps images \[2, 3, 8, 8\] to \[2, 4, 6, 6\], allowed is \[2, features\]"),
         (f"{__name__}:returns_two", r"to tuple, allowed is \[2, features\]"),
         (f"{__name__}:flattens_all", r"to \[48, 8\], allowed is \[2, features\]"),
-        (f"{__name__}:refuses_images", r"images \[2, 3, 8, 8\] made it raise RuntimeError"),
+        (f"{__name__}:refuses_images", r"with images \[2, 3, 8, 8\] it raised RuntimeError"),
         (f"{__name__}:maps_in_front_of_a_head", r"to \[2, 4, 6, 6\], allowed"),
     ],
 )
@@ -298,9 +298,8 @@ def test_what_is_wrong_with_a_users_network_is_said_beforehand(name, message):
 
 @pytest.mark.slow
 def test_a_users_module_is_found_in_the_current_directory_by_python_m(tmp_path):
-    (tmp_path / "mynets.py").write_text(
-        "import torch\n\n\ndef flat(channels, image_size):\n    return torch.nn.Flatten()\n"
-    )
+    made = "torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))"
+    (tmp_path / "mynets.py").write_text(f"import torch\n\n\ndef flat(channels, image_size):\n    return {made}\n")
     code = (
         "from trainables.models.networks import check_network\n"
         "check_network('mynets:flat', 'none', channels=1, image_size=8)"

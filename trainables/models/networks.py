@@ -16,14 +16,17 @@ from torch.nn import functional as F
 
 from trainables.models.heads import head_of
 from trainables.models.weights import IMAGENET, Standardise, State, load_weights, read_weights, wants_standardised
-from trainables.own import imported
+from trainables.own import blamed, imported
 
 
 class Embedder(nn.Module):
     """trunk: images [b, c, h, w] -> features [b, feature_dim]; head: features -> embedding before normalisation.
 
     normalised: whether embeddings are divided by their length; `build_network` sets it as the loss requires.
+    memory_format: of its images, and of its weights once they are moved to a device; `build_network` sets it.
     """
+
+    memory_format = torch.channels_last
 
     def __init__(self, trunk: nn.Module, head: nn.Module | None = None, normalised: bool = True):
         super().__init__()
@@ -33,11 +36,11 @@ class Embedder(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """The input of the linear probe, [b, feature_dim]."""
-        return self.trunk(images)
+        return self.trunk(images.contiguous(memory_format=self.memory_format))
 
     def forward(self, images: Tensor) -> Tensor:
         """The input of the loss and of retrieval, [b, d] in float32 at least: unit vectors where `normalised`."""
-        embedding = self.head(self.trunk(images))
+        embedding = self.head(self.trunk(images.contiguous(memory_format=self.memory_format)))
         # a vector in bfloat16 does not have length 1
         embedding = embedding.to(torch.promote_types(embedding.dtype, torch.float32))
         return F.normalize(embedding, dim=1) if self.normalised else embedding
@@ -206,6 +209,8 @@ def build_network(
             if name in IMAGENET and wants_standardised(state):
                 model.trunk = _standardised(model.trunk, channels)
             load_weights(model, state, source, may_miss)
+        if ":" in name:
+            _set_memory_format(model, torch.zeros(2, channels, image_size, image_size))
     model.normalised = normalised
     return model
 
@@ -216,9 +221,10 @@ def check_network(
 ) -> None:  # fmt: skip
     """Raise the errors of `build_network` before anything expensive begins, by building the network and dropping it.
 
-    This downloads the weights "imagenet" unless torch.hub's folder has them.
+    This downloads the weights "imagenet" unless torch.hub's folder has them. ValueError too if nothing of what is
+    scored would be trained: with a projection the features, else the embeddings.
     """
-    build_network(
+    model = build_network(
         name,
         channels=channels,
         image_size=image_size,
@@ -228,6 +234,8 @@ def check_network(
         weights=weights,
         projector=projector,
     )
+    if not any(parameter.requires_grad for parameter in (model.trunk if projection else model).parameters()):
+        raise ValueError(f"network {name!r}: it has no parameter that requires a gradient, at least one is needed")
 
 
 def _untrained(
@@ -264,29 +272,44 @@ def _standardised(trunk: nn.Sequential, channels: int) -> nn.Sequential:
 def _own(name: str, channels: int, image_size: int) -> tuple[nn.Module, int]:
     """The user's module, and its number of features, found with two images of zeros in evaluation mode."""
     function, network = imported(name, "network"), f"network {name!r}"
-    try:
+    with blamed(f"{network}: called with (channels={channels}, image_size={image_size}) it"):
         module = function(channels, image_size)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"{network}: called with (channels={channels}, image_size={image_size}) it raised {reason}"
-        ) from error
     if not isinstance(module, nn.Module):
         raise ValueError(f"{network}: it returned {type(module).__name__}, allowed is a torch.nn.Module")
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
+    if isinstance(module, Embedder):
+        module.memory_format = torch.contiguous_format  # any module takes it; see `_set_memory_format`
     images = torch.zeros(2, channels, image_size, image_size)
-    try:
-        with torch.no_grad():
-            outputs = [module.features(images), module(images)] if isinstance(module, Embedder) else [module(images)]
-    except Exception as error:
-        raise ValueError(
-            f"{network}: images {list(images.shape)} made it raise {type(error).__name__}: {error}"
-        ) from error
-    for part, mode in modes:
-        part.training = mode
+    with blamed(f"{network}: with images {list(images.shape)} it"):
+        outputs = _tried(module, images)
     for output in outputs:
         shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
+        if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2 or not shape[1]:
             raise ValueError(f"{network}: it maps images {list(images.shape)} to {shape}, allowed is [2, features]")
+        if not output.is_floating_point() or output.device != images.device:
+            raise ValueError(
+                f"{network}: its output is {output.dtype} on {output.device}, allowed are floating point numbers on "
+                f"the images' device"
+            )
     return module, outputs[0].shape[1]
+
+
+@torch.no_grad()
+def _tried(module: nn.Module, images: Tensor) -> list[Tensor]:
+    """The outputs of a user's module in evaluation mode, the features of an `Embedder` first; modes stay as set."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        return [module.features(images), module(images)] if isinstance(module, Embedder) else [module(images)]
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _set_memory_format(model: Embedder, images: Tensor) -> None:
+    """A user's network gets channels_last, as all others, unless it then fails, as with `Tensor.view`."""
+    model.memory_format = torch.channels_last
+    try:
+        _tried(model.to(memory_format=torch.channels_last), images)
+    except Exception:
+        model.memory_format = torch.contiguous_format
+        model.to(memory_format=torch.contiguous_format)

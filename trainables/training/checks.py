@@ -1,4 +1,4 @@
-"""Checks of a training before it starts: data, batch, network and weights, memory, benchmark."""
+"""Checks of a training before it starts: data, batch, network and weights, memory, benchmark, and the user's own."""
 
 from collections.abc import Iterable
 
@@ -7,18 +7,20 @@ from trainables.datasets import SourceSummary, check_source
 from trainables.datasets.revisited import check_benchmark
 from trainables.losses.memory import check_memory
 from trainables.models.networks import check_network
+from trainables.training.rehearsal import rehearse
 from trainables.training.setup import Setup
 
 
 def check_training(
     setup: Setup, batch_sizes: Iterable[int], data_root: str | None, download: bool = False
 ) -> SourceSummary:
-    """Check the set-up against its data for each batch size; no image is decoded, nothing is trained.
+    """Check the set-up against its data for each batch size; no image is decoded, nothing is trained. A user's own
+    network or loss takes one step on random images.
 
     download: fetch data that are absent, where a public archive exists.
     Raises ValueError or OSError naming what is wrong and what is allowed.
     """
-    source = check_source(setup.dataset, data_root, task=setup.task, download=download)
+    source, batch_sizes = check_source(setup.dataset, data_root, task=setup.task, download=download), list(batch_sizes)
     for batch_size in batch_sizes:
         if setup.task == "ssl":
             check_batch_size(batch_size, setup.k, source.training_images, unit="training images")
@@ -46,4 +48,5 @@ def check_training(
         setup.network, setup.weights, channels=source.channels, image_size=setup.input_size, embedding=setup.embedding,
         projection=setup.task == "ssl", projector=setup.projector_widths,
     )  # fmt: skip
+    rehearse(setup, batch_sizes, source.channels)
     return source

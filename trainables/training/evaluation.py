@@ -32,10 +32,7 @@ def apply(function: Callable[[Tensor], Tensor], images: Tensor, device: torch.de
     """
     most, pixels = (CPU_BATCH, CPU_BATCH_PIXELS) if device.type == "cpu" else (BATCH, BATCH_PIXELS)
     at_once = max(1, min(most, pixels // size**2))
-    batches = (
-        normalise(centre(batch, size).to(device)).contiguous(memory_format=torch.channels_last)
-        for batch in images.split(at_once)
-    )
+    batches = (normalise(centre(batch, size).to(device)) for batch in images.split(at_once))
     return torch.cat([function(batch).float() for batch in batches])
 
 

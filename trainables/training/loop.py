@@ -60,7 +60,8 @@ class Training:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.generator = torch.Generator(device)
         self.sampler = build_sampler(setup, data, self.batch_size, device)
-        self.model = build_model(setup, data, seed).to(device, memory_format=torch.channels_last)
+        model = build_model(setup, data, seed)
+        self.model = model.to(device, memory_format=model.memory_format)
         self.optimiser = build_optimiser(self.model, setup, device)
         self.memory = build_memory(self.model, setup, data, self.batch_size, device)
         # three tensors [terms], in the loss's order
@@ -309,7 +310,7 @@ class Training:
             images = simclr_views(images, generator)
         elif self.setup.views == "crop":
             images = crop_views(images, generator, self.setup.input_size, (self.setup.crop_scale, 1.0))
-        return normalise(images).contiguous(memory_format=torch.channels_last), labels
+        return normalise(images), labels
 
     @torch.no_grad()
     def terms_after_training(self) -> dict[str, Tensor]:

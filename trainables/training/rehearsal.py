@@ -1,0 +1,112 @@
+"""A user's own loss and network, tried on random numbers before a training: by the functions that a training calls."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch.nn import functional as F
+
+from trainables.data.resident import DeviceData
+from trainables.losses import find_loss
+from trainables.metrics.revisited import descriptors
+from trainables.own import blamed
+from trainables.training import checkpoint
+from trainables.training.assembly import loss_terms
+from trainables.training.evaluation import apply, evaluate
+from trainables.training.loop import Training
+from trainables.training.setup import Setup
+
+CPU = torch.device("cpu")
+LOSS_BATCH = 16  # least images of a step with a user's own loss, if batches are that large
+WEIGHT = 1e-6  # of each term in the step, so that it does not diverge
+UNTRAINED = {"weights": "none", "memory_start": 0, "probe_epochs": 1, "probe_steps": 0}  # fields that only take time
+
+
+def rehearse(setup: Setup, batch_sizes: Sequence[int], channels: int) -> None:
+    """Try a user's own loss with batches of these sizes, and a user's own network in a training of one step.
+
+    Raises ValueError naming the loss or network, and what is wrong. Others are not tried.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for batch_size in batch_sizes if ":" in setup.loss else ():
+            _try_loss(setup, batch_size)
+        if ":" in setup.network:
+            least = 2 * setup.k if ":" not in setup.loss else -(-LOSS_BATCH // setup.k) * setup.k
+            _try_network(setup, min(least, *batch_sizes), channels)
+
+
+def _try_loss(setup: Setup, batch_size: int) -> None:
+    loss = find_loss(setup.loss)
+    z = torch.randn(batch_size, 64, requires_grad=True)
+    labels = torch.arange(batch_size // setup.k).repeat_interleave(setup.k)
+    with blamed(f"loss {setup.loss!r}: called with z {list(z.shape)} and labels [{batch_size}], {setup.k} of each, it"):
+        terms = torch.stack(loss_terms(F.normalize(z, dim=1) if loss.normalised else z, labels, setup))
+        terms.sum().backward()
+    if terms.shape != (len(loss.terms),):
+        raise ValueError(f"loss {setup.loss!r}: a batch of {batch_size} makes terms of {list(terms.shape[1:])} numbers")
+
+
+def _try_network(setup: Setup, batch_size: int, channels: int) -> None:
+    """A step, an evaluation, and the state that it leaves, with as few images as the loss allows."""
+    network, size = f"network {setup.network!r}", setup.image_size
+    labels = torch.arange(batch_size // setup.k).repeat_interleave(2)
+    images = torch.randint(256, (len(labels), channels, size, size), dtype=torch.uint8)
+    data = DeviceData("random images", (images, labels), (images[:3], labels[:3]))
+    small = replace(setup, memory_size=batch_size, **UNTRAINED)
+    h = dict.fromkeys(find_loss(setup.loss).weights, WEIGHT) | {"batch_size": batch_size}
+    with blamed(f"{network}, called twice,"):
+        training, other = (Training(small, data, h, seed=0, device=CPU) for _ in range(2))
+    _compare(network, training.model, other.model)
+    _step(network, training)
+    _evaluate(network, training)
+    with blamed(f"{network}: a saved training, resumed,"):
+        checkpoint.loads(other, checkpoint.dumps(training), "its state")
+
+
+def _compare(network: str, one: torch.nn.Module, other: torch.nn.Module) -> None:
+    """Raise ValueError unless the two have the same state, of tensors alone."""
+    first, second = one.state_dict(), other.state_dict()
+    for name, value in first.items():
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(f"{network}: {name!r} of its state is {type(value).__name__}, allowed are tensors")
+        if not torch.equal(value.nan_to_num(), second.get(name, value[..., None]).nan_to_num()):
+            raise ValueError(
+                f"{network}: with one seed {name!r} is not always the same; torch's generator is seeded, others are not"
+            )
+
+
+def _step(network: str, training: Training) -> None:
+    size, setup = training.batch_size, training.setup
+    step = f"a training step on {size} random images, to be mapped to [{size}, features] with a gradient,"
+    with blamed(f"{network} with loss {setup.loss!r}: {step}"):
+        training.depart()
+        training.step()
+    scored = training.model.trunk if setup.task == "ssl" else training.model
+    if all(parameter.grad is None for parameter in scored.parameters()):
+        raise ValueError(f"{network}: a training step leaves its parameters without a gradient")
+    least, shape = 1 + training.loss.normalised, list(training.z.shape)  # a unit vector of one number is constant
+    if len(shape) != 2 or shape[0] != size or shape[1] < least:
+        raise ValueError(
+            f"{network}: in training it maps {size} images to {shape}, allowed is [{size}, {least} or more]"
+        )
+    if not training.terms.isfinite().all():
+        raise ValueError(
+            f"{network} with loss {setup.loss!r}: on random images the terms are {training.terms.tolist()}"
+        )
+
+
+def _evaluate(network: str, training: Training) -> None:
+    model, setup, data = training.model, training.setup, training.data
+    with blamed(f"{network}: an evaluation of random images, to be mapped to [1, features] and [3, features],"):
+        [scores] = evaluate([model], setup, data.train, data.validation)
+        alone = apply(model, data.train[0][:1], CPU, setup.input_size)
+    if alone.shape != training.z[:1].shape:
+        raise ValueError(f"{network}: it maps one image to {list(alone.shape)}, allowed is [1, features]")
+    if not scores or not alone.isfinite().all():
+        raise ValueError(f"{network}: its output for random images is not finite in evaluation")
+    if setup.test != "split":
+        width, height = 2 * setup.image_size, 3 * setup.image_size // 2
+        photo = torch.randint(256, (3, height, width), dtype=torch.uint8).numpy()
+        with blamed(f"{network}: a photo of {width} x {height} px at three scales, as test = {setup.test!r} has,"):
+            descriptors(model, [photo])

@@ -29,6 +29,7 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "tune_cd.submit": "search results analysis run",
     "trainables": "",
     "trainables.own": "",
+    "trainables.console": "",
     "trainables.training.setup": "losses",
     "trainables.training.setups": "losses training.setup",
     "trainables.training.preemption_notice": "",
@@ -37,10 +38,10 @@ ARROWS = {  # room: the rooms it may import, of its own package where none is na
     "trainables.models": "datasets own",
     "trainables.data": "datasets training.setup",
     "trainables.metrics": "datasets data",
-    "trainables.training": "losses datasets models data metrics training.setup training.setups "
+    "trainables.training": "console losses datasets models data metrics own training.setup training.setups "
     "training.preemption_notice",
     "trainables.trained": "data datasets models training training.setup",
-    "trainables.train": "datasets data losses trained training training.setup training.setups",
+    "trainables.train": "console datasets data losses trained training training.setup training.setups",
     "trainables.trial": "data trained training training.setup training.preemption_notice",
     "trainables.probe": "metrics",
     "trainables.retrieval": "metrics",

@@ -8,15 +8,22 @@ python -m trainables.train --dataset glyphs --task ssl --loss vicreg --Lambda_si
 import argparse
 import json
 import logging
+import signal
 import sys
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
+
 from itertools import product
 from pathlib import Path
 
 import torch
 
 from trainables import trained
+from trainables.console import run
 from trainables.data.resident import DeviceData
 from trainables.datasets import pin_source
+from trainables.datasets.structure import local_path
 from trainables.losses import LOSSES, find_loss
 from trainables.training import checkpoint
 from trainables.training.checks import check_training
@@ -29,6 +36,9 @@ from trainables.training.setups import SETUPS, find_setup
 USUAL_RATE = 0.1
 """The learning rate in the default weights: each is this rate times the published coefficient."""
 
+LARGEST = torch.finfo(torch.float32).max
+"""The largest weight of a term: the weights are float32 in a training."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Train all configurations and print their evaluations and outcomes; returns the exit status."""
@@ -36,10 +46,12 @@ def main(argv: list[str] | None = None) -> int:
     open_queues()
     try:
         options = _parser().parse_args(argv)
-        device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = _device(options.device)
         form = options.setup or ("paper" if device.type == "cuda" else "small")
-        assignments = options.assignments + ([f"weights={options.weights}"] if options.weights else [])
+        assignments = options.assignments + ([] if options.weights is None else [f"weights={options.weights}"])
         setup = override(find_setup(options.dataset, form, options.task, options.loss), assignments)
+        if options.data_root == "":
+            raise ValueError("--data-root '': a path or a URI is needed")
         data_root = pin_source(setup.dataset, options.data_root, options.download)  # asks a server only once
         check_training(setup, options.batch_size, data_root, options.download)
         if options.at_once is not None and options.at_once < 1:
@@ -49,29 +61,68 @@ def main(argv: list[str] | None = None) -> int:
         for option in ("checkpoint", "save"):
             if getattr(options, option) and len(configurations) > 1:
                 raise ValueError(f"--{option} holds one training; {len(configurations)} are asked for")
+        states, network = (_writable(option, getattr(options, option)) for option in ("checkpoint", "save"))
+        if states and states == network:
+            raise ValueError(f"--checkpoint and --save {network}: two files are needed")
         data = DeviceData.load(setup, data_root, device)
         pack = Pack(setup, data, device, at_once=options.at_once)
         pack.begin(configurations)
-        for file in filter(None, (options.checkpoint, options.save)):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            _check_writable(file)
-        if options.checkpoint and options.checkpoint.exists():
-            checkpoint.load(pack.start(0), options.checkpoint)
+        if states and states.exists():
+            checkpoint.load(pack.start(0), states)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for warning in without_effect([setup], options.assignments):
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{data.name}: {setup.images_seen:,} images each on {device}, {setup}", flush=True)
-    return _train(pack, options.checkpoint, options.save)
+    return _train(pack, states, network)
 
 
-def _check_writable(file: Path) -> None:
-    """Raise OSError if the file cannot be written."""
+def _device(name: str | None) -> torch.device:
+    """The device of this name; None: a GPU, else the CPU. Raises ValueError for a device that is not there."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    allowed = ["cpu", *["cuda"][:gpus], *(f"cuda:{index}" for index in range(gpus))]
+    if name is None:
+        return torch.device("cuda" if gpus else "cpu")
+    if name not in allowed:
+        raise ValueError(
+            f"--device {name!r}: one of {', '.join(allowed)} on this machine, which has {gpus} GPUs for torch"
+        )
+    return torch.device(name)
+
+
+def _writable(option: str, place: str | None) -> Path | None:
+    """The absolute path of a file that can be written; None for None. Raises ValueError for any other place."""
+    if place is None:
+        return None
+    if not place:
+        raise ValueError(f"--{option} '': the path of a file is needed")
+    file = local_path(place, f"--{option}").resolve()
     new = not file.exists()
-    file.open("ab").close()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("ab").close()
+    except OSError as error:
+        raise ValueError(f"--{option} {file}: cannot be written as a file: {error}") from error
     if new:
         file.unlink()
+    return file
+
+
+def _weight(text: str) -> float:
+    if not 0 <= float(text) <= LARGEST:
+        raise ValueError
+    return float(text)
+
+
+def _seed(text: str) -> int:
+    if not 0 <= int(text) < 2**63:
+        raise ValueError
+    return int(text)
+
+
+_weight.__name__ = f"weight (a number from 0 to {LARGEST:.2g})"  # argparse's messages name the reader of a value
+_seed.__name__ = "seed (a whole number from 0 to 2^63 - 1)"
 
 
 def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
@@ -135,7 +186,7 @@ class _Parser(argparse.ArgumentParser):
         loss = find_loss(find_setup(options.dataset, "small", options.task, options.loss).loss)
         weights = argparse.ArgumentParser(prog=self.prog, add_help=False, allow_abbrev=False)
         for name, coefficient in loss.coefficients.items():
-            weights.add_argument(f"--{name}", type=float, nargs="+", default=[USUAL_RATE * coefficient])
+            weights.add_argument(f"--{name}", type=_weight, nargs="+", default=[USUAL_RATE * coefficient])
         found, unknown = weights.parse_known_args(rest)
         if unknown:
             known = ", ".join(f"--{name}" for name in loss.weights)
@@ -195,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
         help="override fields of the set-up",
     )
     parser.add_argument("--batch-size", type=int, nargs="+", default=[64], help="default: 64")
-    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="default: 0")
+    parser.add_argument("--seed", type=_seed, nargs="+", default=[0], help="default: 0")
     parser.add_argument(
         "--at-once",
         type=int,
@@ -204,13 +255,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--checkpoint",
-        type=Path,
         metavar="FILE",
         help="resume from this file where it exists; written at every evaluation",
     )
     parser.add_argument(
         "--save",
-        type=Path,
         metavar="FILE",
         help="write the trained network, its weights that were best on validation, for trainables.trained.load and "
         "--weights",
@@ -220,4 +269,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(run(main))

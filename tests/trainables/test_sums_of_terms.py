@@ -232,7 +232,7 @@ def test_the_command_names_what_it_does_not_know(capsys):
             "--Lambda_p 1; the weights of loss 'vicreg' are --Lambda_sim, --Lambda_std, --Lambda_cov",
         ),
         (["--loss", "infonce", "--Lambda_x", "1"], "the weights of loss 'infonce' are --Lambda_p, --Lambda_e"),
-        (["--Lambda_p", "much"], "argument --Lambda_p: invalid float value: 'much'"),
+        (["--Lambda_p", "much"], "argument --Lambda_p: invalid weight (a number from 0 to 3.4e+38) value: 'much'"),
     ):
         with pytest.raises(SystemExit, match="2"):
             train.main([*SHORT, *wrong])

@@ -2,7 +2,10 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,10 +18,12 @@ from trainables.losses import LOSSES
 from trainables.losses.terms import infonce_terms, margin_terms
 from trainables.training import evaluation, side_by_side
 from trainables.training import loop as training
-from trainables.training.assembly import decay, loss_terms, plateau
+from trainables.training.assembly import decay, loss_terms, next_evaluation, plateau
 from trainables.training.evaluation import evaluate, spread
 from trainables.training.loop import Training
 from trainables.training.setup import ALLOWED, AUGMENTATIONS, ONLY_WITH, TASKS
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_one_step_is_sgd_with_learning_rate_1_on_the_weighted_terms():
@@ -200,6 +205,58 @@ def test_the_command_trains_and_refuses(capsys):
     ):
         assert train.main([*wrong, "--device", "cpu"]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        *(
+            (["--device", name], f"--device {name!r}: one of cpu")
+            for name in ("gpu", "mps", "cuda:99", "cpu:5", "meta", "")
+        ),
+        *((["--seed", seed], f"'{seed}'") for seed in ("1e20", str(10**20), str(2**63), "-1", "1.5", "nan", "")),
+        *((["--Lambda_e", weight], f"'{weight}'") for weight in ("-1", "nan", "inf", "1e39", "")),
+        (["--Lambda_p=-inf"], "invalid weight (a number from 0 to 3.4e+38) value: '-inf'"),
+        *(([option, ""], f"{option} '': ") for option in ("--checkpoint", "--save", "--data-root")),
+        (["--weights", ""], "weights '': no such file"),
+        (["--save", "s3://bucket/n.pt"], "--save is a URI"),
+        (["--save", "x/n.pt", "--checkpoint", "x/../x/n.pt"], "two files are needed"),
+        (["--set", f"embedding={2**63}"], f"embedding = {2**63}"),
+        (["--loss", "own_losses:exits"], "raised SystemExit: 3"),
+        (["--set", "network=own_networks:Exits"], "raised SystemExit: 0"),
+    ],
+)
+def test_the_command_refuses_with_a_sentence(capsys, monkeypatch, tmp_path, argv, said):
+    """Before any work: data are not loaded."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(DeviceData, "load", lambda *_: pytest.fail("the data were loaded"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    try:
+        status = train.main(argv)
+    except SystemExit as error:  # argparse's
+        status = error.code
+    wrong = capsys.readouterr().err
+    assert status == 2 and "error: " in wrong and said in wrong and "Traceback" not in wrong
+
+
+def test_a_command_whose_output_is_closed_or_that_is_interrupted_says_so():
+    code = "import sys; from trainables.console import run; sys.exit(run(lambda: {}))"
+    closed = "[print('x' * 100, flush=True) for _ in iter(int, 1)]"
+    interrupted = "signal.raise_signal(signal.SIGINT)"
+    for act, status, said in ((closed, 141, b"stopped: the output was closed"), (interrupted, 130, b"interrupted")):
+        command = [sys.executable, "-c", "import signal; " + code.format(act)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if act == closed:
+            process.stdout.readline()
+        process.stdout.close()
+        wrong = process.stderr.read()
+        process.stderr.close()
+        assert (process.wait(60), wrong.strip()) == (status, said)
+
+
+def test_evaluations_without_number_cost_nothing():
+    assert next_evaluation(5, 10, 2**63) == 6
+    assert [next_evaluation(at, 21, 3) for at in (0, 6, 7, 13, 14, 20)] == [7, 7, 14, 14, 21, 21]
 
 
 def test_of_several_the_others_go_on_where_one_fails(capsys, monkeypatch):

@@ -58,7 +58,7 @@ def plateau(scores: Sequence[float]) -> float:
 
 def next_evaluation(iteration: int, iterations: int, evaluations: int) -> int:
     """The iteration of the next validation evaluation; they are evenly spaced, the last at the very end."""
-    return next(at for i in range(1, evaluations + 1) if (at := math.ceil(iterations * i / evaluations)) > iteration)
+    return -(-iterations * (iteration * evaluations // iterations + 1) // evaluations)
 
 
 def remember_and_compare(memory: CrossBatchMemory, z: Tensor, labels: Tensor, setup: Setup) -> tuple[Tensor, Tensor]:

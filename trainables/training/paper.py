@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from trainables.console import run
 from trainables.training.setup import Setup
 from trainables.training.setups import SETUPS, XBM, find_setup
 
@@ -341,4 +342,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -45,6 +45,7 @@ ONLY_WITH = {
 """Field -> (another field, the values of that one with which the first has an effect on a training)."""
 PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
+MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
 LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
 POSITIVE = (
     "image_size",
@@ -147,10 +148,10 @@ class Setup:
             raise ValueError(f"k = {self.k}: at least 2 items per class, or there is no positive pair")
         if self.probe_steps < 0:
             raise ValueError(f"probe_steps = {self.probe_steps}: 0 or more")
-        if self.embedding < 0 or self.memory_start < 0 or self.memory_size < 1:
+        if not (0 <= self.embedding < MOST and self.memory_start >= 0 and 1 <= self.memory_size < MOST**2):
             raise ValueError(
                 f"embedding = {self.embedding}, memory_start = {self.memory_start}, memory_size = "
-                f"{self.memory_size}: at least 0, 0 and 1"
+                f"{self.memory_size}: at least 0, 0 and 1, and the first and last below {MOST:g} and {MOST**2:g}"
             )
         if self.task == "ssl" and (self.memory != "none" or self.test != "split" or self.views == "none"):
             raise ValueError(

@@ -294,7 +294,7 @@ class TrainTrial(tune.Trainable):
             LOOKS: [[look.images_seen, look.val_score] for look in outcome.curve],
         }
         if outcome.status == "failed":
-            report |= {"val_score": math.nan, "error": outcome.error}
+            report |= {"val_score": math.nan, "error": outcome.error, "failure_kind": outcome.failure_kind}
         member.report = report | {tune.result.DONE: True} | ({UNSTORED: unstored} if unstored else {})
 
     def _where(self, member: Member, share: float) -> dict:

@@ -345,6 +345,19 @@ def test_a_study_whose_every_trial_is_lost_stops_and_says_why(cluster, tmp_path)
     assert "this node has no data" in driver.said and "--study s --resume" in driver.said
 
 
+def test_a_study_whose_every_training_raises_the_same_stops_and_trains_them_again_once_it_is_mended(cluster, tmp_path):
+    driver = Driver(tmp_path, cluster.address, *SIX, faults=json.dumps(dict.fromkeys(range(6), "exception")))
+    assert driver.wait() == 1, driver.said
+    failed = results.read(tmp_path, "s")
+    assert len(failed) == 3 and set(failed["failure_kind"]) == {"error"}, driver.said
+    said = "error: 3 settings raised the same error, and no training ended otherwise: RuntimeError: too hot\n"
+    assert driver.said.count(said) == 1 and "--study s --resume" in driver.said
+    whole(tmp_path, cluster.address, *SIX, "--resume")
+    mended = results.read(tmp_path, "s").set_index("trial_index")
+    assert len(mended) == 6 and (mended["status"] == "completed").all()
+    assert mended["attempt"][:3].tolist() == [1, 1, 1] and not mended["attempt"][3:].any()
+
+
 @pytest.mark.faults
 def test_two_studies_at_once_in_one_folder(cluster, undisturbed, tmp_path):
     drivers = [Driver(tmp_path, cluster.address, *SIX, study=study) for study in ("a", "b")]

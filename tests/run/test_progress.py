@@ -78,6 +78,58 @@ def test_data_that_cannot_be_used_end_the_run_with_what_is_wrong_with_them(tmp_p
         assert ("is begun again" in capsys.readouterr().out) == (retried and broken is None)
 
 
+def ended(number, error=None, kind=None, status="failed", **config):
+    one = trial(number)
+    one.config |= config
+    one.last_result = {"done": True, "status": status, "val_score": 0.5} if error is None else {
+        "done": True, "status": status, "failure_kind": kind or "error", "error": error, "val_score": float("nan")
+    }  # fmt: skip
+    return one
+
+
+def told(trials, settings=1, worked=False):
+    losses = LossesInARow(1, settings, worked)
+    for one in trials:
+        losses.on_trial_result(0, trials, one, one.last_result)
+        losses.on_trial_complete(0, trials, one)
+    return losses.broken
+
+
+RAISED = "ValueError: a batch of {} at 0x{}f is odd\nTraceback ..."
+
+
+def test_a_study_whose_first_settings_all_raise_the_same_error_ends_with_it():
+    """Its numbers may differ; as many settings as run at a time do not tell."""
+    broken = (
+        "3 settings raised the same error, and no training ended otherwise: ValueError: a batch of 2 at 0x2f is odd"
+    )
+    raising = [ended(n, RAISED.format(n, n)) for n in range(6)]
+    assert told(raising[:2]) is None and told(raising[:3]) == broken == told(raising)
+    assert told(raising[:5], settings=5) is None and told(raising, settings=5).startswith("6 settings")
+    assert told([ended(0, RAISED.format(1, 1), seed=seed) for seed in range(6)]) is None, "one setting's replicates"
+    assert told([*raising[:2], ended(7, "KeyError: 'x'"), raising[2]]) == broken
+
+
+@pytest.mark.parametrize("status", ["completed", "diverged", "stopped"])
+def test_a_training_that_ended_otherwise_keeps_the_study_going(status):
+    raising = [ended(n, RAISED.format(n, n)) for n in range(6)]
+    assert told([ended(7, status=status), *raising]) is None and told(raising, worked=True) is None
+
+
+@pytest.mark.parametrize("kind", ["out_of_memory", "timeout"])
+def test_what_depends_on_the_setting_does_not_end_a_study(kind):
+    assert told([ended(n, f"{kind}: batch_size=64", kind) for n in range(6)]) is None
+
+
+def test_members_of_a_pack_are_counted_once():
+    config = [trial(n).config for n in range(3)]
+    pack = {str(n): ended(n, RAISED.format(n, n)).last_result for n in range(2)} | {"2": {"val_score": 0.1}}
+    one = SimpleNamespace(config={"pack": config}, last_result={"pack": pack})
+    assert told([one, one]) is None
+    pack["2"] = ended(2, RAISED.format(2, 2)).last_result
+    assert told([one, one]).startswith("3 settings")
+
+
 def test_what_was_done_before_counts(capsys):
     """Trials of a resumed study that are in the table already; a confirming trial says its seed."""
     progress = Progress({"confirm": 2}, empty(), "r_map", replicates=1)

@@ -1,11 +1,17 @@
-"""Stops a study that loses every trial, since the others would tell nothing; with unusable data at the first trial."""
+"""Stops a study that loses every trial, or whose trainings all raise one error, since the others would tell nothing;
+with unusable data at the first trial."""
 
+import re
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from ray.tune import Callback, Stopper
 
 from trainables.trial import UnusableData
+from tune_cd.run.portfolio import ORIGIN
 from tune_cd.tune.callback.failures import failure_of
+from tune_cd.tune.packed import members_of
 
 UNUSABLE = f"{UnusableData.__module__}.{UnusableData.__qualname__}: "
 """The beginning of Tune's message of such an error."""
@@ -20,23 +26,43 @@ def unusable_data(trial: Any) -> str | None:
     return error.removeprefix(UNUSABLE) if error.startswith(UNUSABLE) else None
 
 
+NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+"""What may differ between two messages of one error."""
+
+
 class LossesInARow(Callback, Stopper):
     """Ends the Tune run after `most` trials whose process or node was lost, with no result of any trial between them;
-    at once if the data cannot be used.
+    at once if the data cannot be used; and once more settings than run at a time, LEAST at least, have raised the same
+    error, if no training has ended otherwise. Too little memory and timeouts depend on the setting and do not count.
 
+    settings: how many are trained at a time. worked: whether a training of an earlier call did not fail.
     As a callback it counts, as a stopper it ends the run. broken: the reason, or None.
     """
 
-    def __init__(self, at_a_time: int):
-        self.most = max(LEAST, at_a_time + 1)
-        self._lost = 0
+    def __init__(self, at_a_time: int, settings: int = 1, worked: bool = False):
+        self.most, self._most_raising = max(LEAST, at_a_time + 1), max(LEAST, settings + 1)
+        self._lost, self._worked = 0, worked
+        self._raising: dict[str, set[tuple[str, int]]] = defaultdict(set)  # error without numbers -> settings
         self.broken: str | None = None
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._lost = 0
+        for config, member in members_of(trial.config, result):
+            if member.get("done"):
+                self._ended(config, member)
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
-        self._lost = 0
+        self.on_trial_result(iteration, trials, trial, trial.last_result)
+
+    def _ended(self, config: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        self._worked |= told.get("status") != "failed"
+        if told.get("failure_kind") != "error":
+            return
+        error = told["error"].splitlines()[0]
+        settings = self._raising[NUMBERS.sub("0", error)]
+        settings.add((config[ORIGIN]["search"], config[ORIGIN]["trial_index"]))
+        if len(settings) >= self._most_raising and not self._worked and self.broken is None:
+            self.broken = f"{len(settings)} settings raised the same error, and no training ended otherwise: {error}"
 
     def on_trial_recover(self, iteration, trials, trial, **info) -> None:
         self.broken = self.broken or unusable_data(trial)

@@ -37,7 +37,8 @@ def run_searches(
     """Train what is left of searches that share a set-up; trainings with a row are not repeated. load: kept up to date.
     meter: of the run's --budget, if any."""
     table = results.read(study.results, study.name)
-    again = table[to_retry(table, failed=study.call.retry_failed)]
+    # where nothing but failures is known, what they raised is mended by now
+    again = table[to_retry(table, failed=study.call.retry_failed or bool((table["status"] == "failed").all()))]
     ended = table.drop(again.index)
     curves = results.read_curves(study.results, study.name) if any(search.pauses for search in searches) else None
     portfolio = portfolio_of(study, searches, table, ended, resources, curves)
@@ -68,7 +69,7 @@ def _tune(
     totals = {search.name: search.num_samples for search in searches}
     pausing = {search.name: search.setup.images_seen for search in searches if search.pauses}
     progress = Progress(totals, ended, study.setup.metric, len(portfolio.seeds), pausing)
-    losses = LossesInARow(resources.processes)
+    losses = LossesInARow(resources.processes, resources.workers, worked=bool((ended["status"] != "failed").any()))
     tuner = tune.Tuner(
         trainable(study, searches[0], resources, recorder),
         param_space={"batch_size": study.config.batch_size},

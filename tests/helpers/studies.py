@@ -5,11 +5,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from tune_cd.results import write_trial
 from tune_cd.results.reading import frame
 from tune_cd.results.schema import TRIALS, check_trial
 
@@ -65,6 +67,13 @@ def table(rows: Iterable[dict]) -> pd.DataFrame:
         for row in checked
     ]
     return frame(pa.Table.from_pylist(listed, TRIALS), TRIALS)
+
+
+def store(folder: Path, trials: pd.DataFrame) -> None:
+    """Write the rows of a table to a results folder."""
+    for trial in trials.to_dict("records"):
+        gaps = {name: None for name, value in trial.items() if not isinstance(value, dict) and pd.isna(value)}
+        write_trial(folder, trial | gaps)
 
 
 def plain(trials: pd.DataFrame) -> pd.DataFrame:

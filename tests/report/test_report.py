@@ -8,7 +8,7 @@ import kinds
 import numpy as np
 import pandas as pd
 import pytest
-from studies import full_grid, row, table
+from studies import full_grid, row, store, table
 from warned import no_warnings
 
 from tune_cd import balance, results
@@ -359,14 +359,6 @@ def test_numbers_are_rounded_and_errors_hold_no_secrets():
     assert "hunter2" not in json.dumps(study)
 
 
-def store(folder, trials: pd.DataFrame) -> None:
-    for trial in trials.to_dict("records"):
-        results.write_trial(
-            folder,
-            {name: None if not isinstance(value, dict) and pd.isna(value) else value for name, value in trial.items()},
-        )
-
-
 def test_rows_of_lost_trainings_do_not_say_how_many_items_a_class_has():
     """The first row's training was lost with its node: the others say k = 4."""
     rows = [row(0, "failed", search="cd", params=h(0.1, 0.1), config={"Lambda_p": 0.1})]
@@ -604,3 +596,61 @@ def test_of_a_search_that_pauses_whole_trainings_are_offered():
     ]  # fmt: skip
     said = {one.head: one.text for one in summarise(findings(table(rows), BOX), "python -m tune_cd.run --study s")}
     assert "--resume --num-samples 15`" in said["What to try next"]
+
+
+def test_odd_studies_cost_no_other_study_anything(tmp_path, capsys):
+    """All kinds of odd rows in one folder with a healthy study: all are shown, the healthy one as if it were alone."""
+    healthy, odd = kinds.main_job(), kinds.odd()
+    [alone] = payload(healthy, "t")["studies"]
+    found = payload(kinds.several([healthy, *odd.values()]), "t")
+    assert found["left_out"] == {} and found["notes"] == []
+    assert next(study for study in found["studies"] if study["study"] == "glyphs-margin") == alone
+    named = {study["study"] for study in found["studies"]}
+    assert named == {"glyphs-margin", *(trials["study"].iloc[0] for trials in odd.values())}
+    for name in ("parameters changed", "a parameter missing", "other weights", "halves of characters"):
+        store(tmp_path / "r", odd[name])
+    store(tmp_path / "r", healthy)
+    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 0
+    assert " of 5 studies:" in capsys.readouterr().out
+    [written] = [study for study in shown(tmp_path / "page.html")["studies"] if study["study"] == "glyphs-margin"]
+    assert written["words"][0] == alone["words"][0] and written["grid"] == alone["grid"]
+
+
+def test_a_parameter_named_as_a_column_keeps_its_own_values():
+    trials = kinds.odd()["names of columns"]
+    [study] = payload(trials, "t")["studies"]
+    for axis, ticks in zip(study["axes"], study["grid"]["ticks"]):
+        assert ticks == sorted({h[axis["name"]] for h in trials["params"]})
+    cells = grid(trials, axes=["value", "lost"]).frame()
+    assert (
+        cells["value (parameter)"].tolist() == [1, 2, 3, 4, 5]
+        and cells["value"].tolist() == trials["val_score"].tolist()
+    )
+
+
+def test_a_study_that_raises_is_left_out_and_named_and_the_others_are_shown(tmp_path, capsys, monkeypatch):
+    """As one whose configurations are no JSON, which no file with checks has."""
+    damaged = kinds.own_parameters().assign(config="{")
+    found = payload(kinds.several([kinds.main_job(), damaged]), "t")
+    assert [study["study"] for study in found["studies"]] == ["glyphs-margin"]
+    assert list(found["left_out"]) == ["study my-study"] and "JSONDecodeError" in found["left_out"]["study my-study"]
+    assert found["notes"] == [f"study my-study could not be shown: {found['left_out']['study my-study']}"]
+
+    def refused(found, *rest):
+        raise RuntimeError("no words") if found.study == "my-study" else ValueError("none for the others either")
+
+    store(tmp_path / "r", kinds.own_parameters())
+    monkeypatch.setattr("tune_cd.report.payload.summarise", refused)
+    assert main([str(tmp_path / "r"), "-o", str(tmp_path / "page.html")]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["warning: study my-study could not be shown: RuntimeError: no words"]
+    assert shown(tmp_path / "page.html")["notes"] == ["study my-study could not be shown: RuntimeError: no words"]
+
+
+@pytest.mark.parametrize("given", [5, "ab", None, ["a", "b"], [1.0], {"a": 1}])
+def test_stored_options_of_another_type_cost_no_page(tmp_path, given):
+    store(tmp_path, kinds.main_job())
+    options = {"range": given, "tune_batch_size": True, "batch_sizes": given}
+    (tmp_path / "studies/glyphs-margin").mkdir(parents=True)
+    (tmp_path / "studies/glyphs-margin/study.json").write_text(json.dumps({"options": options}))
+    assert content(tmp_path)["left_out"] == {}

@@ -6,15 +6,17 @@ They are computed from the rows by repeating the search's own inference; they ar
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.runs import runs_of
-from tune_cd.analysis.scores import parameter, searching, varied
+from tune_cd.analysis.scores import own_column, parameter, searching, varied
 from tune_cd.results.observations import mean
 from tune_cd.search.pausing_descent import PausingDescent
 from tune_cd.search.space import Array, Linear, Space
 
 SAME = 1e-6  # tolerance of a share
+COLUMNS = ("share", "val_score", "end", "deviation")
 
 
 def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | None = None) -> pd.DataFrame:
@@ -27,13 +29,17 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     if no parameter took several values. See `PausingDescent.believed`.
     """
     names, runs = varied(trials), runs_of(searching(trials))
-    if not names or not runs["paused"].any():
-        return pd.DataFrame(columns=[*names, "share", "val_score", "end", "deviation"])
+    columns = [*(own_column(name, COLUMNS) for name in names), *COLUMNS]
+    placed = np.isfinite([parameter(runs, name) for name in names]).all(axis=0) if names else np.zeros(len(runs), bool)
+    runs = runs.take(np.flatnonzero(placed))
+    if not runs["paused"].any():
+        return pd.DataFrame(columns=columns)
     search = PausingDescent(Space(**{name: _domain(parameter(runs, name), (ranges or {}).get(name)) for name in names}))
-    runs = runs.assign(**{name: parameter(runs, name) for name in names}).sort_values("images_seen", kind="stable")
+    runs = runs.sort_values("images_seen", kind="stable")
     runs["share"] = runs.groupby("trial_id")["share"].cumsum().clip(SAME, 1.0).round(6)
     reached: dict[tuple[float, ...], dict[float, list[float]]] = {}
-    for *setting, share, score in runs[[*names, "share", "val_score"]].astype(float).to_numpy().tolist():
+    told = (runs["share"].astype(float), runs["val_score"].astype(float))
+    for *setting, share, score in np.column_stack([*(parameter(runs, name) for name in names), *told]).tolist():
         reached.setdefault(tuple(setting), {}).setdefault(share, []).append(score)
     history = [
         (
@@ -47,8 +53,8 @@ def believed(trials: pd.DataFrame, ranges: Mapping[str, tuple[float, float]] | N
     for h, looks in history:
         found, share = search.believed(h), max(looks)
         if share < 1 - SAME and found is not None:
-            rows.append({**h, "share": share, "val_score": looks[share], "end": found[0], "deviation": found[1]})
-    table = pd.DataFrame(rows, columns=[*names, "share", "val_score", "end", "deviation"])
+            rows.append([*h.values(), share, looks[share], *found])
+    table = pd.DataFrame(rows, columns=columns)
     return table.sort_values("end", ascending=False, ignore_index=True)
 
 

@@ -15,7 +15,20 @@ import numpy as np
 import pandas as pd
 
 from tune_cd.analysis.parts import require_one
-from tune_cd.analysis.scores import octaves, parameter, parameter_names, places, score_column, score_words, settings
+from tune_cd.analysis.scores import (
+    octaves,
+    own_column,
+    parameter,
+    parameter_names,
+    places,
+    require_parameters,
+    score_column,
+    score_words,
+    settings,
+)
+
+MEASURED = ("value", "count", "spread", "lost", "trials")
+"""The columns of a table of cells besides the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +62,7 @@ class Grid:
         frame = self.frame()
         holes = frame[frame["count"] == 0]
         return (
-            holes[list(self.names)]
+            holes.iloc[:, : len(self.names)]
             .assign(reason=np.where(holes["lost"] > 0, "not completed", "not run"))
             .reset_index(drop=True)
         )
@@ -62,7 +75,8 @@ class Grid:
 
     def frame(self) -> pd.DataFrame:
         """One row per cell: the parameters, then value, count, spread and lost."""
-        cells = pd.MultiIndex.from_product(self.ticks, names=self.names).to_frame(index=False)
+        names = [own_column(name, MEASURED) for name in self.names]
+        cells = pd.MultiIndex.from_product(self.ticks, names=names).to_frame(index=False)
         return cells.assign(
             value=self.values.ravel(), count=self.counts.ravel(), spread=self.spread.ravel(), lost=self.lost.ravel()
         )
@@ -97,7 +111,7 @@ class Grid:
             raise ValueError(f"k = {k}: at least 1")
         frame = self.frame()
         if batch_size is not None:
-            frame = frame[frame[self.names[-1]] == self.ticks[-1][self.place(batch_size)]]
+            frame = frame[frame.iloc[:, len(self.names) - 1] == self.ticks[-1][self.place(batch_size)]]
         return (
             frame[frame["count"] > 0]
             .sort_values("value", ascending=False, kind="stable")
@@ -152,7 +166,8 @@ def cells_of(
 ) -> dict[str, pd.DataFrame]:
     """`cells` of several scores; trials are assigned to cells once."""
     placed = _place(trials, axes, cell)
-    table = pd.DataFrame({name: tick[at] for name, tick, at in zip(placed.names, placed.ticks, placed.at.T)})
+    columns = zip(placed.names, placed.ticks, placed.at.T)
+    table = pd.DataFrame({own_column(name, MEASURED): tick[at] for name, tick, at in columns})
     members = pd.Series(placed.members, index=table.index, dtype=object)
     tables = {}
     for score in scores:
@@ -204,6 +219,8 @@ def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None)
     if cell is not None and not cell > 0:
         raise ValueError(f"cell = {cell!r}: octaves, > 0")
     names = tuple(axes or parameter_names(trials))
+    if axes is not None and len(trials):
+        require_parameters(trials, names)
     trials = trials.sort_values([name for name in ("study", "trial_id") if name in trials], kind="stable")
     columns = np.array([parameter(trials, name) for name in names]) if len(trials) else np.empty((len(names), 0))
     required = columns[[name != "batch_size" for name in names]]

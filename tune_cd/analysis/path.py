@@ -32,7 +32,7 @@ def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lam
     Successive trials belong to one line search if they share a direction and lie on one line in log space. The second
     condition matters if a search changes lines after every trial and asks twice along one direction from different
     origins. The origin of a line is known for the space's own directions and along the axes; it is usually the
-    incumbent. axes: the two parameters of the plane, which every trial has.
+    incumbent. axes: the two parameters of the plane; trials without one of them, or not above 0, are left out.
     """
     found: list[Line] = []
     moves = _moves(trials, axes)
@@ -42,8 +42,12 @@ def search_lines(trials: pd.DataFrame, axes: tuple[str, str] = ("Lambda_p", "Lam
             found.append(Line("", np.empty((0, 2)), ()))  # ends the previous line
             continue
         points = h[None]
+        if not _on_log_axes(points):
+            continue
         if direction in moves and np.isfinite(position):
-            points = np.vstack([points[0] / 2.0 ** (position * np.array(moves[direction])), points])
+            with np.errstate(all="ignore"):  # a position far beyond a float's range has no origin
+                origin = points / 2.0 ** (position * np.array(moves[direction]))
+            points = np.vstack([origin, points]) if _on_log_axes(origin) else points
         joined = np.vstack([found[-1].points, points]) if found and found[-1].direction == direction else None
         if joined is not None and _straight(joined):
             found[-1] = Line(direction, np.vstack([found[-1].points, points[-1:]]), (*found[-1].trials, index))
@@ -60,6 +64,11 @@ def _moves(trials: pd.DataFrame, axes: tuple[str, str]) -> dict[str, tuple[float
         return single
     at = [names.index(name) for name in axes]
     return {label: (row[at[0]], row[at[1]]) for label, row in rows_over(names).items()} | single
+
+
+def _on_log_axes(points: np.ndarray) -> bool:
+    """Whether points [n, 2] lie in log space."""
+    return bool((np.isfinite(points) & (points > 0)).all())
 
 
 def _straight(points: np.ndarray) -> bool:

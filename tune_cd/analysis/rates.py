@@ -50,11 +50,11 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
     """
     names = weights_of(trials)
     values = np.array([parameter(trials, name) for name in names]).reshape(len(names), len(trials))
-    known = np.isfinite(values).all(axis=0) & bool(names)
+    known = (np.isfinite(values) & (values > 0)).all(axis=0) & bool(names)
     rows, values = trials[known], values[:, known]
     sizes, at = np.unique(rows["batch_size"].astype(float), return_inverse=True)
     shares = np.array([_ratios(rows, names, average, size, k) for size in sizes]).reshape(len(sizes), len(names))
-    away = np.log2(values / values[:1]) - np.log2(shares[at].T)
+    away = np.log2(values) - np.log2(values[:1]) - np.log2(shares[at].T)
     allowed = within if isinstance(within, float) else within[rows.index].to_numpy()
     near: pd.DataFrame = rows[(np.abs(away) <= allowed + 1e-9).all(axis=0)]
     return near
@@ -63,7 +63,10 @@ def on_diagonal(trials: pd.DataFrame, average: str, k: int, within: float | pd.S
 def _ratios(trials: pd.DataFrame, names: list[str], average: str, batch_size: float, k: int) -> list[float]:
     """A recipe's weights as multiples of the first one; NaN, which matches no trial, where they are not known."""
     if average != balance.PUBLISHED:
-        return [1.0, balance.ratio(average, batch_size, k)] if len(names) == 2 else [np.nan] * len(names)
+        try:
+            return [1.0, balance.ratio(average, batch_size, k)] if len(names) == 2 else [np.nan] * len(names)
+        except ValueError:  # no batch of this size has that average
+            return [np.nan] * len(names)
     published = published_of(trials)
     return [published.get(name, np.nan) / published.get(names[0], np.nan) for name in names]
 
@@ -77,7 +80,7 @@ def rate_search(trials: pd.DataFrame, best: pd.Series, ranges: Mapping[str, tupl
     known = trials[trials["status"].isin(["completed", "diverged", "stopped"])]
     same = known["batch_size"].isna() if pd.isna(best["batch_size"]) else known["batch_size"] == best["batch_size"]
     first = next(iter(weights_of(trials)), BALANCE[0])
-    away = np.log2(parameter(known[same], first) / parameter_of(best, first)) if same.any() else np.empty(0)
+    away = np.log2(parameter(known[same], first)) - np.log2(parameter_of(best, first)) if same.any() else np.empty(0)
     below, above = -away[away < -1e-9], away[away > 1e-9]
     return RateSearch(
         int(same.sum()),

@@ -17,8 +17,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pandas as pd
 
-from tune_cd.analysis.grids import cells
-from tune_cd.analysis.scores import BALANCE, octaves, parameter_names
+from tune_cd.analysis.grids import MEASURED, cells
+from tune_cd.analysis.scores import BALANCE, octaves, own_column, parameter_names
 from tune_cd.search.space import Array
 
 DROP = 0.05
@@ -86,13 +86,14 @@ def ridge(
         raise ValueError(f"share = {share!r}: more than 0 and at most 1 of the range of scores")
     frame = cells(trials, score, axes)
     frame = frame[frame["count"] > 0]
-    names = tuple(name for name in axes or parameter_names(trials) if frame[name].nunique() > 1)
-    frame = frame.dropna(subset=list(names))
+    columns = {name: own_column(name, MEASURED) for name in axes or parameter_names(trials)}
+    names = tuple(name for name, column in columns.items() if frame[column].nunique() > 1)
+    frame = frame.dropna(subset=[columns[name] for name in names])
     least = (len(names) + 1) * (len(names) + 2) // 2 + 2
     if not names or len(frame) < least:
         found = f"{len(frame)} settings with a score that differ in {len(names)} parameters"
         raise ValueError(f"{found}: at least {least} that differ in one or more are needed")
-    x = np.column_stack([octaves(frame[name].to_numpy(dtype=float), name) for name in names])
+    x = np.column_stack([octaves(frame[columns[name]].to_numpy(dtype=float), name) for name in names])
     y = frame["value"].to_numpy()
     if not _spans(x - x[y.argmax()]):
         raise ValueError(

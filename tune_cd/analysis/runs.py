@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.results.rows import RUNS
+from tune_cd.results.rows import RUNS, runs_in
 
 SEARCH = ["study", "search", "search_seed"]
 
@@ -21,8 +21,8 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
     rows = trials.reset_index(drop=True).assign(run=0.0, share=1.0, paused=False, pauses=False)
     if rows.empty or "config" not in rows:
         return rows
-    listed = rows["config"].str.contains(f'"{RUNS}": [', regex=False)
     whole = rows["config"].map(_whole).astype(float)
+    listed = rows["config"].str.contains(f'"{RUNS}": [', regex=False) & whole.notna()
     rows["paused"] = (rows["status"] == "stopped") & whole.notna()
     if not (listed | rows["paused"]).any():
         return rows
@@ -30,7 +30,7 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
     rows["pauses"] = rows.groupby(SEARCH, dropna=False)["pauses"].transform("any").astype(bool)
     earlier = [run for _, row in rows[listed].iterrows() for run in _earlier(row.to_dict())]
     if earlier:
-        more = pd.DataFrame(earlier)
+        more = pd.DataFrame(earlier, dtype=object)  # also for a column that is null in all of them
         rows = pd.concat([rows, more.astype({name: rows[name].dtype for name in rows})], ignore_index=True)
     images = rows["images_seen"].astype(float).fillna(0.0)
     rows["run"] = images.where(rows["pauses"], 0.0)
@@ -46,15 +46,15 @@ def counted(runs: pd.DataFrame) -> pd.DataFrame:
 def _whole(config: str) -> float:
     """The images of a full training from a built-in configuration; NaN if it does not say."""
     images = json.loads(config).get("images_seen")
-    return float(images) if isinstance(images, int) else np.nan
+    return float(images) if type(images) is int and images > 0 else np.nan
 
 
 def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:
     """The earlier runs of a row's trial, before its last one, as rows."""
     untested = {"status": "stopped", "test_score": np.nan, "paused": True, "failure_kind": None, "error": None}
     runs = []
-    for attempt, run in enumerate(json.loads(row["config"])[RUNS]):
-        times = {name: pd.Timestamp(run[name]) for name in ("started_at", "ended_at")}
+    for attempt, run in enumerate(runs_in(row["config"])):
+        times = {name: pd.to_datetime(run[name], utc=True) for name in ("started_at", "ended_at")}
         runs.append({**row, **untested, **run, **times, "attempt": attempt})
     return runs
 

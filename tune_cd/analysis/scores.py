@@ -1,7 +1,7 @@
 """Access to a table's scores and parameters by name, and parameters in octaves."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from tune_cd.balance import PUBLISHED
 from tune_cd.results.schema import CONFIRM
 from tune_cd.search.directions import WEIGHT
-from tune_cd.search.space import KEY_DIGITS, Array
+from tune_cd.search.space import KEY_DIGITS, Array, is_number
 
 BALANCE = ("Lambda_p", "Lambda_e", "batch_size")
 """The axes of `fig:hp_omniglot`."""
@@ -83,7 +83,7 @@ def with_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 def per_class(trials: pd.DataFrame) -> int:
     """k, the items per class in a batch, from the trials' configurations; 2 if they do not say."""
-    return next((k for k in _said(trials, "k") if isinstance(k, int) and k), 2)
+    return next((k for k in _said(trials, "k") if type(k) is int and k > 1), 2)
 
 
 def optimizer_of(trials: pd.DataFrame) -> str:
@@ -93,7 +93,12 @@ def optimizer_of(trials: pd.DataFrame) -> str:
 
 def published_of(trials: pd.DataFrame) -> dict[str, float]:
     """Weight Lambda_<term> -> its published coefficient, from the trials' configurations; {} if they have none."""
-    return next((dict(one) for one in _said(trials, PUBLISHED) if isinstance(one, dict)), {})
+    return next((dict(one) for one in _said(trials, PUBLISHED) if isinstance(one, dict) and _are_weights(one)), {})
+
+
+def _are_weights(published: dict[str, Any]) -> bool:
+    """Whether these are coefficients of terms, and not a user's own field of that name."""
+    return all(name.startswith(WEIGHT) and is_number(x) and 0 < x < np.inf for name, x in published.items())
 
 
 def _said(trials: pd.DataFrame, field: str) -> Iterator[Any]:
@@ -113,16 +118,22 @@ def weights_of(trials: pd.DataFrame) -> list[str]:
 
 
 def parameter(trials: pd.DataFrame, name: str) -> np.ndarray:
-    """Values of a parameter [n_trials], NaN for trials without it.
-
-    Raises ValueError if no trial has it; only the batch size may be missing in all rows.
-    """
-    if name in BALANCE and name in trials and trials[name].notna().any():
+    """Values of a parameter [n_trials], NaN for trials without it."""
+    if name in BALANCE and name in trials and (trials[name].notna().any() or "params" not in trials):
         return trials[name].to_numpy(dtype=float, na_value=np.nan)
-    maps = maps_of(trials, "params")
-    if name != "batch_size" and not any(name in params for params in maps):
-        raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
-    return np.array([params.get(name, np.nan) for params in maps], dtype=float)
+    return np.array([params.get(name, np.nan) for params in maps_of(trials, "params")], dtype=float)
+
+
+def require_parameters(trials: pd.DataFrame, names: Iterable[str]) -> None:
+    """Raise ValueError for a parameter that no trial has; only the batch size may be missing in all rows."""
+    for name in names:
+        if name != "batch_size" and np.isnan(parameter(trials, name)).all():
+            raise ValueError(f"parameter {name!r}: one of {parameter_names(trials)}")
+
+
+def own_column(name: str, taken: Container[str]) -> str:
+    """The column of a parameter in a table with columns of other names, which a user's parameter may have as well."""
+    return f"{name} (parameter)" if name in taken else name
 
 
 def parameter_of(trial: pd.Series, name: str) -> float:

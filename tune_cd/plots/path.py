@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from tune_cd.analysis import best_trial, search_lines
 from tune_cd.analysis.path import ON_LINE, Line
-from tune_cd.analysis.scores import parameter
+from tune_cd.analysis.scores import BALANCE, parameter, require_parameters
 from tune_cd.plots.style import (
     BLACK,
     COLOUR_MAP,
@@ -84,8 +84,10 @@ def _placed(rows: pd.DataFrame, batch_size: int | None, plane: tuple[str, str]) 
     rows = rows.drop_duplicates("trial_index")
     if batch_size is not None:
         rows = rows[rows["batch_size"] == batch_size]
-    x, y = (rows[name].astype(float) if name in rows else parameter(rows, name) for name in plane)
-    return rows.assign(x=x, y=y).dropna(subset=["x", "y"])
+    require_parameters(rows, [name for name in plane if name not in BALANCE])
+    x, y = (parameter(rows, name) for name in plane)
+    on_log_axes = (x > 0) & (y > 0) & np.isfinite(x) & np.isfinite(y)
+    return rows.assign(x=x, y=y)[on_log_axes]
 
 
 def _title(rows: pd.DataFrame, of: str) -> str:

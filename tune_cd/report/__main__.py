@@ -11,6 +11,7 @@ from tune_cd.report.page import render
 from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact
+from tune_cd.terminal import prepare
 
 INCOMPLETE, BAD_INPUT = 1, 2
 SECONDS = 30.0
@@ -53,14 +54,17 @@ some could not be made"""
 def main(argv: list[str] | None = None) -> int:
     """Write the page; returns the exit status.
 
-    0; 1 if figures or tables could not be made (they are named on stderr); 2 with a message for bad input.
+    0; 1 if a study could not be shown, or figures or tables could not be made (they are named on stderr); 2 with a
+    message for bad input.
     """
+    prepare()
     options = parser().parse_args(argv)
     missing: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     try:
         _check(options)
         try:
-            missing = _write(options)
+            missing, left_out = _write(options)
         except KeyboardInterrupt:
             if options.watch is not None:
                 _write_once(options, live=False)  # otherwise the page would go on reloading for ever
@@ -69,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         return BAD_INPUT
     for name, reason in missing.items():
         print(redact(f"error: {name} could not be made: {reason}"), file=sys.stderr)
-    return INCOMPLETE if missing else 0
+    return INCOMPLETE if missing or left_out else 0
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -85,8 +89,9 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"--figures {options.figures}: a folder, and there is a file of that name")
 
 
-def _write(options: argparse.Namespace) -> dict[str, str]:
-    """Write page, figures and tables; returns the figures and tables that failed, each with its reason."""
+def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """Write page, figures and tables; returns the figures and tables that failed, and the studies that could not be
+    shown, each with its reason."""
     watch = Watch(options.results, options.study)
     said = False
     while True:
@@ -109,12 +114,12 @@ def _write(options: argparse.Namespace) -> dict[str, str]:
             break
         time.sleep(options.watch)
     if options.figures is None:
-        return {}
+        return {}, found["left_out"]
     from tune_cd.report.figures import write_figures  # matplotlib is slow to import
 
     written = write_figures(read(options.results, options.study), options.figures.expanduser())
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
-    return written.failed
+    return written.failed, found["left_out"]
 
 
 def _write_once(options: argparse.Namespace, live: bool) -> dict:
@@ -122,7 +127,7 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = content(options.results, options.study, refresh=options.watch if live else None)
-    if not found["studies"] and options.study is None and options.watch is None:
+    if not found["studies"] and not found["left_out"] and options.study is None and options.watch is None:
         required = "RESULTS is the folder that holds trials/, or one .parquet file"
         raise ValueError(f"there are no trials below {options.results}: {required}")
     for warning in caught:

@@ -37,7 +37,8 @@ class Written:
     def attempt(self, name: str, make: Callable[[], Sequence[Path]]) -> None:
         """Add the files that `make` writes. An error is recorded and costs no other figure; OSError is raised."""
         try:
-            self.files += make()
+            with np.errstate(all="ignore"):
+                self.files += make()
         except OSError:
             raise
         except Exception as error:  # any error, in drawing or in the computation before it
@@ -47,8 +48,9 @@ class Written:
 def write_figures(trials: pd.DataFrame, folder: Path) -> Written:
     """Write all figures and tables of these trials to DIR/ and DIR/<study>/. Raises OSError if that fails."""
     written = Written()
-    for place, made in _places(trials):
-        written.attempt(f"{place}figures", partial(_draw, written, made, folder, place))
+    with plots.standard():
+        for place, made in _places(trials):
+            written.attempt(f"{place}figures", partial(_draw, written, made, folder, place))
     for name, make in tables_of(trials).items():
         written.attempt(name, partial(_publish, folder, name, make))
     return written

@@ -29,7 +29,8 @@ def render(payload: dict) -> str:
         "scripts": _script("\n".join(_template(name) for name in SCRIPTS)),
     }
     # one pass, so that data that look like a placeholder are kept
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))
+    text = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _template("page.html"))
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)  # halves of characters, which have no UTF-8
 
 
 def _json(payload: dict) -> str:

@@ -5,9 +5,10 @@ content.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tune_cd.search.directions import TERM
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
 SCORES = 40  # largest number of scores to choose from
 LEARNING = 300  # largest number of learning curves in one chart
+EPOCH = pd.Timestamp(0, tz="UTC").as_unit("us")  # nanoseconds, pandas' default, end in 2262
 COLUMNS = (
     "trial_id", "search", "search_seed", "seed", "trial_index", "attempt", "direction", "line_position", "status",
     "images_seen", "train_seconds", "hostname", "device", "gpus",
@@ -57,36 +59,46 @@ def payload(
     trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page.
     ranges, commands: by study, the range of each parameter and the command that runs the study again, where known.
     networks: by study, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials
-    have any. refresh: seconds after which the page checks for a newer version of itself; None: never.
+    have any. refresh: seconds after which the page checks for a newer version of itself; None: never. A study that
+    raises an error is left out, and named in `left_out` and in the notes; numbers that a float cannot hold are gaps.
     """
-    studies = [
-        _study(
-            label,
-            rows.reset_index(drop=True),
-            (ranges or {}).get(name),
-            (commands or {}).get(name),
-            (networks or {}).get(name),
-            curves,
-        )
-        for name, label, rows in _parts(trials)
-    ]
+    studies: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+
+    def made(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        try:
+            with np.errstate(all="ignore"):
+                found = make()
+            json.dumps(found, allow_nan=False)
+            return found
+        except Exception as error:  # any error: a fault in the rows of one study must not cost the others
+            left_out[name] = redact(f"{type(error).__name__}: {error}")
+            return []
+
+    for name, rows in trials.groupby("study", sort=True):
+        own = [(given or {}).get(name) for given in (ranges, commands, networks)]
+        studies += made(f"study {name}", partial(_parts, str(name), rows, *own, curves))
+    several = trials[trials["study"].isin({study["study"] for study in studies})]
+    tables = made("comparison of studies", partial(compared_studies, several)) if len(studies) > 1 else []
     for study in studies if refresh is not None else ():  # suggestions wait until the study has ended
         study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
         "title": title,
         "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "refresh": refresh,
-        "notes": [redact(note) for note in notes],
-        "tables": compared_studies(trials) if len(studies) > 1 else [],
+        "notes": [*map(redact, notes), *(f"{name} could not be shown: {why}" for name, why in left_out.items())],
+        "left_out": left_out,
+        "tables": tables,
         "studies": studies,
     }
 
 
-def _parts(trials: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(study, label, rows): a study is one part, or one per problem and set-up if scores have no common scale."""
-    for name, rows in trials.groupby("study", sort=True):
-        for words, part in parts_of(rows):
-            yield str(name), f"{name}: {words}" if words else str(name), part
+def _parts(name: str, trials: pd.DataFrame, *known: Any) -> list[dict[str, Any]]:
+    """A study's entries: one, or one per problem and set-up if scores have no common scale. known: as for `_study`."""
+    return [
+        _study(f"{name}: {words}" if words else name, part.reset_index(drop=True), *known)
+        for words, part in parts_of(trials)
+    ]
 
 
 def _study(
@@ -138,23 +150,25 @@ def _scores(trials: pd.DataFrame) -> list[str]:
 def _trials(trials: pd.DataFrame, scores: list[str]) -> dict[str, Any]:
     """The rows as columns, with parameters and scores nested by name."""
     columns: dict[str, Any] = {name: plain(trials[name]) for name in COLUMNS}
-    for name, field in (("started", "started_at"), ("ended", "ended_at")):
-        seconds = (pd.to_datetime(trials[field], utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
-        columns[name] = [None if np.isnan(value) else round(value, 2) for value in seconds]
+    columns |= {"started": _seconds(trials["started_at"]), "ended": _seconds(trials["ended_at"])}
     columns["error"] = [redact(str(error)) if pd.notna(error) else None for error in trials["error"]]
     columns["params"] = {name: numbers(parameter(trials, name)) for name in present(trials)}
     columns["scores"] = {name: numbers(score_column(trials, name)) for name in scores}
     return columns
 
 
-def _earlier(trials: pd.DataFrame) -> list[list[float]]:
+def _seconds(times: pd.Series) -> list[float | None]:
+    """Times in seconds since 1970; None for missing ones."""
+    seconds = (pd.to_datetime(times, utc=True) - EPOCH).dt.total_seconds()
+    return [None if np.isnan(value) else round(value, 2) for value in seconds]
+
+
+def _earlier(trials: pd.DataFrame) -> list[list[float | None]]:
     """[row, start, end] of the runs before the last one, of trials that paused and went on."""
     runs = runs_of(trials)[len(trials) :]
     at = dict(zip(trials["trial_id"], range(len(trials))))
-    return [
-        [at[run.trial_id], round(run.started_at.timestamp(), 2), round(run.ended_at.timestamp(), 2)]
-        for run in runs.itertuples()
-    ]
+    times = zip(runs["trial_id"], _seconds(runs["started_at"]), _seconds(runs["ended_at"]))
+    return [[at[name], start, end] for name, start, end in times if start is not None and end is not None]
 
 
 def _label(score: str, trials: pd.DataFrame) -> str:

@@ -18,6 +18,9 @@ from tune_cd.report.words import letters, recipe_words
 TOLD = "val_score"
 """The score that a search is told: a training without it counts as lost."""
 
+LARGEST = 1e100
+"""Largest value on a logarithmic axis, and the inverse of the smallest one: a browser hangs over a wider one."""
+
 SLIDER_VALUES = 12  # largest number of values that can be viewed slice by slice
 
 
@@ -47,6 +50,9 @@ def _named(plane: dict[str, Any]) -> dict[str, Any]:
 
 def _plane(trials: pd.DataFrame, shown: pd.DataFrame, axes: list[str], scores: list[str]) -> dict[str, Any]:
     """The content drawn over two parameters, with a slider if there is a third."""
+    for axis in axes[:2]:
+        values = parameter(trials, axis)
+        trials = trials[~((values > LARGEST) | (np.abs(values) < 1 / LARGEST) & (values != 0))]
     whole = grid_rows(trials)
     full = is_grid(whole, axes[:2]) and (len(axes) < 3 or is_grid(whole, axes))
     content = _grid(shown.loc[(whole if full else trials).index], axes, scores, full) if axes else None
@@ -79,7 +85,8 @@ def _grid(wide: pd.DataFrame, axes: list[str], scores: list[str], full: bool) ->
     """Every setting that was tried along the axes: means over trainings, spreads, and the rows of its trials."""
     measured = cells_of(wide, {TOLD, *scores}, axes)
     tried = measured[TOLD]
-    ticks, at = zip(*(np.unique(tried[axis].to_numpy(dtype=float), return_inverse=True) for axis in axes))
+    places = tried.iloc[:, : len(axes)].to_numpy(dtype=float).T
+    ticks, at = zip(*(np.unique(along, return_inverse=True) for along in places))
     absent = 3 - len(axes)
     return {
         "full": full,

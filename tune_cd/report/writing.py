@@ -64,7 +64,8 @@ def is_file(place: Path | str) -> bool:
 
 
 def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
-    """The page's content for these studies. Unusable files are named on the page and warned of. Errors: as `read`."""
+    """The page's content for these studies. Unusable files, and studies that cannot be shown, are named on the page and
+    warned of. Errors: as `read`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trials = read(place, studies)
@@ -76,7 +77,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
     options = {name: {} if is_file(place) else options_of(store_of(place), name) for name in names}
     commands = {name: _command(place, name) for name in names if options[name]}
     title = studies[0] if studies and len(studies) == 1 else names[0] if len(names) == 1 else str(place)
-    return payload(
+    found = payload(
         trials,
         title,
         notes=notes,
@@ -86,6 +87,9 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         refresh=refresh,
         curves=curves,
     )
+    for name, why in found["left_out"].items():
+        warnings.warn(f"{name} could not be shown: {why}", stacklevel=2)
+    return found
 
 
 def _networks(place: Path | str, studies: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -144,10 +148,12 @@ class Watch:
 
 def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:
     """The allowed range of each searched parameter, from `tune_cd.run`'s options; {} if they are not known."""
-    if "range" not in options:
+    try:
+        low, high = map(float, options["range"])
+        sizes = [float(size) for size in options["batch_sizes"]] if options.get("tune_batch_size") else []
+    except (KeyError, TypeError, ValueError):
         return {}
-    weights = dict.fromkeys(weights_of(trials), tuple(options["range"]))
-    sizes = options.get("batch_sizes") if options.get("tune_batch_size") else None
+    weights = dict.fromkeys(weights_of(trials), (low, high))
     return weights | ({"batch_size": (min(sizes), max(sizes))} if sizes else {})
 
 

@@ -19,13 +19,20 @@ images_seen, val_score, started_at, ended_at, hostname and device."""
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
 
+def runs_in(config: str) -> list[dict[str, Any]]:
+    """The earlier runs that a row's config lists; [] without any, also where a user's own key has that name."""
+    runs = json.loads(config).get(RUNS)
+    ours = isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs)
+    return list(runs) if ours else []
+
+
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The runs to list in the config of a trial's next run. stored: the row of its last run, which counts if paused."""
     if stored is None or stored["status"] != "stopped":
         return []
     last = {name: stored[name] for name in OF_A_RUN}
     times = {name: last[name].isoformat() for name in ("started_at", "ended_at") if last[name] is not None}
-    return [*json.loads(stored["config"]).get(RUNS, []), last | times]
+    return [*runs_in(stored["config"]), last | times]
 
 
 def trial_row(

@@ -42,6 +42,8 @@ LARGEST = torch.finfo(torch.float32).max
 
 def main(argv: list[str] | None = None) -> int:
     """Train all configurations and print their evaluations and outcomes; returns the exit status."""
+    if hasattr(sys.stdout, "reconfigure"):  # else closed, or a notebook's
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path or a name that the terminal's encoding lacks
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # downloads and decoding take long and log progress
     open_queues()
     try:

@@ -13,6 +13,7 @@ from math import isfinite, log2
 
 from tune_cd.search.directions import A_O
 from tune_cd.search.pausing_line import RATE_RESOLUTION
+from tune_cd.terminal import prepare
 from tune_cd.terms import Terms, terms
 
 __all__ = [
@@ -122,6 +123,7 @@ def assignments(text: str) -> dict:
 
 def main(argv: list[str]) -> int:
     """Print a recipe's weights, and its octaves from the diagonal of each average. Returns 0, or 2 with a message."""
+    prepare()
     text = ",".join(argv)
     try:
         h, k = parse_recipe(text), assignments(text).get("k", 2)

@@ -6,6 +6,7 @@ What may happen to it is in test_faults.py.
 
 import importlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -275,3 +276,27 @@ def test_two_workers_train_two_at_a_time(run, tmp_path):
 def test_more_than_any_node_has_is_refused(cluster, tmp_path):
     status, _, wrong = finished(tmp_path, "--address", cluster.address, "--gpus-per-trial", "1")
     assert status == 2 and "no node of the cluster" in wrong
+
+
+def test_neither_a_picture_nor_the_terminal_changes_how_a_study_ends(cluster, tmp_path):
+    """A notebook's backend, a terminal without Greek letters, axes of 2,000 octaves, a folder in the picture's place:
+    the summary is whole, the report is written, the exit status is 0. Then it is drawn as well."""
+    blocked = tmp_path / "results/studies/s/search.png/full"
+    blocked.mkdir(parents=True)
+    options = ["--study", "s", "--results", str(tmp_path / "results"), "--address", cluster.address, "--no-baseline"]
+    options += ["--range", "1e-300,1e300", "--start", "Lambda_p=0.1,Lambda_e=0.1", "--full-length"]
+    foreign = {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONIOENCODING": "latin-1"}
+    environ = os.environ | foreign | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    for number in ("2", "3"):
+        command = [*COMMAND, *options, "--num-samples", number, *(["--resume"] if number == "3" else [])]
+        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=400)
+        said = done.stdout.decode("latin-1")
+        assert done.returncode == 0 and f"{number} trials: {number} completed" in said, said + done.stderr.decode()
+        assert re.search(r"^report:  .+report.html$", said, re.MULTILINE) and "Traceback" not in done.stderr.decode()
+        [line] = [line for line in said.splitlines() if line.startswith("picture: ")]
+        if number == "2":
+            assert line.startswith("picture: could not be drawn: IsADirectoryError")
+            blocked.rmdir()
+            blocked.parent.rmdir()
+        else:
+            assert Path(line.removeprefix("picture: ")).read_bytes().startswith(b"\x89PNG")

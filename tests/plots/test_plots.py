@@ -159,6 +159,14 @@ FIGURES = {
 }
 
 
+@pytest.mark.parametrize("box", [(1e-300, 1e300), (5e-324, 1.7e308), (0.5, 0.5000001)])
+def test_the_search_is_drawn_over_any_range_that_is_allowed(box, tmp_path):
+    figure = search_figure(trials([0.2, 0.4, math.nan]), ("separate", "global"), 64, 2, box)
+    figure.savefig(tmp_path / "search.png", dpi=30)
+    low, high = figure.axes[0].get_xlim()
+    assert 0 < low < high < math.inf and figure.axes[0].get_ylim() == (low, high)
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_written_twice_nothing_sticks_out_and_nothing_is_left_behind_in_matplotlib(name, tmp_path):
     check_saving(FIGURES[name], tmp_path)

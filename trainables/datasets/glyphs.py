@@ -8,6 +8,7 @@ ssl: SSL_CLASSES classes in every split, each with SSL_FACES of its faces for va
 """
 
 import importlib.util
+import os
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
@@ -84,9 +86,8 @@ def characters(folder: Path) -> tuple[str, ...]:
     face draws them alike (up to a shift, which centring removes): otherwise one image would belong to two classes.
     Outlines in font units are compared, not images, so that the list depends on neither the image size nor FreeType.
     """
-    from matplotlib.ft2font import FT2Font, LoadFlags  # slow to import, and needed only where the list is made
-
-    fonts = [FT2Font(str(folder / face)) for face in FACES]
+    ft2font = _font_reader()
+    fonts = [ft2font.FT2Font(str(folder / face)) for face in FACES]
     common = set.intersection(*(set(font.get_charmap()) for font in fonts))
     codes = [code for code in sorted(common) if unicodedata.category(chr(code)) in CATEGORIES]
     first = {code: code for code in codes}  # union-find: towards the smallest code point that looks the same
@@ -99,13 +100,29 @@ def characters(folder: Path) -> tuple[str, ...]:
     for font in fonts:
         seen: dict[bytes, int] = {}
         for code in codes:
-            font.load_char(code, flags=LoadFlags.NO_SCALE)
+            font.load_char(code, flags=ft2font.LoadFlags.NO_SCALE)
             vertices, _ = font.get_path()  # [k, 2]
             # as sorted complex numbers, because some twins (Ï of Latin and Greek) have their contours in another order
             outline = np.sort((vertices - vertices.min(axis=0)) @ (1, 1j))
             twin = root(seen.setdefault(outline.tobytes(), code))
             first[max(twin, root(code))] = min(twin, root(code))
     return tuple(chr(code) for code in codes if root(code) == code)
+
+
+def _font_reader() -> ModuleType:
+    """matplotlib's `ft2font`, which is slow to import, and needed only where the list is made.
+
+    matplotlib refuses to be imported under an MPLBACKEND that is not installed, such as that of a notebook's terminal.
+    """
+    try:
+        return importlib.import_module("matplotlib.ft2font")
+    except ValueError:
+        if (backend := os.environ.pop("MPLBACKEND", None)) is None:
+            raise
+        try:
+            return importlib.import_module("matplotlib.ft2font")
+        finally:
+            os.environ["MPLBACKEND"] = backend
 
 
 def _named(folder: Path) -> dict[str, str]:

@@ -7,6 +7,8 @@ COMMANDS. It imports other packages inside its functions, so that it starts on a
 import argparse
 import sys
 
+from tune_cd.terminal import prepare
+
 from . import preemption
 from .check import command as check
 
@@ -25,6 +27,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    prepare()
     args = parse(arguments)
     return COMMANDS[args.command].run(args)
 

@@ -16,6 +16,7 @@ from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.measured import MEASURED, Measured, load
 from tune_cd.results import ConflictingRow
+from tune_cd.terminal import prepare
 
 
 def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -67,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line. Returns 0, or 2 with a message for an unknown name or an unusable folder."""
+    prepare()
     options = parser().parse_args(argv)
     place, *stored = options.store or [None]
     names = options.list or stored or MEASURED

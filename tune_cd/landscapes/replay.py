@@ -16,6 +16,7 @@ from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
 from tune_cd.search.directions import BALANCE_SPACES
 from tune_cd.search.registry import OPTIMISERS
+from tune_cd.terminal import prepare
 
 EPILOG = """\
 examples:
@@ -92,6 +93,7 @@ def _add(group: Any, option: str, **how: Any) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line. Returns 0, or 2 with a message for invalid options, a missing package or a file error."""
+    prepare()
     options = parser().parse_args(argv)
     try:
         for text in _asked(options):

@@ -1,8 +1,10 @@
 """Figures of the tables and grids that `analysis` returns. Only `save` writes files."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from matplotlib import rc_context
+from matplotlib import style as styles
 from matplotlib.figure import Figure
 
 from tune_cd.plots.curves import curves_figure
@@ -16,10 +18,17 @@ from tune_cd.plots.timeline import timeline_figure
 
 __all__ = [
     "constraints_figure", "curves_figure", "directions_figure", "gain_figure", "grid_slices", "orientation_figure",
-    "path_figure", "pipeline_figure", "plane", "save", "search_figure", "sublosses_figure", "timeline_figure",
+    "path_figure", "pipeline_figure", "plane", "save", "search_figure", "standard", "sublosses_figure",
+    "timeline_figure",
 ]  # fmt: skip
 
 DPI = 150
+
+
+def standard() -> AbstractContextManager:
+    """matplotlib's own settings for figures made and saved within, whatever the user's matplotlibrc says (as usetex,
+    which requires LaTeX)."""
+    return styles.context("default")
 
 
 def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:

@@ -14,6 +14,9 @@ from tune_cd.analysis import best_so_far, best_trial, parts_of
 from tune_cd.analysis.scores import BALANCE, parameter, parameter_of, published_of
 from tune_cd.plots.style import BLACK, COLOUR_MAP, LARGE, METHODS, VERMILION, label, plain, styles_of
 
+AXES = (1e-200, 1e200)
+"""Range of a logarithmic axis, whose margins and ticks lie beyond it."""
+
 
 def search_figure(
     trials: pd.DataFrame,
@@ -67,7 +70,9 @@ def draw_plane(
 ) -> None:
     """Draw every trial in the plane of two weights, coloured by validation score, with the recipes' diagonals."""
     at = f" at b = {batch_size}" if trials["batch_size"].nunique() > 1 else ""
-    line = np.array(box)
+    line = np.clip(box, *AXES)
+    look = {"xlabel": label(pair[0]), "ylabel": label(pair[1])}
+    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, **look)  # first: margins of a wide range would overflow
     for average in averages:
         look = {"linestyle": METHODS[average].line, "color": METHODS[average].colour, "linewidth": 1.5}
         if average == balance.PUBLISHED:
@@ -77,7 +82,6 @@ def draw_plane(
             ratio, words = balance.ratio(average, batch_size, k), f"{average} average{at}"
         axes.plot(line, line * ratio, label=words, zorder=1, **look)
     _draw_trials(axes, trials, pair)
-    axes.set(xscale="log", yscale="log", xlim=box, ylim=box, xlabel=label(pair[0]), ylabel=label(pair[1]))
     axes.set_aspect("equal")
 
 

@@ -14,6 +14,7 @@ from tune_cd.results.export import FORMATS, check_export, export
 from tune_cd.results.formatting import studies_table, trial_card, trials_table
 from tune_cd.results.redaction import redact
 from tune_cd.results.verification import verify
+from tune_cd.terminal import prepare
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -24,6 +25,7 @@ RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if `verify` or `compact` names a file, 2 for bad input."""
+    prepare()
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")

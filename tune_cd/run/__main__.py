@@ -11,6 +11,7 @@ from pathlib import Path
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
 from tune_cd.run.options import idle_options, parse
+from tune_cd.terminal import prepare
 
 EXIT_FAILED = 1
 INTERRUPTED = 130  # the exit status after Ctrl-C
@@ -32,6 +33,7 @@ blocks below 256 MB makes a step of the small network 4 % shorter.
 def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (before
     any trial), 130 or 143 when ended by Ctrl-C or SIGTERM."""
+    prepare()
     try:
         request = parse(argv)  # before the imports below, which take seconds
     except ValueError as error:
@@ -194,22 +196,29 @@ def _run(study, resources, lock, watching, meter) -> int:
 
 
 def _said(study) -> bool:
-    """Print the summary and write the report; returns whether a trial has completed."""
+    """Print the summary, draw the picture and write the report; returns whether a trial has completed.
+
+    Only the table decides that; a fault in one of the three costs neither the others nor the exit status.
+    """
     from tune_cd import results
     from tune_cd.analysis import best_trial
     from tune_cd.report.writing import write_report
-    from tune_cd.run.summary import summarise
+    from tune_cd.run import summary
 
     try:
-        print(summarise(study), flush=True)  # first, since the report may fail
-        found = best_trial(results.read(study.results, study.name)) is not None
+        table = results.read(study.results, study.name)
     except OSError as error:
         print(redact(f"error: the results cannot be used now: {error}"), file=sys.stderr)
         return False
-    try:
-        print(f"report:  {write_report(study.results, study.name)}", flush=True)
-    except Exception as error:  # a failed report does not change how the study ended
-        print(redact(f"error: the report could not be written: {type(error).__name__}: {error}"), file=sys.stderr)
+    found = best_trial(table) is not None
+    made = [("", "summary: could not be made", lambda: summary.summarise(study))]
+    made += [("picture: ", "picture: could not be drawn", lambda: summary.draw(study, table))] * found
+    made += [("report:  ", "report:  could not be written", lambda: write_report(study.results, study.name))]
+    for head, failed, make in made:
+        try:
+            print(f"{head}{make()}", flush=True)
+        except Exception as error:  # any error
+            print(redact(f"{failed}: {type(error).__name__}: {error}"), flush=True)
     return found
 
 

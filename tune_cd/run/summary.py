@@ -12,7 +12,6 @@ from tune_cd.analysis import best_trial, means_over_seeds
 from tune_cd.analysis.runs import counted, runs_of
 from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
-from tune_cd.plots import search_figure
 from tune_cd.report.findings import Findings, findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
 from tune_cd.results.networks import Networks
@@ -21,7 +20,7 @@ from tune_cd.run.study import Study
 
 
 def summarise(study: Study) -> str:
-    """The best balance beside the baselines, and the paths of table, network and picture. Draws the picture."""
+    """The best balance beside the baselines, and the paths of table and network."""
     table = results.read(study.results, study.name)
     if best_trial(table) is None:
         return f"no trial of study {study.name} has completed; table: {table_path(study)}"
@@ -38,7 +37,6 @@ def summarise(study: Study) -> str:
     lines.append(f"table:   {table_path(study)}")
     if (network := Networks(study.results, study.name).best().get(study.config.search)) is not None:
         lines.append(f"network: {study.store.where(network)}")
-    lines.append(f"picture: {draw(study, table)}")
     return "\n".join(lines)
 
 
@@ -96,13 +94,16 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:
     """Draw the study's picture beside its options; returns the place of the PNG."""
+    from tune_cd.plots import search_figure, standard  # the summary does not depend on matplotlib
+
     rows = searching(table)
     settings = means_over_seeds(counted(runs_of(rows)).iloc[: len(rows)])
     averages, box = averages_of(study.setup), tuple(study.config.range)
     weights = study.config.weighted.weights
-    figure = search_figure(settings, averages, study.config.batch_size, study.setup.k, box, runs=rows, weights=weights)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150)
+    size, picture = study.config.batch_size, io.BytesIO()
+    with standard():
+        figure = search_figure(settings, averages, size, study.setup.k, box, runs=rows, weights=weights)
+        figure.savefig(picture, format="png", dpi=150)
     study.store.write(study.file("search.png"), picture.getvalue())
     return study.store.where(study.file("search.png"))
 

@@ -9,6 +9,7 @@ from tune_cd.results.redaction import redact
 from tune_cd.submit import jobs as studies
 from tune_cd.submit.connection import ADDRESS, VARIABLES, connect
 from tune_cd.submit.jobs import STOPPED_STATUS, Job
+from tune_cd.terminal import prepare
 
 FAILED = 1
 BAD_INPUT = 2
@@ -38,6 +39,7 @@ START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
     cluster, 130 after Ctrl-C. `start --wait` and `--follow` return the study's own."""
+    prepare()
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not _start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tune_cd import CoordinateDescent, PausingDescent, Space
 from tune_cd.search.gaussian_process import (
     PRIOR_POINTS,
     ROWS,
@@ -16,6 +17,7 @@ from tune_cd.search.gaussian_process import (
     factors_of,
     matern,
 )
+from tune_cd.search.line_search import SearchSettings
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-2, 2, size=(12, 2))
@@ -214,3 +216,37 @@ def test_several_draws_add_their_disagreement():
     mean, deviation = process.measured(POINTS + 0.3)
     assert mean == pytest.approx(process.mean(POINTS + 0.3))
     assert (deviation > process.spread * process.deviation(POINTS + 0.3)).all()
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-310, 1e308])
+@pytest.mark.parametrize("pauses", [False, True])
+def test_scaling_all_values_changes_no_proposal(scale, pauses):
+    """Their squares and differences would overflow or vanish."""
+    space, best = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0)), {"lr": 3e-3, "wd": 1e-4}
+
+    def course(scale):
+        search, asked = PausingDescent(space, budget=5) if pauses else CoordinateDescent(space), []
+        while len(asked) < 18 and (h := search.ask()) is not None:
+            asked.append(space.key(h))
+            share = {"share": search.until(h)} if pauses else {}
+            value = np.exp(-sum((np.log2(h[name] / best[name]) / 6) ** 2 for name in h)) - 0.5
+            search.tell(h, scale * float(value + 0.1 * np.log2(share.get("share", 1.0))), **share)
+        return asked, search
+
+    usual, (asked, search) = course(1.0)[0], course(scale)
+    assert len(asked) == len(usual) and np.allclose(asked, usual, rtol=0, atol=1e-3)
+    if pauses:
+        mean, deviation = search.believed(best)
+        assert 0 < abs(mean) / scale < 2 and 0 < deviation / scale < 2
+
+
+@pytest.mark.parametrize("values", [(1.7e308, -1.7e308, 0.0), (5e-324, 0.0, -5e-324), (1e308, 1.0, 1e-308), (0.1,) * 3])
+def test_any_finite_values_leave_the_search_seeing(values):
+    space = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
+    for settings in ("default", "paper", SearchSettings(proposals="golden")):
+        search = CoordinateDescent(space, settings=settings)
+        asked = []
+        for n in range(14):
+            asked.append(search.ask())
+            search.tell(asked[-1], values[n % 3])
+        assert len({space.key(h) for h in asked}) == 14 and search.best[1] == max(values)

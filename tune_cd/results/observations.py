@@ -54,7 +54,10 @@ def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, d
 def mean(values: Iterable[float]) -> float | None:
     """The mean over a configuration's trials; None without any. Exact summation: their order does not matter."""
     listed = list(values)
-    return fsum(listed) / len(listed) if listed else None
+    try:
+        return fsum(listed) / len(listed) if listed else None
+    except OverflowError:
+        return fsum(value / len(listed) for value in listed)
 
 
 def _observation(params: Params, ends: list[tuple[str, float]]) -> Told:

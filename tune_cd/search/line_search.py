@@ -190,13 +190,14 @@ class Trajectory:
         settings = self.plan.settings
         if self.steps == 0:
             return budget
-        slow = settings.slope_threshold * self._score_range() * self.steps
-        if self.value == self.before or self.value - self.before < slow:  # the equality also covers two failures, -inf
+        slow = settings.slope_threshold * self._half_range() * self.steps
+        half = self.value / 2 - self.before / 2  # the difference itself may overflow
+        if self.value == self.before or half < slow:  # the equality also covers two failures, -inf
             return ceil(budget * settings.budget_growth)
         return budget
 
-    def _score_range(self) -> float:
+    def _half_range(self) -> float:
         given = self.plan.settings.score_range
         if given is not None:
-            return given
-        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
+            return given / 2
+        return 0.5 if self.low >= 0 and self.high <= 1 else self.high / 2 - self.low / 2

@@ -7,7 +7,7 @@ running one at its predicted value.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import frexp, inf, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +60,11 @@ class Surrogate:
 
     @cached_property
     def ends(self) -> Array:
-        """Values of all trainings at full length [n_trainings], predicted for those not yet there."""
+        """Values of all trainings at full length [n_trainings], in the unit of `values`, predicted for those not yet
+        there."""
         predicted = self.process.averaged(self.expected)
         whole = [one.looks[-1][1] if one.share == 1 and not one.failed else np.nan for one in self.trainings]
-        return np.where(np.isnan(whole), predicted, whole)
+        return np.where(np.isnan(whole), predicted, np.ldexp(whole, -self._octave))
 
     @cached_property
     def expected(self) -> Array:
@@ -71,9 +72,9 @@ class Surrogate:
         return self.process.ends(self.points)
 
     def believed(self, h: Configuration) -> tuple[float, float]:
-        """The predicted score of a configuration at full length and its standard deviation, in the values' unit."""
+        """The predicted score of a configuration at full length and its standard deviation, in the scores' unit."""
         [mean], [deviation] = self.usual.measured(self.plan.space.to_coordinates(h)[None])
-        return float(mean), float(deviation)
+        return _lifted(mean, self._octave), _lifted(deviation, self._octave)
 
     def is_new(self, x: Array) -> NDArray[np.bool_]:
         """Which x [n, n_axes] are neither among the trainings nor alike one (`Axis.apart`), [n]."""
@@ -93,14 +94,21 @@ class Surrogate:
 
     @cached_property
     def values(self) -> Array:
-        """The data's values [n]: the worst for a failure, the predicted one for a running training."""
+        """The data's values [n], in units of 2^`_octave`: the worst for a failure, the predicted one for a running
+        training."""
         points, shares = self._places
-        told = raised(np.array([value for one in self.trainings for _, value in one.looks]))
+        told = raised(np.ldexp([value for one in self.trainings for _, value in one.looks], -self._octave))
         n = len(told)
         if n in (0, len(points)):
             return np.append(told, np.zeros(len(points) - n))
         process = Process(points[:n], shares[:n], told, self._prior(self.exploits), self._factors)
         return np.append(told, process.mean(points[n:], shares[n:]))
+
+    @cached_property
+    def _octave(self) -> int:
+        """All scores are between ±2^octave. In this unit their differences and squares do not overflow or vanish;
+        dividing by a power of two rounds nothing."""
+        return frexp(max((abs(v) for one in self.trainings for _, v in one.looks if v != FAILED), default=1.0))[1]
 
     @cached_property
     def _places(self) -> tuple[Array, Array]:
@@ -131,3 +139,11 @@ class Surrogate:
 
     def _prior(self, exploits: bool) -> Prior:
         return prior_of(self.belief, self.plan, exploits, self.lengths)
+
+
+def _lifted(value: float, octave: int) -> float:
+    """value·2^octave; ±inf beyond the range of a float."""
+    try:
+        return ldexp(value, octave)
+    except OverflowError:
+        return inf if value > 0 else -inf

@@ -14,11 +14,11 @@ the learning rate and the ratio of each weight to the first.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
+from math import inf
 from typing import Any
 
 from tune_cd.search.directions import WEIGHT, directions_of
-from tune_cd.search.space import Array, Space, is_number
+from tune_cd.search.space import Array, Space, number_of
 
 RATIO = "ratio_"
 """Prefix of the names of ratios: ratio_std is the weight of std divided by the weight of the first term."""
@@ -142,4 +142,4 @@ def terms(
 
 
 def _positive(value: object) -> bool:
-    return is_number(value) and isfinite(value) and value > 0
+    return 0 < (number_of(value) or 0) < inf

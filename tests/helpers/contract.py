@@ -3,8 +3,11 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
 
 from tune_cd.search.protocol import Optimiser, Told
@@ -87,6 +90,23 @@ def is_its_own_copy(make: Make, restore: Restore) -> None:
     search.tell(before, 0.5)
     search.best[0]["Lambda_p"] = 1e9
     assert search.best == (before, 0.5)
+
+
+def any_number_is_a_value_and_nothing_else_is(make: Make, restore: Restore) -> None:
+    search = make(BOTH, seed=4)
+    kinds = (Decimal, Fraction, np.float32, np.array, lambda x: np.array([x]))
+    for number, kind in enumerate(kinds):
+        h = search.ask()
+        search.tell({name: kind(value) if kind is not np.float32 else value for name, value in h.items()}, kind(0.5))
+        assert search.live == [] and search.best[1] == 0.5, number
+    h = search.ask()
+    for wrong in ("0.5", True, np.bool_(True), 1j, np.array([1.0, 2.0]), [0.5]):
+        with pytest.raises(ValueError, match="a number is required"):
+            search.tell(h, wrong)
+    assert search.live == [h]
+    search.tell(h, 10**400)
+    assert search.live == [] and search.best[1] == 0.5
+    json.dumps(search.state())
 
 
 def failures_never_stall(make: Make, restore: Restore) -> None:
@@ -259,6 +279,7 @@ LAWS = [
     asking_is_not_telling,
     knows_the_best,
     is_its_own_copy,
+    any_number_is_a_value_and_nothing_else_is,
     failures_never_stall,
     now_and_then_a_failure,
     a_second_report_replaces_the_first,

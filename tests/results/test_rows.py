@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tune_cd import results
-from tune_cd.results.observations import looks
+from tune_cd.results.observations import looks, mean
 from tune_cd.results.rows import finite, trial_name, trial_row
 from tune_cd.search.space import is_number
 
@@ -81,3 +81,8 @@ def test_looks_say_how_far_each_configuration_was_trained_and_what_it_reached():
     }  # fmt: skip
     seen = rows.assign(images_seen=[epoch and 100 * epoch for *_, epoch in told])
     assert {params["lr"]: ends for params, ends in looks(seen, "images_seen", 1600)} == found
+
+
+def test_the_mean_of_any_finite_values_is_finite():
+    assert mean([1.7e308, 1.7e308]) == pytest.approx(1.7e308) and mean([1e308, -1e308]) == 0 and mean([]) is None
+    assert finite(10**400) is None and finite(np.array([0.5])) == 0.5 and finite("0.5") is None

@@ -2,6 +2,8 @@
 
 import json
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tune_cd import Axis, Linear, Space
-from tune_cd.search.space import LINEAR_WIDTH
+from tune_cd.search.space import LINEAR_WIDTH, number_of
 
 BOX = Space(Lambda_p=(1e-6, 17.0), Lambda_e=(1e-6, 17.0), batch_size=[16, 32, 64, 128, 256, 512])
 inside = st.floats(math.log2(1e-6), math.log2(17.0))
@@ -222,3 +224,30 @@ def test_how_far_apart_values_are_that_differ(domain, apart):
     listed = Space(x=[0.9, 0.99, 0.999, 0.9999])
     gaps = np.diff(np.log2(listed.axes[0].values))
     assert 0 < listed.apart[0] <= gaps.min() / 2
+
+
+@pytest.mark.parametrize(
+    "value, number",
+    [
+        (Decimal("0.5"), 0.5), (Fraction(1, 2), 0.5), (np.float16(0.5), 0.5), (np.array(3), 3), (np.int8(3), 3),
+        (np.array([[2.5]]), 2.5), (10**400, math.inf), (-(10**400), -math.inf), (Decimal("1e400"), math.inf),
+        (2**70, 2**70), ("1", None), (True, None), (np.bool_(True), None), (np.array([True]), None), (1j, None),
+        (np.array("1"), None), (None, None), (np.ones(2), None), (np.ones(0), None), ([1.0], None),
+        (np.float64, None),
+    ],
+)  # fmt: skip
+def test_what_is_a_number(value, number):
+    found = number_of(value)
+    assert found == number and type(found) is type(number)
+    assert math.isnan(number_of(Decimal("sNaN")))
+
+
+def test_configurations_and_bounds_may_be_of_any_number():
+    space = Space(lr=(Decimal("0.001"), np.array(1.0)), m=Linear(Fraction(0), 1), b=[np.array([16]), Decimal(32)])
+    h = space.check({"lr": np.array([0.5]), "m": Decimal("0.25"), "b": Fraction(16)})
+    assert h == {"lr": 0.5, "m": 0.25, "b": 16} and [type(value) for value in h.values()] == [float, float, int]
+    assert space.key({"lr": np.array([0.5]), "m": Decimal("0.25"), "b": Fraction(16)}) == space.key(h)
+    assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
+    for bounds in ((1.0, 10**400), ("1", 2.0), (True, 2.0)):
+        with pytest.raises(ValueError, match="must be a finite number"):
+            Space(lr=bounds)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import Row
-from tune_cd.search.space import is_number
+from tune_cd.search.space import number_of
 
 RUNS = "runs"
 """Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
@@ -56,7 +56,7 @@ def trial_row(
     return {
         **identity,
         "params": dict(params),
-        **{name: float(config[name]) for name in ("Lambda_p", "Lambda_e") if is_number(config.get(name))},
+        **{name: float(at) for name in ("Lambda_p", "Lambda_e") if (at := number_of(config.get(name))) is not None},
         "batch_size": config["batch_size"] if _is_integer(config.get("batch_size")) else None,
         **outcome,
         "ended_at": datetime.now(UTC),
@@ -75,8 +75,9 @@ def trial_name(search: str, trial_index: int) -> str:
 
 
 def finite(value: Any) -> float | None:
-    """`value` as a float if it is a finite number; else None."""
-    return float(value) if is_number(value) and isfinite(value) else None
+    """`value` as a float if it is a finite number (`number_of`); else None."""
+    number = number_of(value)
+    return float(number) if number is not None and isfinite(number) else None
 
 
 def _is_integer(value: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tune_cd.search.space import is_number
+from tune_cd.search.space import is_number, number_of
 
 Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
@@ -234,6 +234,12 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, Mapping) and all(_is_text(name) and is_number(number) for name, number in value.items())
 
 
+def _float(value: Any) -> float:
+    number = number_of(value)
+    assert number is not None  # `is_number`
+    return float(number)
+
+
 def _is_time(value: Any) -> bool:
     return isinstance(value, datetime) and value.tzinfo is not None
 
@@ -249,11 +255,11 @@ Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
 _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a value fit, its plain Python form)
     TEXT: ("a str", _is_text, str),
     INTEGER: ("an int of 64 bits", _is_integer, int),
-    NUMBER: ("a real number", is_number, float),
+    NUMBER: ("a real number", is_number, _float),
     NUMBERS: (
         "a mapping of str to real numbers",
         _are_numbers,
-        lambda m: {str(name): float(x) for name, x in m.items()},
+        lambda m: {str(name): _float(x) for name, x in m.items()},
     ),
     TIME: ("a datetime with a time zone", _is_time, lambda t: t.astimezone(UTC)),
 }

@@ -20,7 +20,7 @@ from tune_cd.search.golden_section import FAILED
 from tune_cd.search.line_search import SETTINGS, Plan, SearchSettings, Trajectory
 from tune_cd.search.model_guided import Guided
 from tune_cd.search.protocol import Proposal, Told, best_of, check_version, check_workers, is_free, uncensored
-from tune_cd.search.space import Configuration, Key, Space
+from tune_cd.search.space import Configuration, Key, Space, number_of
 from tune_cd.search.speculative import needed_next
 from tune_cd.search.trainings import Training
 
@@ -252,9 +252,12 @@ def starts_of(space: Space, start: Start) -> list[Configuration] | None:
     return [space.check(h) for h in points] or None
 
 
-def value_of(value: float | None) -> float:
-    """A value as it is stored: FAILED unless it is a finite number."""
-    return FAILED if value is None or not isfinite(value) else float(value)
+def value_of(value: Any) -> float:
+    """A value as it is stored: FAILED for None, NaN and ±inf. Raises ValueError for what is no number (`number_of`)."""
+    number = FAILED if value is None else number_of(value)
+    if number is None:
+        raise ValueError(f"value {value!r} ({type(value).__name__}): a number is required, or None for a failed trial")
+    return float(number) if isfinite(number) else FAILED
 
 
 def _trial_to_json(trial: _Trial) -> dict[str, Any]:

@@ -8,10 +8,11 @@ and lists are searched in the same continuous coordinate and snapped when a conf
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from functools import cached_property
-from math import ceil, floor, inf, isfinite, log2
+from math import ceil, floor, inf, isfinite, log2, nan
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,16 +81,17 @@ class Axis:
         if self.scale not in ("log", "linear"):
             raise ValueError(f"{self.name}: scale {self.scale!r}: 'log' or 'linear'")
         for bound in (self.low, self.high):
-            if not is_number(bound) or not isfinite(bound):
+            number = number_of(bound)
+            if number is None or not isfinite(number):
                 raise ValueError(f"{self.name}: bound {bound!r} is not allowed; it must be a finite number")
-            if self.scale == "log" and bound <= 0 and not (bound == 0 and self._has_zero):
+            if self.scale == "log" and number <= 0 and not (number == 0 and self._has_zero):
                 raise ValueError(
                     f"{self.name}: bound {bound!r} is not allowed; log-scaled axes need numbers > 0, "
                     "Linear(low, high) takes any"
                 )
         for name in ("low", "high", "step"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _plain(value))
+                object.__setattr__(self, name, number_of(value))
         if self.low >= self.high and self.values is None:
             raise ValueError(
                 f"{self.name}: range ({self.low}, {self.high}) is empty; the lower bound must be below the upper"
@@ -106,11 +108,12 @@ class Axis:
     def choice(cls, name: str, values: Sequence[float]) -> "Axis":
         """Only the given numbers: at least one, all different. The scale is linear if one is negative or 0 is the only
         one, else log."""
-        if not all(is_number(v) and isfinite(v) for v in values):
+        numbers = [number for value in values if (number := number_of(value)) is not None and isfinite(number)]
+        if len(numbers) < len(values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be finite numbers")
-        if len(values) == 0 or len(set(values)) < len(values):
+        if len(values) == 0 or len(set(numbers)) < len(values):
             raise ValueError(f"{name}: allowed values {list(values)!r} must be at least one and all different")
-        ordered = tuple(sorted(_plain(value) for value in values))
+        ordered = tuple(sorted(numbers))
         scale = "log" if ordered[0] >= 0 and ordered[-1] > 0 else "linear"
         return cls(name, ordered[0], ordered[-1], values=ordered, scale=scale)
 
@@ -155,18 +158,19 @@ class Axis:
 
     def check(self, value: Any) -> float | int:
         """`value` in this axis's type. Raises ValueError unless it is a number that the axis allows."""
-        if not is_number(value) or not self.low <= value <= self.high:
+        number = number_of(value)
+        if number is None or not self.low <= number <= self.high:
             raise ValueError(f"{self.name} = {value!r} is outside [{self.low}, {self.high}]")
         if self.values is not None:
-            if value not in self.values:
+            if number not in self.values:
                 raise ValueError(f"{self.name} = {value!r} is not one of {list(self.values)}")
-            return self.values[self.values.index(value)]
+            return self.values[self.values.index(number)]
         if self.step is None:
-            return _plain(value)
-        multiple = value / self.step
+            return number
+        multiple = number / self.step
         if abs(multiple - round(multiple)) > ROUNDING * max(1.0, abs(multiple)):
             raise ValueError(f"{self.name} = {value!r} is not a multiple of {self.step}")
-        return round(multiple) * self.step if isinstance(self.step, int) else _plain(value)
+        return round(multiple) * self.step if isinstance(self.step, int) else number
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -257,7 +261,8 @@ class Space:
 
     def key(self, h: Mapping[str, Any]) -> Key:
         """The hashable key that equal configurations share: their coordinates, rounded to 1e-9."""
-        return tuple(round(axis.coordinate(h[axis.name]), KEY_DIGITS) for axis in self.axes)
+        plain = (value if type(value := h[axis.name]) in (float, int) else axis.check(value) for axis in self.axes)
+        return tuple(round(axis.coordinate(value), KEY_DIGITS) for axis, value in zip(self.axes, plain))
 
     def sample(self, rng: np.random.Generator) -> Configuration:
         """A configuration drawn uniformly in the coordinates of the box."""
@@ -297,16 +302,34 @@ class Space:
         return cls(**{axis.name: axis for axis in built})
 
 
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number of Python or numpy. A bool does not count."""
-    return isinstance(value, (float, Real)) and not isinstance(value, bool)  # `float` first: it is the quicker test
+def number_of(value: Any) -> float | int | None:
+    """`value` as Python's own int or float, which JSON can store; None unless it is a real number, or holds just one.
 
-
-def _plain(value: float) -> float | int:
-    """A number as Python's own type, which JSON can store."""
-    if type(value) in (float, int):
+    Numbers are Python's and numpy's, Decimal and Fraction; arrays and tensors of one element hold one. Booleans, text
+    and complex numbers are none. A number beyond the range of a float is ±inf.
+    """
+    if type(value) is float:  # nearly all are
         return value
-    return int(value) if isinstance(value, Integral) else float(value)
+    if not isinstance(value, (Real, Decimal)) and callable(getattr(value, "item", None)):
+        try:
+            value = value.item()
+        except (TypeError, ValueError, RuntimeError):  # it has several elements or none
+            return None
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return None
+    real: Any = value
+    try:
+        number = float(real)
+    except OverflowError:
+        return inf if real > 0 else -inf
+    except ValueError:  # Decimal("sNaN")
+        return nan
+    return int(real) if isinstance(real, Integral) else number
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, see `number_of`."""
+    return number_of(value) is not None
 
 
 def _axis(name: str, domain: Domain) -> Axis:

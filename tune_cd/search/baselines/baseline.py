@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Protocol
 
+from tune_cd.search.coordinate_descent import value_of
+from tune_cd.search.golden_section import FAILED
 from tune_cd.search.protocol import Proposal, Told, best_of, check_workers, is_free, uncensored
 from tune_cd.search.space import Configuration, Key, Space
 
@@ -95,7 +96,8 @@ class Baseline:
         Raises ValueError for a configuration outside the space.
         """
         h, key = self.space.check(h), self.space.key(h)
-        value = float(value) if value is not None and isfinite(value) else None
+        told = value_of(value)
+        value = None if told == FAILED else told
         if value is not None:
             value = uncensored(value, censored, self.best and self.best[1])
         if key not in self._trials:

@@ -342,11 +342,42 @@ def test_a_trial_without_a_number_is_stopped(search):
     assert lost and all(trial.epoch == 1 for trial in lost)
 
 
-def test_a_trial_that_ends_by_itself_has_reached_what_it_has(search):
+def test_a_trial_that_ends_early_is_no_whole_training_and_never_goes_on(search, caplog):
+    """By itself, or by a RunConfig(stop=...) below the full length; its row is "stopped" as well."""
     tuner = Tuner(search)
     tuner.add(0)
     search.on_trial_complete("t0", {"epoch": 1, "acc": 0.5})
-    assert search._search.best[1] == 0.5 and search._search.trained == [1.0]
+    assert search._search.best[1] == 0.5 and search._search.trained == [1 / WHOLE]
+    assert search.best is None and search.best is None and caplog.text.count("none is whole") == 1
+    first, state = tuner.trials[0], json.loads(json.dumps(search.get_state()))
+    first.status = Trial.TERMINATED
+    again = PausingSearch(full_length=FULL, budget=4)
+    restored = Tuner(again)
+    again.set_state(state)
+    for one, rest in ((search, tuner), (again, restored)):
+        rest.trials = [first]
+        rest.run(most=100)
+        assert one.finished and all(PLANE.key(trial.config) != PLANE.key(first.config) for trial in rest.trials[1:])
+        assert one.best is not None
+
+
+def test_where_every_trial_is_stopped_early_the_search_ends_and_says_so(search, caplog):
+    """Tune's stopping criteria are asked before the scheduler."""
+    tuner = Tuner(search)
+    step = tuner.step
+
+    def stopped(trial):
+        if trial.epoch < 3:
+            return step(trial)
+        trial.epoch, tuner.epochs = trial.epoch + 1, tuner.epochs + 1
+        trial.last_result = {"epoch": trial.epoch, "acc": score(trial.config, trial.epoch), "done": True}
+        tuner.stop_trial(trial)
+
+    tuner.step = stopped
+    tuner.run(most=200)
+    assert search.finished and max(search._search.trained) == 4 / WHOLE and search._search.spent <= 4.25
+    assert search.best is None and "none is whole" in caplog.text
+    assert len({PLANE.key(trial.config) for trial in tuner.trials}) == len(tuner.trials)
 
 
 def test_a_result_must_say_how_long_it_was_trained(search):

@@ -80,7 +80,8 @@ class StudySearch(Packing):
         self._attempts[trial], self._until[trial] = attempt + 1, until
         return {**asked.h, SEED: asked.seed, UNTIL: until, ORIGIN: {**asked.origin, "attempt": attempt}}
 
-    def _tell(self, member: Asked, told: Mapping[str, Any]) -> None:
+    def _tell(self, member: Asked, told: Mapping[str, Any] | None) -> None:
+        told = told or {}
         looks, until = self._reported(member, told), self._until[trial_of(member)]
         if told.get("status") == "stopped" and not reaches(looks, member.until):
             self._cut[trial_of(member)] = member, until

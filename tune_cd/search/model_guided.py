@@ -206,7 +206,7 @@ class Guided:
     def _finish(self) -> Step | None:
         """Train the front training to full length, unless it is there, on its way or cannot go on. The budget keeps a
         reserve for one: another that runs and may come to the front is waited for. The budget is exceeded by less than
-        the shortest length, or if no training is whole yet."""
+        the shortest length, or if no training is whole yet and none was left before its end."""
         front = self.trainings[self.front]
         if front.share == 1 or front.until is not None or front.left:
             return None
@@ -214,7 +214,9 @@ class Guided:
         if runs and not self._affords(1 - front.share, 1.0, self.front):
             return None
         paid = 1 - front.share - self.left < self.lengths[0] - NEGLIGIBLE
-        whole = any(one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings)
+        whole = any(
+            one.gone or one.until == 1 or (one.looks and one.looks[-1][0] == 1) for one in self.trainings
+        )  # fmt: skip
         return Step(self._again(self.front), 1.0) if paid or not whole else None
 
     @cached_property

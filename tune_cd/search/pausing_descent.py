@@ -117,11 +117,19 @@ class PausingDescent:
             raise KeyError(f"{dict(h)} is not being trained")
         return training.until
 
-    def tell(self, h: Mapping[str, Any], value: float | None, share: float | None = None, free: bool = False) -> None:
+    def tell(
+        self,
+        h: Mapping[str, Any],
+        value: float | None,
+        share: float | None = None,
+        free: bool = False,
+        left: bool = False,
+    ) -> None:
         """Report the value of a configuration after a share of the full length; None, NaN or ±inf: its training failed.
 
         share: by default the share asked for, 1 for a configuration that was not asked for. Values at shares before the
         one asked for may be told as they come. free: it was not trained for this search, and costs none of the budget.
+        left: it was stopped there and cannot go on.
         A configuration told before the first ask is a start, and replaces the blind one. Raises ValueError for a
         configuration outside the space, and for a share outside (0, 1].
         """
@@ -132,8 +140,8 @@ class PausingDescent:
             raise ValueError(f"share {share!r}: above 0, at most 1, of the full length")
         self._trainings[self.space.key(h)] = training
         told = value_of(value)
-        training.looks[share], training.free = told, free
-        if training.until is not None and (share >= training.until or told == FAILED):
+        training.looks[share], training.free, training.left = told, free, training.left or left
+        if training.until is not None and (share >= training.until or told == FAILED or left):
             training.until = None
 
     def recall(

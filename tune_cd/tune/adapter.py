@@ -19,7 +19,8 @@ from ray.tune.utils import flatten_dict
 from ray.tune.utils.util import unflatten_dict
 
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.rows import finite
+from tune_cd.search.coordinate_descent import value_of
+from tune_cd.search.golden_section import FAILED
 from tune_cd.search.protocol import check_version
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
@@ -27,6 +28,7 @@ from tune_cd.tune.course import AnySearch, Order
 from tune_cd.tune.earlier import check_scores, rows_of
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune, space_of
+from tune_cd.tune.reports import Reports, Seen
 from tune_cd.tune.snapshot import Ran, trials_in
 
 if TYPE_CHECKING:
@@ -53,12 +55,15 @@ class Adapter(JsonState, Searcher):
         points_to_evaluate: Sequence[Mapping[str, Any]] | None,
         evaluated_rewards: Sequence[float] | None,
         annotate: str | None,
+        full_length: tuple[str, float] | None,
+        use_result: str,
     ):
         check_metric(metric)
         check_mode(mode)
         super().__init__(metric=metric, mode=mode)
         self._space, self._points = space_of(space), points(points_to_evaluate, evaluated_rewards)
         self._annotate = annotate
+        self._reports = Reports(full_length, use_result)
         self._rows: dict[str, Any] = {}  # arguments of `ResultsCallback` that follow from the searcher's own
         self._scores_told: tuple[str, str] | None = None  # metric and mode of the callback made by `callback`
         self._course: Order | None = None  # None until space and mode are known
@@ -257,6 +262,7 @@ class Adapter(JsonState, Searcher):
             "trials": self._trials,
             "index": list(self._course.places.items()) if self._course else [],
             "orphans": self._course.waiting if self._course else [],
+            "reports": self._reports.state(),
         }
 
     def set_state(self, state: dict) -> None:
@@ -268,6 +274,7 @@ class Adapter(JsonState, Searcher):
             search = self._limited(self._loaded(state["search"]))
             self._course = self._order(search, places, list(state.get("orphans", [])))
         self._trials = dict(state["trials"])
+        self._reports.restore(state.get("reports", {}))
         self._restored, self._rows_before, self._scores_of = True, None, None
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
@@ -366,7 +373,8 @@ class Adapter(JsonState, Searcher):
         self._course.rerun(self._search.live, but=run)
 
     def _hear(self, trial: Ran) -> None:
-        """Take the last report of a trial in Tune's snapshot; the default ignores it."""
+        """Take the last report of a trial in Tune's snapshot."""
+        self._heard(trial.trial_id, trial.result)
 
     def _asked_since(self, trial: Ran) -> Configuration | None:
         """The configuration of a trial that is newer than the searcher's snapshot; the search asks for it again."""
@@ -399,9 +407,19 @@ class Adapter(JsonState, Searcher):
         key = self._search.space.key
         return key(h) in map(key, self._search.live)
 
-    def _number(self, result: Mapping[str, Any] | None) -> float | None:
-        """The result's value, larger is better; None unless it is a finite number."""
-        return self._signed(finite((result or {}).get(self._metric)))
+    def _heard(self, trial_id: str, result: Mapping[str, Any]) -> Seen:
+        """Take a report; what is known of its trial."""
+        return self._reports.hear(trial_id, result, self._metric or DEFAULT_METRIC, self._sign)
 
-    def _signed(self, value: float | None) -> float | None:
-        return value if value is None else -float(value) if self._mode == "min" else float(value)
+    def _ended_with(self, trial_id: str, result: Mapping[str, Any] | None) -> Seen:
+        """What is known of a trial that ends with this report."""
+        return self._reports.end(trial_id, result, self._metric or DEFAULT_METRIC, self._sign)
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self._mode == "min" else 1.0
+
+    def _signed(self, value: Any) -> float | None:
+        """A value with its sign turned if smaller is better; None: a failure. ValueError for what is no number."""
+        number = FAILED if value is None else value_of(value)
+        return None if number == FAILED else self._sign * number

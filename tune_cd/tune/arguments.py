@@ -58,5 +58,8 @@ def points(
         raise ValueError(f"points_to_evaluate {given!r}: a list of dicts")
     if rewards is not None and len(rewards) != len(given or []):
         raise ValueError(f"evaluated_rewards has {len(rewards)} values for {len(given or [])} points_to_evaluate")
+    for reward in rewards if rewards is not None else []:
+        if reward is not None and not is_number(reward):
+            raise ValueError(f"evaluated_rewards {reward!r} ({type(reward).__name__}): numbers are required")
     flat = [flatten_dict(dict(point)) for point in given or []]
     return list(zip(flat, rewards if rewards is not None else [None] * len(flat)))

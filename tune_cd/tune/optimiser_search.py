@@ -8,13 +8,11 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.results.attempts import to_retry
-from tune_cd.results.rows import finite
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.adapter import Adapter
 from tune_cd.tune.arguments import check_full_length, check_use_result, configurations
-from tune_cd.tune.callback.rows import stopped_early
 from tune_cd.tune.course import Course
 from tune_cd.tune.earlier import inside
 
@@ -47,42 +45,32 @@ class OptimiserSearch(Adapter):
         check_use_result(use_result)
         if full_length is not None:
             check_full_length(full_length)
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
-        self._make, self._use_result, self._full_length = make, use_result, full_length
+        super().__init__(
+            space, metric, mode, points_to_evaluate, evaluated_rewards, annotate, full_length, use_result
+        )  # fmt: skip
+        self._make, self._full_length = make, full_length
         self._start = configurations(start)
         self._rows = {"full_length": full_length, "use_result": use_result}
-        self._best_seen: dict[str, float] = {}  # trial id -> best value reported so far, for use_result="best"
-        self._last_seen: dict[str, dict[str, float]] = {}  # trial id -> metric and length in its last report
         self._begin_if_known()
 
     def on_trial_result(self, trial_id: str, result: dict) -> None:
-        value = self._number(result)
-        if value is not None:
-            self._best_seen[trial_id] = max(value, self._best_seen.get(trial_id, value))
-        counted = (self._metric, self._full_length[0]) if self._full_length else (self._metric,)
-        self._last_seen[trial_id] = {
-            name: number for name in counted if (number := finite(result.get(name))) is not None
-        }
+        self._heard(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """A missing metric, NaN, ±inf, an error or an end before any report is a failure: the worst value.
+        """An error, NaN or ±inf in the end, or no number ever is a failure: the worst value.
 
-        When a scheduler ends a paused trial, Tune passes no result: its last report then counts, as stopped early if it
-        is below full_length or full_length is None.
+        When a scheduler ends a paused trial, Tune passes no result: what it reported before then counts.
         """
         h = self._trials.get(trial_id) or self._adopted(trial_id, result)
-        last = self._last_seen.pop(trial_id, None)
         if h is None or self._course is None:
             return
-        cut = result is None and not error and last is not None
-        result = last if cut else result
-        value = None if error else self._number(result)
-        best = self._best_seen.pop(trial_id, None)
-        if value is not None and best is not None and self._use_result == "best":
-            value = max(value, best)
-        if self._full_length is not None and value is not None and self._full_length[0] not in result:
-            self._warn_of_length(result)
-        early = stopped_early(result, self._full_length) or (cut and self._full_length is None)
+        seen, reports = self._ended_with(trial_id, result), self._reports
+        value = None if error else reports.value(seen)
+        early = value is not None and reports.short(trial_id, result, removed=result is None)
+        if self._full_length is not None and value is not None and seen.length is None:
+            self._warn_of_length(result or {})
+        if not error:  # else Tune may run it again, from its checkpoint
+            reports.forget(trial_id)
         self._course.tell(h, value, censored=early)
 
     def _warn_of_length(self, result: Mapping[str, Any]) -> None:
@@ -94,15 +82,6 @@ class OptimiserSearch(Adapter):
                 "trials that end early count as whole ones",
                 stacklevel=3,
             )
-
-    def get_state(self) -> dict:
-        """Everything needed to continue, as plain JSON types."""
-        return super().get_state() | {"best_seen": self._best_seen, "last_seen": self._last_seen}
-
-    def set_state(self, state: dict) -> None:
-        """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
-        super().set_state(state)
-        self._best_seen, self._last_seen = dict(state["best_seen"]), dict(state.get("last_seen", {}))
 
     # The adapter's --------------------------------------------------------------------------------------------
 

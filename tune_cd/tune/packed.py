@@ -63,8 +63,8 @@ class Packing(Searcher):
         """Members of a new trial's pack, each with its configuration; None if there are none for now; or FINISHED."""
 
     @abstractmethod
-    def _tell(self, member: Any, told: Mapping[str, Any]) -> None:
-        """Take the end of a member. told: its last report; {} if there is none or its pack failed."""
+    def _tell(self, member: Any, told: Mapping[str, Any] | None) -> None:
+        """Take the end of a member. told: its last report; {} if there is none; None: its pack failed."""
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec) -> bool:
         """Called by Tune before the first trial; ignored, since the space is known already."""
@@ -96,10 +96,10 @@ class Packing(Searcher):
         results = results_of(result)
         for place in range(len(self._members.get(trial_id, []))):
             told = results.get(str(place), {})
-            self._end(trial_id, place, told if told.get("done") or not error else {})
+            self._end(trial_id, place, told if told.get("done") or not error else None)
         self._members.pop(trial_id, None)
 
-    def _end(self, trial_id: str, place: int, told: Mapping[str, Any]) -> None:
+    def _end(self, trial_id: str, place: int, told: Mapping[str, Any] | None) -> None:
         member = self._members[trial_id][place] if trial_id in self._members else None
         if member is not None:
             self._members[trial_id][place] = None
@@ -210,14 +210,19 @@ class PackedSearch(JsonState, Packing):
         """Pass every report of a member that has not ended to the inner searcher."""
         for place, told in results_of(result).items():
             member = self._members[trial_id][int(place)] if trial_id in self._members else None
-            if member is not None and finite(told.get(self._metric)) is not None:
+            if member is not None and (self._ours or finite(told.get(self._metric)) is not None):
                 counted = {TRAINING_ITERATION: result.get(TRAINING_ITERATION)}  # Ray's searchers need Tune's counter
                 self._searcher.on_trial_result(member, counted | _report(told))
         super().on_trial_result(trial_id, result)
 
-    def _tell(self, member: str, told: Mapping[str, Any]) -> None:
-        failed = finite(told.get(self._metric)) is None
+    def _tell(self, member: str, told: Mapping[str, Any] | None) -> None:
+        failed = told is None or (not self._ours and finite(told.get(self._metric)) is None)
         self._searcher.on_trial_complete(member, result=None if failed else _report(told), error=failed)
+
+    @property
+    def _ours(self) -> bool:
+        """Whether the inner searcher is ours, which reads any report."""
+        return isinstance(innermost(self._searcher), Adapter)
 
 
 def _report(told: Mapping[str, Any]) -> dict:

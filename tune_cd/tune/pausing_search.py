@@ -30,11 +30,10 @@ from tune_cd.tune.arguments import check_full_length, configurations
 from tune_cd.tune.course import Order
 from tune_cd.tune.earlier import inside
 from tune_cd.tune.pausing_scheduler import PausingScheduler
+from tune_cd.tune.reports import ROUNDING
 from tune_cd.tune.snapshot import Ran
 
 log = logging.getLogger(__name__)
-
-ROUNDING = 1e-9  # tolerance in comparisons of shares
 
 Looks = Mapping[float, float | None]
 """Share of the full length -> value, larger is better; None: the training failed there."""
@@ -80,17 +79,17 @@ class PausingSearch(Adapter):
     ):
         check_workers(workers)
         check_full_length(full_length)
-        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate)
-        self.full_length = full_length[0], float(full_length[1])
+        super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, annotate, full_length, "best")
+        self.full_length = self._reports.full_length
         self._shaped = {
             "budget": budget, "lengths": tuple(lengths), "directions": directions, "workers": workers, "seed": seed,
         }  # fmt: skip
         self._start = configurations(start)
         self._rows = {"full_length": full_length, "use_result": "best", "record": "pauses"}
-        self._best: dict[str, float] = {}  # trial id -> the best reported, larger is better
         self._reached: dict[str, float] = {}  # trial id -> the longest length told
         self._ended: set[str] = set()  # ids of trials that Tune has ended
         self._step: Configuration | None = None  # the next step, decided but not yet started
+        self._told_of: tuple[Configuration, float, float] | None = None  # the paused training last warned of
         self._begin_if_known()
 
     def scheduler(self) -> PausingScheduler:
@@ -104,6 +103,7 @@ class PausingSearch(Adapter):
         Tune's `get_best_result` compares the last reports of all trials, and may return one that was paused.
         """
         whole = self._best_at(lambda share: share == 1)
+        self.warn_of_paused()  # Tune says nothing of the end of an experiment, e.g. by time_budget_s
         return None if whole is None else (unflatten_dict(whole[0]), self._signed(whole[2]))
 
     def believed(self, config: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -125,23 +125,24 @@ class PausingSearch(Adapter):
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """Tell the end of a trial.
 
-        A trial that ended early by itself counts as whole, with its best value. An error or no value is a failure, also
-        of a trial that was just told to pause. A paused trial that Tune removes has told everything before.
+        A trial that ended below its full length, by itself or by RunConfig(stop=...), has its best value there, and
+        cannot go on. An error or no value is a failure, also of a trial that was just told to pause. A paused trial
+        that Tune removes has told everything before.
         """
         h = self._trials.get(trial_id)
         self._ended.add(trial_id)
+        seen = self._ended_with(trial_id, result)
+        value, share = None if error else self._reports.value(seen), self._reports.share(seen) or 1.0
         if h is None and (h := self._adopted(trial_id, result)) is not None:
-            self._search.tell(h, None if error else self._number(result), self._share(result) or 1.0, free=True)
+            self._search.tell(h, value, share, free=True, left=share < 1)
         if h is None or self._search is None:
             return
         if not self._under_way(h):
             if error and max(self._search.looks(h), default=1.0) < 1:  # e.g. while it was saved; it cannot resume
                 self._search.tell(h, None, max(self._search.looks(h)))
             return
-        if not error:
-            self._take(trial_id, result or {})
-        value = None if error else self._best.get(trial_id)
-        self._search.tell(h, value, 1.0 if value is not None else self._search.until(h))
+        at = share if value is not None else self._search.until(h)
+        self._search.tell(h, value, at, left=value is not None and share < 1)
 
     # The scheduler's side -------------------------------------------------------------------------------------
 
@@ -166,13 +167,14 @@ class PausingSearch(Adapter):
         self._search.leave(h for h, _ in self._search.reached if self.trial_of(h) is None)
 
     def warn_of_paused(self) -> None:
-        """At the end of the search, warn if a paused training has a better value than every whole one."""
+        """Warn, once of each, if a training that is not whole has a better value than every whole one."""
         whole, paused = self._best_at(lambda share: share == 1), self._best_at(lambda share: share < 1)
-        if paused is not None and (whole is None or paused[2] > whole[2]):
+        if paused is not None and (whole is None or paused[2] > whole[2]) and self._told_of != paused:
+            self._told_of = paused
             best = "none is whole" if whole is None else f"the best whole training has {self._signed(whole[2]):.6g}"
             log.warning(
-                "the search ends with %s paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
-                "have finished it", *paused[:2], self._signed(paused[2]), best, 1 - paused[1],
+                "the best known is %s, paused at %.3g of its length with %.6g, and %s; a budget larger by %.3g would "
+                "finish it, unless it was stopped there", *paused[:2], self._signed(paused[2]), best, 1 - paused[1],
             )  # fmt: skip
 
     def mark_resumed(self) -> None:
@@ -224,26 +226,27 @@ class PausingSearch(Adapter):
         h = self._trials.get(trial_id)
         if h is None:
             return TrialScheduler.CONTINUE
-        share = self._share(result)
-        if share is None:
+        seen = self._heard(trial_id, result)
+        if finite(result.get(self.full_length[0])) is None:
             self._uncounted(result)
+        share = self._reports.share(seen)
+        if share is None:
             return TrialScheduler.CONTINUE
         self._counted = True
-        value = self._take(trial_id, result)
         if not self._under_way(h):  # e.g. if Tune started it again after a restart
             return TrialScheduler.PAUSE
-        if value is None and self._metric in result:
-            self._search.tell(h, None, max(share, ROUNDING))
+        if seen.diverged and self._metric in result:
+            self._search.tell(h, None, share)
             return TrialScheduler.STOP
-        whole = share >= 1 - ROUNDING
-        if trial_id not in self._best:  # no value yet: training continues until there is one
+        whole = share == 1
+        if seen.best is None:  # no value yet: training continues until there is one
             if whole:
                 self._search.tell(h, None, 1.0)
             return TrialScheduler.STOP if whole else TrialScheduler.CONTINUE
         until = self._search.until(h)
         length = max((length for length in self._search.lengths if length <= share + ROUNDING), default=0.0)
         if length > self._reached.get(trial_id, 0.0):  # a report may come late, even beyond several lengths
-            self._search.tell(h, self._best[trial_id], 1.0 if whole else max(length, share))
+            self._search.tell(h, seen.best, max(length, share))
             self._reached[trial_id] = length
         if share < until - ROUNDING:
             return TrialScheduler.CONTINUE
@@ -257,7 +260,7 @@ class PausingSearch(Adapter):
             raise ValueError(said)
         if not self._warned:
             self._warned = True
-            log.warning("%s: it is passed over", said)
+            log.warning("%s: its value counts at the length before", said)
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -265,13 +268,13 @@ class PausingSearch(Adapter):
         """Everything needed to continue, as plain JSON types."""
         state = super().get_state()
         decided = [] if self._step is None else [self._step]
-        own = {"best": self._best, "reached": self._reached, "ended": sorted(self._ended)}
+        own = {"reached": self._reached, "ended": sorted(self._ended)}
         return state | own | {"orphans": decided + state["orphans"]}
 
     def set_state(self, state: dict) -> None:
         """The inverse of `get_state`; the saved state wins over the constructor's arguments."""
         super().set_state(state)
-        self._best, self._reached = dict(state["best"]), dict(state["reached"])
+        self._reached = dict(state["reached"])
         self._ended, self._step = set(state["ended"]), None
         self._counted = bool(self._reached)
 
@@ -319,18 +322,19 @@ class PausingSearch(Adapter):
         super().run_anew(but)
         self._search.grows = True
         self._search.leave([])
-        self._trials, self._best, self._reached, self._ended, self._step = {}, {}, {}, set(), None
+        self._reports.restore({})
+        self._trials, self._reached, self._ended, self._step = {}, {}, set(), None
 
     def _agree(self, trials: list[Ran]) -> None:
         super()._agree(trials)
         there = {trial.trial_id for trial in trials}
         self._ended = {trial.trial_id for trial in trials if trial.ended}
-        for of_trial in (self._trials, self._best, self._reached):
+        for of_trial in (self._trials, self._reports.seen, self._reached):
             for gone in of_trial.keys() - there:
                 del of_trial[gone]
 
     def _hear(self, trial: Ran) -> None:
-        if self._share(trial.result) is not None:
+        if finite(trial.result.get(self.full_length[0])) is not None:
             self.take_report(trial.trial_id, trial.result)
 
     def _asked_since(self, trial: Ran) -> Configuration | None:
@@ -344,19 +348,6 @@ class PausingSearch(Adapter):
         reached = [] if self._search is None else self._search.reached
         told = [(h, max(looks), looks[max(looks)]) for h, looks in reached if looks]
         return max((one for one in told if wanted(one[1]) and one[2] != FAILED), key=lambda one: one[2], default=None)
-
-    def _share(self, result: Mapping[str, Any] | None) -> float | None:
-        """The share of a whole training that a result has reached; None if it lacks the key of full_length."""
-        key, amount = self.full_length
-        reached = finite((result or {}).get(key))
-        return None if reached is None else max(ROUNDING, min(1.0, reached / amount))
-
-    def _take(self, trial_id: str, result: Mapping[str, Any]) -> float | None:
-        """The result's value, larger is better, also kept if it is the trial's best; None without a number."""
-        value = self._number(result)
-        if value is not None:
-            self._best[trial_id] = max(value, self._best.get(trial_id, value))
-        return value
 
 
 __all__ = ["PausingScheduler", "PausingSearch"]

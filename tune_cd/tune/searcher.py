@@ -32,8 +32,8 @@ class CoordinateDescentSearch(OptimiserSearch):
     evaluated_rewards: the known values of these points, one each; the points then cost no trial.
     use_result: the reported value that a finished trial counts with, "last" or "best".
     full_length: (key, amount), such as ("training_iteration", 100). A trial whose last result is below this amount was
-        stopped early by a scheduler. Its value may lose a comparison, never win one. None: every trial counts as
-        complete.
+        stopped early by a scheduler. Its value may lose a comparison, never win one. None: trials that a scheduler ends
+        are told by their lengths, with a warning; all others count as complete.
     annotate: a config key under which every suggestion carries {"direction", "line_position", "trial_index"}, for
         trainables that write their own result rows; None adds nothing.
 

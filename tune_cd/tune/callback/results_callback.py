@@ -15,15 +15,16 @@ from ray.tune.utils import flatten_dict
 
 from tune_cd import results
 from tune_cd.results.redaction import redact
-from tune_cd.results.rows import finite, trial_name, trial_row
+from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.results.schema import LOST
-from tune_cd.search.space import is_number
+from tune_cd.search.space import number_of
 from tune_cd.tune.arguments import check_full_length, check_use_result
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
 from tune_cd.tune.packed import PACK, SEED, members_of
+from tune_cd.tune.reports import Reports
 
 UNSTORED = "unstored"
 """Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
@@ -41,7 +42,7 @@ class ResultsCallback(Callback):
     search: the name of the search method. fields: constant fields of the row, e.g. dataset, task, loss, seed.
     annotate: the searcher's `annotate` key, if it has one; rows then record direction, position and order of asking.
     identify: (a training's configuration) -> the fields that identify it, instead of those of `annotate`.
-    full_length: (key, amount) as in the searcher; trials whose last result is below are "stopped", not "completed".
+    full_length: (key, amount) as in the searcher; trials that end below are "stopped", not "completed".
     use_result: as in the searcher: a row has the "last" value of the metric or the "best", which `PausingSearch` uses.
     record: "all": a row for each trial when it ends. "pauses": also whenever one pauses, as with `PausingSearch`, so
         that the table is enough if Tune's folder is lost (needs full_length). "failures": only rows of trials that fail
@@ -54,8 +55,9 @@ class ResultsCallback(Callback):
     stops nor waits. While the store does not answer, rows wait in order; rows not written by the end are kept in a
     local file, named in a warning, for `write_spooled`. Trials that have reported but were still open when the
     experiment ended, e.g. by Tune's time_budget_s, are "stopped".
-    A trial without the metric is a failure. Tune would end the experiment for it. Once any trial has reported the
-    metric, its name cannot be misspelt, so Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
+    A trial that never reports the metric is a failure. Tune would end the experiment for a report without it. Once any
+    trial has reported it, its name cannot be misspelt, so Tune's check is turned off
+    (TUNE_DISABLE_STRICT_METRIC_CHECKING).
 
     Raises ValueError for arguments that are not allowed, including those in `fields`.
     """
@@ -87,7 +89,7 @@ class ResultsCallback(Callback):
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
         self._full_length, self._identify, self._patience = full_length, identify, patience
-        self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> best score
+        self._use_result = use_result
         name = metric if mode == "max" else f"-{metric}"
         self._constants = {"study": study, "search": search, "metric_name": name, **(fields or {})}
         _check_constants(self._constants, trial_name(search, 0))
@@ -102,24 +104,30 @@ class ResultsCallback(Callback):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_writer": None, "_unchecked": False}
 
+    def get_state(self) -> dict[str, Any]:
+        """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
+        return {"reports": self._reports.state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """The inverse of `get_state`."""
+        self._reports.restore(state["reports"])
+
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
+        if getattr(trial, "has_reported_at_least_once", False):  # a restored trial
+            self._hear(trial, trial.last_result)
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         self._take_over(trial, result)
-        if self._best is None and STRICT in os.environ:
-            return
-        flat = flatten_dict(result)
-        if self._metric in flat and STRICT not in os.environ:
+        self._hear(trial, result)
+        if STRICT not in os.environ and self._metric in flatten_dict(result):
             os.environ[STRICT], self._unchecked = "1", True
-        value = finite(flat.get(self._metric))
-        if self._best is not None and value is not None:
-            score = self._sign * value
-            self._best[trial.trial_id] = max(score, self._best.get(trial.trial_id, score))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         if self._record != "failures" and self._is_news(trial):
             self._write(trials, trial, failed=False)
+        for place in range(len(trial.config.get(PACK, [None]))):
+            self._reports.forget(_name(trial, place))
 
     def on_step_end(self, iteration, trials, **info) -> None:
         for trial in trials if self._record == "pauses" else ():
@@ -166,6 +174,7 @@ class ResultsCallback(Callback):
         self._taken: set[tuple[str, int]] = set()  # (trial id, index in its pack) of reported rows taken over
         self._broken: list[tuple[str, Exception]] = []  # ids of trials whose row could not be made, with the reason
         self._paused: dict[str, Any] = {}  # trial id -> training_iteration at the pause of its last row
+        self._reports = Reports(self._full_length, self._use_result)
 
     def _is_news(self, trial: Any) -> bool:
         """Whether the trial has reported a result since the row of its last pause."""
@@ -179,6 +188,10 @@ class ResultsCallback(Callback):
             if isinstance(told, dict) and {"row", "curve"} <= set(told) and (trial.trial_id, place) not in self._taken:
                 self._taken.add((trial.trial_id, place))
                 self._put(Entry(told["row"], self._since, own_attempt=True, curve=told["curve"]))
+
+    def _hear(self, trial: Any, result: dict) -> None:
+        for place, (_, member) in enumerate(members_of(trial.config, result)):
+            self._reports.hear(_name(trial, place), member, self._metric, self._sign)
 
     def _put(self, entry: Entry) -> None:
         self._rows += 1
@@ -207,13 +220,16 @@ class ResultsCallback(Callback):
             suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
             ours = (self._annotate, SEED) if packed else (self._annotate, REPETITION)
             searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
-            params = {name: float(value) for name, value in searched.items() if is_number(value)}
+            params = {name: float(at) for name, value in searched.items() if (at := number_of(value)) is not None}
             failure = self._failure(trial, params) if broke else None
-            best = None if self._best is None or packed else self._best.get(trial.trial_id)
-            done = packed and bool(result.get("done"))
+            name, flat, reports = _name(trial, place), flatten_dict(result), self._reports
+            seen = reports.end(name, flat, self._metric, self._sign)
+            removed = getattr(trial, "status", None) in (Trial.PENDING, Trial.PAUSED)
+            cut_off = cut and not (packed and result.get("done")) and reports.share(seen) != 1
+            short = not broke and (cut_off or reports.short(name, flat, removed and not cut))
             ended = outcome(
-                flatten_dict(result), self._metric, self._sign, failure, self._full_length, best, cut and not done
-            )
+                flat, self._metric, self._sign, failure, self._full_length, seen, reports.value(seen), short
+            )  # fmt: skip
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
             yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
@@ -238,6 +254,11 @@ class ResultsCallback(Callback):
         if self._record == "failures" and kind != LOST:
             return LOST, f"lost: {error}"
         return kind, error
+
+
+def _name(trial: Any, place: int) -> str:
+    """The id of a trial, or of a member of its pack as its searcher knows it."""
+    return f"{trial.trial_id}/{place}" if PACK in trial.config else getattr(trial, "trial_id", "")
 
 
 def _gpus(trial: Any) -> dict[str, float]:

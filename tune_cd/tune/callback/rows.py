@@ -5,22 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_cd.results.rows import finite
-from tune_cd.search.space import is_number
+from tune_cd.search.space import number_of
+from tune_cd.tune.reports import Seen
 
 TUNE_KEYS = {
     "time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid", "iterations_since_restore",
     "training_iteration", "timesteps_since_restore",
 }  # fmt: skip
 """Keys that Tune adds to every result; they are not scores."""
-
-
-def stopped_early(result: Mapping[str, Any] | None, full_length: tuple[str, float] | None) -> bool:
-    """Whether a trial's last result is below full_length = (key, amount). False if the result lacks the key."""
-    if full_length is None or not result:
-        return False
-    key, amount = full_length
-    reached = finite(result.get(key))
-    return reached is not None and reached < amount
 
 
 def place_of(trial: Any, trials: Sequence[Any]) -> int:
@@ -39,35 +31,38 @@ def outcome(
     sign: float,
     failure: tuple[str, str] | None,
     full_length: tuple[str, float] | None,
-    best: float | None = None,
-    cut: bool = False,
+    seen: Seen,
+    value: float | None,
+    short: bool,
 ) -> dict[str, Any]:
     """The outcome of a training.
 
-    A metric that is NaN or infinite is a divergence; a metric that is absent or not a number is a failure.
+    A metric that is NaN or infinite in the end is a divergence; one that was never a number is a failure.
     result: the last result, with flat keys.  sign: -1 if smaller is better.
     failure: (failure_kind, error) of a failed training.
-    best: the best score of all results (larger is better), if it counts instead of the last.
-    cut: the experiment ended before the training, which is then complete only if it has reached `full_length`.
+    seen, value: what is known of it, and the value with which it counts (`Reports`).  short: it ended before its full
+    length.
     """
-    value = result.get(metric)
-    if failure is None and not is_number(value):
-        said = f"{metric} = {repr(value)[:200]} ({type(value).__name__}), which is no number"
-        failure = "error", f"it reported {said if metric in result else f'no {metric}'}"
+    if failure is None and seen.last is None and not seen.diverged:
+        said = f"no {metric}" if seen.refused is None else f"{metric} = {seen.refused}, which is no number"
+        failure = "error", f"it reported {said}"
     kind, error = failure or (None, None)
-    last = finite(value) if failure is None else None
-    score = None if last is None else sign * last if best is None else best
-    unfinished = stopped_early(result, full_length) or (cut and full_length is None)
+    score = None if failure is not None else value
+    scores = {name: number for name, at in result.items() if (number := number_of(at)) is not None}
+    if failure is None and seen.last is not None:  # the last report may lack either
+        scores = {metric: sign * seen.last} | scores
+    if full_length is not None and seen.length is not None:
+        scores = {full_length[0]: seen.length} | scores
     if failure is not None:
         status = "failed"
     elif score is None:
         status = "diverged"
     else:
-        status = "stopped" if unfinished else "completed"
+        status = "stopped" if short else "completed"
     return {
         "status": status,
         "val_score": score,
-        "scores": {name: float(v) for name, v in result.items() if is_number(v) and _is_score(name, full_length)},
+        "scores": {name: float(number) for name, number in scores.items() if _is_score(name, full_length)},
         "train_seconds": finite(result.get("time_total_s")),
         "error": error and error.encode("utf-8", "replace").decode(),  # a lone surrogate could not be stored
         "failure_kind": kind,

@@ -1,0 +1,357 @@
+"""What a trial's reports amount to: the same for the search and for the rows."""
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
+
+from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
+from tune_cd.tune.packed import PackedSearch
+
+LINE = Space(lr=(1e-4, 1.0))
+FULL = ("epoch", 8)
+NUMBERS = [
+    0.5, Decimal("0.5"), Fraction(1, 2), np.float16(0.5), np.array(0.5), np.array([0.5]), np.array([[0.5]]),
+    torch.tensor(0.5), torch.tensor([0.5], dtype=torch.bfloat16), torch.tensor(0.5, requires_grad=True),
+    np.array([Decimal("0.5")], dtype=object),
+]  # fmt: skip
+NO_NUMBERS = [
+    "0.5", None, True, np.bool_(True), np.array(True), torch.tensor(True), 1j, np.array([1.0, 2.0]), torch.ones(2), [],
+    np.array("0.5"), np.array([]),
+]  # fmt: skip
+
+
+def at(epoch, *acc, **more):
+    return {"epoch": epoch, **({"acc": acc[0]} if acc else {}), **more}
+
+
+CASES = {  # reports, and (status, the last value, the best) with mode "max"
+    "metric at every third": ([at(3, 0.4), at(4), at(6, 0.6), at(8)], "completed", 0.6, 0.6),
+    "falling": ([at(2, 0.9), at(5, 0.4), at(8)], "completed", 0.4, 0.9),
+    "never a number": ([at(4), at(8)], "failed", None, None),
+    "nothing": ([], "failed", None, None),
+    "NaN at the end": ([at(4, 0.5), at(8, math.nan)], "diverged", None, None),
+    "NaN, then none": ([at(4, 0.5), at(7, math.nan), at(8)], "diverged", None, None),
+    "infinite": ([at(4, 0.5), at(8, -math.inf)], "diverged", None, None),
+    "beyond a float": ([at(8, 10**400)], "diverged", None, None),
+    "a signalling NaN": ([at(8, Decimal("sNaN"))], "diverged", None, None),
+    "text in between": ([at(2, 0.5), at(3, "n/a"), at(8)], "completed", 0.5, 0.5),
+    "only text": ([at(8, "0.5")], "failed", None, None),
+    "stopped": ([at(2, 0.5), at(4, 0.4)], "stopped", 0.4, 0.5),
+    "stopped without the metric": ([at(2, 0.5), at(4)], "stopped", 0.5, 0.5),
+    "the length is missing at the end": ([at(2, 0.5), {"acc": 0.6}], "stopped", 0.6, 0.6),
+    "whole, and the length is missing at the end": ([at(8, 0.5), {"acc": 0.6}], "completed", 0.6, 0.6),
+    "a tensor as length": ([{"epoch": torch.tensor(8), "acc": torch.tensor(0.5)}], "completed", 0.5, 0.5),
+    "a Decimal as length": ([{"epoch": Decimal(4), "acc": Decimal("0.5")}], "stopped", 0.5, 0.5),
+    "separate reports": ([at(4), {"acc": 0.5}, at(8), {"acc": 0.6}], "completed", 0.6, 0.6),
+}
+
+
+class Tuner:
+    """Tells a searcher and a callback of one trial, in Tune's order."""
+
+    def __init__(self, search, folder, metric="acc", mode="max", **arguments):
+        self.search, self.metric = search, metric
+        self.callback = search.callback(folder, "s", metric=metric, mode=mode, **arguments)
+        config = search.suggest("t")
+        self.trial = SimpleNamespace(
+            trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
+            pickled_error_file=None, status=Trial.RUNNING, placement_group_factory=None,
+        )  # fmt: skip
+        self.callback.setup()
+        self.callback.on_trial_start(0, [self.trial], self.trial)
+
+    def report(self, result, last=False):
+        """last: Tune ends the trial on this report, of which it tells the searcher only then."""
+        if isinstance(self.search, PausingSearch):
+            if not last and self.search.take_report("t", result) == TrialScheduler.STOP:
+                last = True
+        elif not last:
+            self.search.on_trial_result("t", result)
+        self.trial.last_result = result | {"done": last}
+        self.callback.on_trial_result(0, [self.trial], self.trial, self.trial.last_result)
+        return last
+
+    def run(self, reports, stopped=False, error=False):
+        """stopped: by Tune on the last report; else the trial returns by itself, or fails."""
+        for n, result in enumerate(reports, 1):
+            if self.report(result, last=stopped and n == len(reports)):
+                break
+        self.trial.last_result |= {"done": True}
+        if error:
+            self.search.on_trial_complete("t", None, error=True)
+            self.callback.on_trial_error(0, [self.trial], self.trial)
+        else:
+            self.search.on_trial_complete("t", self.trial.last_result)
+            self.callback.on_trial_complete(0, [self.trial], self.trial)
+        return self.outcome()
+
+    def outcome(self):
+        self.callback.on_experiment_end([self.trial])
+        [row] = results.read(self.callback_folder, "s").to_dict("records")
+        return row
+
+    @property
+    def callback_folder(self):
+        return vars(self.callback)["_results"]
+
+
+def told(search):
+    """(value, whether it counts as stopped early) of the one trial of a search."""
+    state = json.loads(json.dumps(search.get_state()))["search"]
+    if "trials" in state:
+        [trial] = state["trials"]
+        return trial["value"], trial.get("censored", False)
+    [training] = state["trainings"]
+    share, value = training["looks"][-1]
+    return value, value is not None and share < 1
+
+
+def agrees(row, search):
+    value, short = told(search)
+    assert (row["status"] in ("failed", "diverged")) == (value is None), (row["status"], value)
+    assert (row["status"] == "stopped") == short and (value is None or row["val_score"] == value)
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
+@pytest.mark.parametrize("mode, sign", [("max", 1), ("min", -1)])
+@pytest.mark.parametrize("use_result", ["last", "best"])
+@pytest.mark.parametrize("name", CASES)
+def test_row_and_search_never_contradict_each_other(tmp_path, name, use_result, mode, sign, stopped):
+    reports, status, last, best = CASES[name]
+    reports = [{key: _turned(value, sign) if key == "acc" else value for key, value in one.items()} for one in reports]
+    search = CoordinateDescentSearch(LINE, "acc", mode, full_length=FULL, use_result=use_result)
+    row = Tuner(search, tmp_path, mode=mode).run(reports, stopped)
+    agrees(row, search)
+    assert row["status"] == status and told(search)[0] == (best if use_result == "best" else last)
+    if status in ("completed", "stopped"):
+        assert {"acc", "epoch"} <= row["scores"].keys(), "also where the last report lacks one"
+
+
+def _turned(value, sign):
+    return value if isinstance(value, str) or (isinstance(value, Decimal) and value.is_snan()) else sign * value
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["returns", "stopped"])
+@pytest.mark.parametrize("name", sorted(CASES.keys() - {"nothing"}))
+def test_row_and_pausing_search_never_contradict_each_other(tmp_path, name, stopped):
+    """What is reported after the full length is not heard."""
+    reports, status, _, best = CASES[name]
+    search = PausingSearch(LINE, "acc", "max", full_length=FULL, lengths=(1.0,))
+    row = Tuner(search, tmp_path).run(reports, stopped)
+    agrees(row, search)
+    assert row["status"] == status
+    assert told(search)[0] == best or "epoch" not in reports[-1]
+
+
+def test_a_trial_that_fails_has_failed_whatever_it_reported(tmp_path):
+    search = CoordinateDescentSearch(LINE, "acc", "max", use_result="best")
+    row = Tuner(search, tmp_path).run([at(8, 0.5)], error=True)
+    agrees(row, search)
+    assert row["status"] == "failed" and math.isnan(row["val_score"])
+
+
+@pytest.mark.parametrize("result", [{"eval": {"acc": 0.5}, "epoch": 3}, {"eval/acc": 0.5, "epoch": 3}])
+def test_a_nested_metric(tmp_path, result):
+    search = CoordinateDescentSearch(LINE, "eval/acc", "max")
+    row = Tuner(search, tmp_path, metric="eval/acc").run([result, {"epoch": 4}])
+    agrees(row, search)
+    assert row["status"] == "completed" and row["val_score"] == 0.5
+
+
+def test_without_a_full_length_a_paused_trial_that_is_ended_is_stopped(tmp_path):
+    search = CoordinateDescentSearch(LINE, "acc", "max")
+    tuner = Tuner(search, tmp_path)
+    tuner.report(at(3, 0.5))
+    tuner.trial.status = Trial.PAUSED
+    search.on_trial_complete("t")
+    tuner.callback.on_trial_complete(0, [tuner.trial], tuner.trial)
+    row = tuner.outcome()
+    agrees(row, search)
+    assert row["status"] == "stopped"
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+def test_whatever_holds_one_number_is_that_number(tmp_path, value):
+    search = CoordinateDescentSearch(LINE, "acc", "max")
+    row = Tuner(search, tmp_path).run([{"acc": value, "other": value}])
+    agrees(row, search)
+    assert row["val_score"] == 0.5 == row["scores"]["other"]
+    search.add_evaluated_point({"lr": np.array([0.25])}, value)
+    known = CoordinateDescentSearch(
+        LINE, "acc", "max", points_to_evaluate=[{"lr": Decimal("0.25")}], evaluated_rewards=[value]
+    )
+    assert (
+        known.get_state()["search"]["trials"][0]["value"] == 0.5 == search.get_state()["search"]["trials"][1]["value"]
+    )
+
+
+@pytest.mark.parametrize("callback", [False, True], ids=["searcher alone", "both"])
+@pytest.mark.parametrize("pauses", [False, True])
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_what_is_no_number_is_refused_with_one_warning(tmp_path, caplog, value, pauses, callback):
+    search = (
+        PausingSearch(LINE, "acc", "max", full_length=FULL) if pauses else CoordinateDescentSearch(LINE, "acc", "max")
+    )
+    if callback:
+        row = Tuner(search, tmp_path).run([at(1, value), at(8, value)])
+        assert (
+            row["status"] == "failed"
+            and type(value).__name__ in row["error"]
+            and row["error"].startswith("it reported acc = ")
+        )
+    else:
+        for trial_id in ("a", "b"):
+            search.suggest(trial_id)
+            search.on_trial_complete(trial_id, at(8, value))
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        f"acc = {value!r} ({type(value).__name__}) is no number"
+    ]
+
+
+def test_a_callback_alone_warns_too(tmp_path, caplog):
+    callback = ResultsCallback(tmp_path, "s", metric="acc")
+    callback.setup()
+    for trial_id in ("a", "b"):
+        callback.on_trial_result(0, [], SimpleNamespace(trial_id=trial_id, config={}), {"acc": "0.5"})
+    callback.close()
+    assert [record.getMessage().count("acc = '0.5' (str)") for record in caplog.records] == [1]
+
+
+@pytest.mark.parametrize("reward", ["0.5", True, np.array([1.0, 2.0])])
+def test_known_values_that_are_no_numbers_are_refused(reward):
+    with pytest.raises(ValueError, match="number"):
+        CoordinateDescentSearch(LINE, "acc", "max", points_to_evaluate=[{"lr": 0.1}], evaluated_rewards=[reward])
+    with pytest.raises(ValueError, match="a number is required"):
+        CoordinateDescentSearch(LINE, "acc", "max").add_evaluated_point({"lr": 0.1}, reward)
+
+
+@pytest.mark.parametrize("use_result, value", [("last", 0.5), ("best", 0.9)])
+def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path, use_result, value):
+    """Tune's own snapshot has only the last report of a trial."""
+    before = Tuner(CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result), tmp_path)
+    for result in (at(1, 0.9), at(2, 0.5), at(3)):
+        before.report(result)
+    search = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result)
+    search.set_state(json.loads(json.dumps(before.search.get_state())))
+    after = Tuner.__new__(Tuner)
+    after.search, after.trial, after.callback = search, before.trial, search.callback(tmp_path, "s")
+    after.callback.setup()
+    after.callback.set_state(json.loads(json.dumps(before.callback.get_state())))
+    after.callback.on_trial_start(0, [after.trial], after.trial)
+    row = after.run([at(4)])
+    agrees(row, search)
+    assert row["val_score"] == value
+
+
+@pytest.mark.parametrize("use_result, values", [("last", [0.5, 0.4]), ("best", [0.9, 0.4])])
+def test_a_members_reports_count_as_a_trials(tmp_path, use_result, values):
+    """The first member is not in the pack's last report."""
+    inner = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result, workers=None)
+    search = PackedSearch(inner, 2, metric="acc", mode="max")
+    config = search.suggest("t")
+    callback = inner.callback(tmp_path, "s")
+    trial = SimpleNamespace(
+        trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
+        pickled_error_file=None, placement_group_factory=None,
+    )  # fmt: skip
+    callback.setup()
+    callback.on_trial_start(0, [trial], trial)
+    for pack in ({"0": {"acc": 0.9}}, {"0": {"acc": torch.tensor(0.5)}}, {"1": {"acc": Decimal("0.4")}}):
+        trial.last_result = {"pack": pack}
+        search.on_trial_result("t", trial.last_result)
+        callback.on_trial_result(0, [trial], trial, trial.last_result)
+    search.on_trial_complete("t", trial.last_result)
+    callback.on_trial_complete(0, [trial], trial)
+    callback.on_experiment_end([trial])
+    assert [trial["value"] for trial in inner.get_state()["search"]["trials"]] == values
+    assert results.read(tmp_path, "s")["val_score"].tolist() == values
+
+
+# ------------------------------------------------------------------------------------------- a real Tuner
+
+
+def value(config, epoch):
+    return epoch / 8 - abs(math.log10(config["lr"]) + 2)
+
+
+class Class(tune.Trainable):
+    def setup(self, config):
+        self.epoch, self.config = 0, config
+
+    def step(self):
+        self.epoch += 1
+        return at(self.epoch, value(self.config, self.epoch), done=self.epoch >= self.end)
+
+    @property
+    def end(self):
+        return 8 if self.config["lr"] > 3e-3 or not self.config["early"] else 3
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"epoch": self.epoch}
+
+    def load_checkpoint(self, checkpoint):
+        self.epoch = checkpoint["epoch"]
+
+    def reset_config(self, new_config):
+        self.setup(new_config)
+        return True
+
+
+def function(config):
+    for epoch in range(1, 9):
+        tune.report(at(epoch, value(config, epoch)))
+
+
+ASHA = partial(tune.schedulers.ASHAScheduler, reduction_factor=2)
+MEDIAN = partial(
+    tune.schedulers.MedianStoppingRule, time_attr="training_iteration", grace_period=1, min_samples_required=1
+)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "trainable, scheduler, early, stop, stopped",
+    [
+        (function, ASHA, False, None, True),
+        (Class, partial(ASHA, max_t=8), False, None, True),
+        (function, MEDIAN, False, None, True),
+        (function, ASHA, False, {"epoch": 6}, True),
+        (Class, lambda: None, True, None, False),
+        (Class, lambda: None, False, {"acc": -0.5}, False),
+    ],
+    ids=["ASHA", "ASHA, a class", "median", "ASHA and stop", "its own early stopping", "stop"],
+)
+def test_trials_that_a_scheduler_ends_are_stopped_also_without_a_full_length(
+    ray_session, tmp_path, caplog, trainable, scheduler, early, stop, stopped
+):
+    search = CoordinateDescentSearch()
+    callback = search.callback(tmp_path / "r", "s", metric="acc", mode="max")
+    tune.Tuner(
+        trainable, param_space={"lr": tune.loguniform(1e-4, 1.0), "early": early},
+        tune_config=tune.TuneConfig(
+            metric="acc", mode="max", num_samples=12, search_alg=search, scheduler=scheduler(), reuse_actors=True
+        ),
+        run_config=tune.RunConfig(
+            name="run", storage_path=str(tmp_path / "tune"), verbose=0, callbacks=[callback], stop=stop
+        ),
+    ).fit()  # fmt: skip
+    rows = results.read(tmp_path / "r", "s")
+    length = rows["scores"].map(lambda scores: scores["epoch"])
+    assert length.nunique() > 1, "or there is nothing to tell apart"
+    expected = (length < length.max()) & stopped
+    assert (rows["status"] == "stopped").tolist() == expected.tolist(), rows[["status", "scores"]]
+    counted = {trial["h"]["lr"]: trial.get("censored", False) for trial in search.get_state()["search"]["trials"]}
+    assert {row.params["lr"]: row.status == "stopped" for row in rows.itertuples()} == counted
+    said = [record.getMessage() for record in caplog.records if "full_length=" in record.getMessage()]
+    assert len(said) == stopped and all("ends trials early" in one for one in said)

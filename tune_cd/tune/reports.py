@@ -1,0 +1,185 @@
+"""What a trial's reports amount to. Searcher and callback both ask here, so a row never contradicts the search."""
+
+import inspect
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import inf, isfinite
+from typing import Any
+from weakref import ref
+
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial
+from ray.tune.result import DONE, TRAINING_ITERATION
+from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining
+from ray.tune.utils import flatten_dict
+
+from tune_cd.results.rows import finite
+from tune_cd.search.space import number_of
+from tune_cd.tune.pausing_scheduler import PausingScheduler
+
+log = logging.getLogger(__name__)
+
+ROUNDING = 1e-9  # tolerance in comparisons of shares
+
+NEVER_STOP = (PausingScheduler, PopulationBasedTraining)
+"""Schedulers that end no trial before its full length. MedianStoppingRule is a FIFOScheduler as well, and does."""
+
+_warned: list[tuple["ref[Reports]", str, str]] = []
+"""(who warned, of what, of which trial). Of a run's searcher and callback, which hear of the same trials, one warns."""
+
+
+@dataclass
+class Seen:
+    """What is known of a trial from its reports.
+
+    last, best: the last and the best number reported under the metric; larger is better. None: there was none.
+    length: the last number under the key of full_length.
+    diverged: the last number was NaN or infinite.
+    refused: the last value under the metric that is no number, and its type.
+    heard: the training_iteration of the last report after which the trial went on.
+    """
+
+    last: float | None = None
+    best: float | None = None
+    length: float | None = None
+    diverged: bool = False
+    refused: str | None = None
+    heard: float | None = None
+
+
+@dataclass
+class Reports:
+    """The reports of an experiment's trials, by trial id.
+
+    A value counts with the length that was reported with it or, if there was none, last. A report without the metric
+    changes no value. full_length, use_result: as for `CoordinateDescentSearch`.
+    """
+
+    full_length: tuple[str, float] | None
+    use_result: str
+    seen: dict[str, Seen] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.full_length = self.full_length and (self.full_length[0], float(number_of(self.full_length[1])))
+
+    def hear(self, trial_id: str, result: Mapping[str, Any], metric: str, sign: float) -> Seen:
+        """Take a report. result: nested or flat. sign: -1 if smaller is better."""
+        flat, seen = flatten_dict(dict(result)), self.seen.setdefault(trial_id, Seen())
+        if metric in flat:
+            self._take(trial_id, seen, metric, flat[metric], sign)
+        if self.full_length and (length := finite(flat.get(self.full_length[0]))) is not None:
+            seen.length = length
+        if not flat.get(DONE):
+            seen.heard = finite(flat.get(TRAINING_ITERATION))
+        return seen
+
+    def end(self, trial_id: str, result: Mapping[str, Any] | None, metric: str, sign: float) -> Seen:
+        """What is known of a trial that ends. result: its last report, heard or not; None: Tune does not say."""
+        return self.hear(trial_id, {**(result or {}), DONE: True}, metric, sign)
+
+    def value(self, seen: Seen) -> float | None:
+        """The value with which a trial counts at its end; None if it diverged or never reported a number."""
+        return None if seen.diverged else seen.best if self.use_result == "best" else seen.last
+
+    def share(self, seen: Seen) -> float | None:
+        """The share of a whole training that a trial has reached, above 0, at most 1; None while no length is known."""
+        if self.full_length is None or seen.length is None:
+            return None
+        share = seen.length / self.full_length[1]
+        return 1.0 if share >= 1 - ROUNDING else max(ROUNDING, share)
+
+    def short(self, trial_id: str, result: Mapping[str, Any] | None, removed: bool) -> bool:
+        """Whether a trial ends before its full length; call it before the trial's `forget`.
+
+        Without a length, this is what Tune's scheduler decided, which is warned of once. removed: the trial was paused,
+        or waited, when it was ended.
+        """
+        seen = self.seen.get(trial_id, Seen())
+        if (share := self.share(seen)) is not None:
+            return share < 1
+        return self._cut(trial_id, flatten_dict(dict(result or {})), removed)
+
+    def forget(self, trial_id: str) -> None:
+        self.seen.pop(trial_id, None)
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """What is known of the trials that go on, as plain JSON types."""
+        return {trial_id: asdict(seen) for trial_id, seen in self.seen.items()}
+
+    def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """The inverse of `state`."""
+        self.seen = {trial_id: Seen(**seen) for trial_id, seen in state.items()}
+
+    def _take(self, trial_id: str, seen: Seen, metric: str, given: Any, sign: float) -> None:
+        number = number_of(given)
+        if number is None:
+            seen.refused = f"{repr(given)[:200]} ({type(given).__name__})"
+            self._warn(trial_id, "refused", f"{metric} = {seen.refused} is no number; such reports have no value")
+        elif not isfinite(number):
+            seen.diverged = True
+        else:
+            seen.last, seen.diverged = sign * float(number), False
+            seen.best = seen.last if seen.best is None else max(seen.last, seen.best)
+
+    def _cut(self, trial_id: str, result: dict[str, Any], removed: bool) -> bool:
+        """Whether Tune's scheduler ended the trial before its full length. Outside a Tuner: whether it was removed.
+
+        Such a trial was stopped at a report, below the scheduler's own maximum, while another was trained longer or as
+        long and went on. Trials that ended by themselves, or by their stopping criteria, are whole.
+        """
+        controller = _controller()
+        if controller is None:
+            return removed
+        scheduler, trials = controller.scheduler_alg, {trial.trial_id: trial for trial in controller.get_trials()}
+        trial = trials.pop(trial_id, None)  # None: a member of a pack
+        scheduler = getattr(scheduler, "_base_trial_scheduler", scheduler)  # of a ResourceChangingScheduler
+        if trial is None or type(scheduler) is FIFOScheduler or isinstance(scheduler, NEVER_STOP):
+            return False
+        result = flatten_dict(trial.last_result) | result  # a Repeater passes the metric alone
+        heard = self.seen.get(trial_id, Seen()).heard
+        ended = heard is not None and heard == finite(result.get(TRAINING_ITERATION))
+        met = any(result.get(key, -inf) >= end for key, end in trial.stopping_criterion.items())
+        if not removed and (ended or met):
+            return False
+        counter = getattr(scheduler, "_time_attr", TRAINING_ITERATION)
+        length = finite(result.get(counter)) or 0.0
+        if length >= getattr(scheduler, "_max_t", getattr(scheduler, "_max_t_attr", inf)):
+            return False
+        if not any(_outlasts(other, counter, length) for other in trials.values()):
+            return False
+        said = f"{type(scheduler).__name__} ends trials early, such as {trial_id} at {counter} {length:g}"
+        advice = f"give searcher and callback full_length=({counter!r}, its value at the end of a whole training)"
+        self._warn(trial_id, "cut", f"{said}; they count as stopped. To say which are whole, {advice}")
+        return True
+
+    def _warn(self, trial_id: str, kind: str, message: str) -> None:
+        """Warn once of each kind, unless the run's other listener has."""
+        _warned[:] = [one for one in _warned if one[0]() is not None]
+        alike = [(who(), of) for who, what, of in _warned if what == kind]
+        if any(who is self for who, _ in alike):
+            return
+        _warned.append((ref(self), kind, trial_id))
+        if trial_id not in [of for _, of in alike]:
+            log.warning("%s", message)
+
+
+def _controller() -> TuneController | None:
+    """The controller of the Tuner that is calling; None outside. Tune tells neither searchers nor callbacks which
+    scheduler there is, and this tells apart who ended a trial."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if isinstance(controller := frame.f_locals.get("self"), TuneController):
+            return controller
+        frame = frame.f_back
+    return None
+
+
+def _outlasts(other: Trial, counter: str, length: float) -> bool:
+    """Whether a trial was trained longer than this length, or as long and goes on."""
+    result = (
+        flatten_dict(other.last_result) if other.has_reported_at_least_once else {}
+    )  # else Tune waits for its actor
+    reached = finite(result.get(counter)) or 0.0
+    goes_on = other.status in (Trial.RUNNING, Trial.PAUSED, Trial.PENDING) and not result.get(DONE)
+    return reached > length or (goes_on and reached == length)

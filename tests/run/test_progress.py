@@ -54,6 +54,16 @@ def test_on_a_terminal_a_status_stays_below_the_lines(monkeypatch):
     assert "elapsed, about" in statuses[-1]
 
 
+def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
+    monkeypatch.setenv("STORE_SECRET", "first-line\nof-two-lines-AbC")
+    progress, trials = Progress({"cd": 3}, empty(), "r_map"), [trial(0), trial(1), trial(2)]
+    for failed, error in zip(trials, ("403: token=ghp_abc", "key first-line\nof-two-lines-AbC", "Bearer xyz refused")):
+        progress.on_trial_result(0, trials, failed, {"done": True, "status": "failed", "error": error})
+    said = capsys.readouterr().out
+    assert all(part in said for part in ("403: token=***", "key ***", "Bearer *** refused"))
+    assert not any(part in said for part in ("ghp_abc", "first-line", "xyz"))
+
+
 def test_elsewhere_there_are_lines_and_nothing_else(capsys):
     run(Progress({"cd": 3}, empty(), "r_map"))
     assert capsys.readouterr().out.splitlines() == LINES

@@ -23,7 +23,7 @@ from tune_cd.report.plain import numbers, plain
 from tune_cd.report.planes import planes_of
 from tune_cd.report.side_tables import compared_studies, of_study
 from tune_cd.report.words import summarise
-from tune_cd.results.redaction import redact
+from tune_cd.results.redaction import hide, redact
 from tune_cd.search.directions import TERM
 
 TOP = 8  # best cells of a slice that are outlined, as in fig:hp_omniglot
@@ -83,7 +83,7 @@ def payload(
     for study in studies if refresh is not None else ():  # suggestions wait until the study has ended
         study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
-        "title": title,
+        "title": redact(title),
         "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "refresh": refresh,
         "notes": [*map(redact, notes), *(f"{name} could not be shown: {why}" for name, why in left_out.items())],
@@ -120,7 +120,7 @@ def _study(
         "name": name,
         "study": found.study,
         "facts": _facts(trials),
-        "words": [asdict(sentence) for sentence in summarise(found, command, networks)],
+        "words": [hide(asdict(sentence)) for sentence in summarise(found, command, networks)],
         "status": found.status,
         "scores": [{"name": score, "label": _label(score, trials), "marked": not _is_term(score)} for score in scores],
         "trials": _trials(wide, scores),
@@ -245,7 +245,7 @@ def _facts(trials: pd.DataFrame) -> list[list[str]]:
     facts.append(
         ["machines", ", ".join(sorted({*map(str, trials["device"].dropna()), *map(str, trials["hostname"].dropna())}))]
     )
-    return [[label, str(text)] for label, text in facts if text is not None and text == text and text != ""]
+    return [[label, redact(str(text))] for label, text in facts if text is not None and text == text and text != ""]
 
 
 def _duration(seconds: float) -> str:
@@ -256,20 +256,19 @@ def _duration(seconds: float) -> str:
 
 def _provenance(trials: pd.DataFrame) -> list[list[str]]:
     """The versions and commits of all trials, and the configuration values that they share."""
+    names = present(trials)
     said = [["commits", ", ".join(sorted(map(str, trials["git_commit"].dropna().unique())))]]
     versions = {
         f"{name} {version}" for text in trials["software"].unique() for name, version in json.loads(text).items()
     }
     said += [["software", ", ".join(sorted(versions))]]
-    configs = [json.loads(text) for text in trials["config"].unique()]
+    configs = [hide(json.loads(text), kept=names) for text in trials["config"].unique()]
     shared = {
         name: value
         for name, value in configs[0].items()
         if all(name in config and config[name] == value for config in configs)
     }
     said += [
-        [str(name), redact(json.dumps(value, ensure_ascii=False))]
-        for name, value in sorted(shared.items())
-        if value is not None
+        [name, json.dumps(value, ensure_ascii=False)] for name, value in sorted(shared.items()) if value is not None
     ]
     return [pair for pair in said if pair[1]]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
+from tune_cd.results.terminal import redacted_output
 from tune_cd.run.options import idle_options, parse
 from tune_cd.terminal import prepare
 
@@ -30,6 +31,7 @@ blocks below 256 MB makes a step of the small network 4 % shorter.
 """
 
 
+@redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (before
     any trial), 130 or 143 when ended by Ctrl-C or SIGTERM."""

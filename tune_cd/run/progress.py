@@ -8,6 +8,7 @@ import pandas as pd
 from ray.tune import Callback
 from tqdm import tqdm
 
+from tune_cd.results.redaction import redact
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.streak import unusable_data
@@ -91,7 +92,7 @@ class Progress(Callback):
         said = (
             f"{self._metric} {score:.4f}"
             if not math.isnan(score)
-            else f"{result.get('error') or result.get('status', 'no score')}".splitlines()[0]
+            else redact(f"{result.get('error') or result.get('status', 'no score')}").splitlines()[0]
         )
         images = result.get("images_seen", 0)
         if search in self._pausing:
@@ -124,6 +125,7 @@ class Progress(Callback):
         return max(0, images - before) / self._pausing[origin["search"]]
 
     def _print(self, line: str) -> None:
+        line = redact(line)
         if self._status is None:
             print(line, flush=True)
         else:

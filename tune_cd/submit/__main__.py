@@ -5,7 +5,7 @@ import asyncio
 import os
 import sys
 
-from tune_cd.results.redaction import redact
+from tune_cd.results.terminal import redacted_output
 from tune_cd.submit import jobs as studies
 from tune_cd.submit.connection import ADDRESS, VARIABLES, connect
 from tune_cd.submit.jobs import STOPPED_STATUS, Job
@@ -36,6 +36,7 @@ HELP = {
 START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] [--python P] OPTIONS OF tune_cd.run"
 
 
+@redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
     cluster, 130 after Ctrl-C. `start --wait` and `--follow` return the study's own."""
@@ -49,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print(redact(f"error: {error}"), file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("\nno longer watching; submitted studies go on")

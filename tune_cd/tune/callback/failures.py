@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tune_cd.results.redaction import redact
 from tune_cd.results.schema import LOST
 
 FRAME = re.compile(r'^  File "', re.MULTILINE)
@@ -25,7 +26,7 @@ def failure_of(trial: Any, params: Mapping[str, float]) -> tuple[str, str]:
     The error begins with "lost: " if the process or node was lost, and with "out of memory: <params>: " if a GPU's
     memory was too small.  trial: Tune's trial.  params: the searched parameters of the training.
     """
-    text = _last_failure(trial.error_file)
+    text = redact(_last_failure(trial.error_file))  # before it is cut, which may split a secret
     if not text:
         return "error", "the trial failed; Ray left no message"
     # Ray reports the end of a process in prose, without a traceback.

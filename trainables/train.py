@@ -15,6 +15,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the imports without a traceback
 
 from itertools import product
+from math import isfinite
 from pathlib import Path
 
 import torch
@@ -153,7 +154,7 @@ def _train(pack: Pack, states: Path | None, network: Path | None) -> int:
                 status = _leave_out(pack, index, error)
                 continue
             print(
-                json.dumps(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
+                _json(pack.configurations[index] | outcome if several else outcome, indent=None if several else 1),
                 flush=True,
             )
             if network and outcome["status"] == "completed":
@@ -175,9 +176,20 @@ def _leave_out(pack: Pack, index: int, error: BaseException) -> int:
         raise error
     configuration = pack.configurations[index]
     print(f"error: {described(error, configuration, str(pack.device))}", file=sys.stderr)
-    print(json.dumps(configuration | {"status": "failed"}), flush=True)
+    print(_json(configuration | {"status": "failed"}), flush=True)
     pack.drop(index)
     return 1
+
+
+def _json(told: dict, indent: int | None = None) -> str:
+    """Strict JSON: numbers that are not finite are null."""
+
+    def finite(value):
+        if isinstance(value, dict):
+            return {name: finite(one) for name, one in value.items()}
+        return None if isinstance(value, float) and not isfinite(value) else value
+
+    return json.dumps(finite(told), indent=indent, allow_nan=False)
 
 
 class _Parser(argparse.ArgumentParser):

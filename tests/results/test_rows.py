@@ -1,10 +1,16 @@
 """The one builder of rows."""
 
 import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars
 import pytest
+import torch
 
 from tune_cd import results
 from tune_cd.results.observations import looks, mean
@@ -39,11 +45,71 @@ def test_the_study_s_constants_come_before_what_is_found_here():
     assert row({}, {"hostname": "node-1"})["hostname"] == "node-1"
 
 
-def test_a_config_that_json_does_not_know_is_stored_as_text():
-    loop: dict = {}
-    loop["self"] = loop
-    for config in (loop, {("a", 1): 2}, {"f": print}):
-        assert isinstance(json.loads(row(config)["config"]), dict)
+def within(levels):
+    inner = 1
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+class Silent:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+LOOP: dict = {}
+LOOP["self"] = [LOOP]
+STRICT = [  # a value, and what JSON has of it
+    (float("inf"), None), (np.float32("nan"), None), (-np.inf, None), (np.float32(0.5), 0.5), (np.int64(3), 3),
+    (np.bool_(True), True), (np.array(2.5), 2.5), (np.array([[1, 2]]), [[1, 2]]),
+    (np.array([1.0, np.nan]), [1.0, None]),
+    ((1, 2), [1, 2]), ({2, 1}, [1, 2]), (Decimal("0.25"), 0.25), (Decimal("sNaN"), None), (Fraction(1, 4), 0.25),
+    (Fraction(10**400), None), (10**400, None), (10**5000, None), (2**63, 2**63), (np.longdouble("1e4000"), None),
+    (torch.tensor(1.5), 1.5), (torch.tensor([True]), [True]), (torch.ones(2, requires_grad=True), [1.0, 1.0]),
+    (print, "<built-in function print>"), (Path("/x"), "/x"), (1j, "1j"), ("\ud800x", "?x"), (pd.NA, "<NA>"),
+    (np.str_("a"), "a"), (Silent(), "Silent without a text: RuntimeError"), (range(20_000), "range(0, 20000)"),
+    (list(range(20_000)), "list of 20000 values"), ({"a": {1: "x", "1": "y"}}, {"a": {"1": "x", "1 (str)": "y"}}),
+    ({("a", 1): 2, None: 3}, {"('a', 1)": 2, "None": 3}), (LOOP, {"self": ["dict within itself, or below 20 levels"]}),
+]  # fmt: skip
+
+
+def strict(text):
+    def refuse(name):
+        raise ValueError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("value, expected", STRICT, ids=lambda value: type(value).__name__)
+def test_a_config_is_strict_json_whatever_it_holds(value, expected):
+    text = row({"lr": 1, "x": value})["config"]
+    stored = strict(text)
+    assert stored["x"] == expected and type(stored["x"]) is type(expected) and stored["lr"] == 1
+    assert ("x (text)" in stored) == (expected is None or (isinstance(expected, list) and None in expected))
+    assert polars.Series([text]).str.json_decode(polars.Struct({"lr": polars.Int64}))[0] == {"lr": 1}
+    assert duckdb.execute("SELECT (?::JSON)->>'lr'", [text]).fetchone() == ("1",)
+
+
+def test_what_json_has_no_number_for_stands_beside_it_as_text():
+    stored = strict(row({"nest": {"lr": float("-inf"), "each": [1.0, [float("nan")]]}, "vast": 10**30})["config"])
+    assert stored["nest"] == {"lr": None, "lr (text)": "-inf", "each": [1.0, [None]], "each (text)": "[1.0, [nan]]"}
+    assert (stored["vast"], stored["vast (text)"]) == (None, str(10**30))
+
+
+def test_objects_that_are_too_large_or_too_deep_are_text():
+    stored = row({"large": np.zeros((1000, 1000)), "deep": within(100_000), "map": dict.fromkeys(range(20_000))})[
+        "config"
+    ]
+    assert len(stored) < 2000 and strict(stored)["map"] == "dict of 20000 values"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": NaN}', '{"a": [-Infinity]}', "[1]", "{", '{"a": ' + "[" * 99_999 + "]" * 99_999 + "}"]
+)
+def test_a_row_whose_config_is_no_strict_json_object_is_refused(text):
+    for name in ("config", "software"):
+        with pytest.raises(ValueError, match=f"{name} = .*is not allowed.*a JSON object"):
+            results.check_trial(row({}) | {name: text})
 
 
 def test_numbers():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from tune_cd.results.json_text import as_json
 from tune_cd.results.schema import TRIALS
 
 ERROR_LENGTH = 60  # longest error in the table of trials, in characters
@@ -55,7 +56,7 @@ def trial_card(trial: Mapping[Any, Any]) -> str:
     for field in TRIALS:
         value, unit = trial[field.name], field.metadata[b"unit"].decode()
         if field.name in JSON_FIELDS:
-            content = json.dumps(json.loads(value), indent=1).splitlines()[1:-1]
+            content = as_json(json.loads(value), kept=trial["params"], indent=1).splitlines()[1:-1]
             lines += [f"{field.name}:", *(f"    {line}" for line in content)]
         elif isinstance(value, dict):
             lines += [f"{field.name}:", *(f"    {name} = {_number(number)}" for name, number in value.items())]

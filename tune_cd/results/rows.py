@@ -8,6 +8,7 @@ from math import isfinite
 from numbers import Integral
 from typing import Any
 
+from tune_cd.results.json_text import as_json
 from tune_cd.results.provenance import git_commit, software
 from tune_cd.results.schema import Row
 from tune_cd.search.space import number_of
@@ -62,8 +63,8 @@ def trial_row(
         "ended_at": datetime.now(UTC),
         "hostname": socket.gethostname(),
         **machine,
-        "config": _as_json(config),
-        "software": json.dumps(software()),
+        "config": as_json(config, kept=params),
+        "software": as_json(software()),
         **({} if "git_commit" in constants else {"git_commit": git_commit()}),
         **constants,
     }
@@ -82,10 +83,3 @@ def finite(value: Any) -> float | None:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _as_json(config: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(config, default=str)
-    except (TypeError, ValueError):  # keys that JSON does not allow, or a circular reference
-        return json.dumps({"config": repr(config)})

@@ -7,7 +7,6 @@ Every field's metadata says its unit and meaning, so a Parquet file explains its
 Null means not measured or not applicable; NaN means that a measurement gave NaN. `results` writes and reads the files.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tune_cd.results.json_text import json_object
 from tune_cd.search.space import is_number, number_of
 
 Row = dict[str, Any]
@@ -47,6 +47,7 @@ NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}")  # Parquet readers skip n
 TEXT, INTEGER, NUMBER = pa.string(), pa.int64(), pa.float64()
 NUMBERS = pa.map_(pa.string(), pa.float64())
 TIME = pa.timestamp("us", tz="UTC")
+FIRST, LAST = datetime(1678, 1, 1, tzinfo=UTC), datetime(2261, 12, 31, tzinfo=UTC)  # times that pandas knows in ns
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, unit: str = "none", required: bool = False) -> pa.Field:
@@ -165,7 +166,7 @@ def check_trial(row: Mapping[str, Any]) -> Row:
         score = checked["val_score"]
         _require(checked, "val_score", score is not None and isfinite(score), "a finite score of a completed trial")
     for name in ("config", "software"):
-        _require(checked, name, _is_json_object(checked[name]), "a JSON object as text")
+        _require(checked, name, is_json_object(checked[name]), "a JSON object as text, without NaN and Infinity")
     return checked
 
 
@@ -184,29 +185,27 @@ def check_curve(row: Mapping[str, Any]) -> Row:
 
 def _check_fields(row: Mapping[str, Any], schema: pa.Schema) -> Row:
     """`row` in the schema's order and plain Python types. Raises ValueError for fields that are not allowed."""
-    unknown = [name for name in row if name not in schema.names]
+    columns = _COLUMNS[id(schema)]
+    unknown = [name for name in row if name not in columns]
     if unknown:
         raise ValueError(f"unknown fields {unknown}; allowed are {schema.names}")
-    missing = [field.name for field in schema if not field.nullable and row.get(field.name) is None]
+    missing = [name for name, (required, _) in columns.items() if required and row.get(name) is None]
     if missing:
-        raise ValueError(
-            f"missing fields {missing}; required are {[field.name for field in schema if not field.nullable]}"
-        )
-    checked = {field.name: _plain(field, row.get(field.name)) for field in schema}
+        needed = [name for name, (required, _) in columns.items() if required]
+        raise ValueError(f"missing fields {missing}; required are {needed}")
+    checked = {name: _plain(name, column, row.get(name)) for name, (_, column) in columns.items()}
     check_name(checked["study"])
     check_name(checked["trial_id"])
     _require(checked, "attempt", checked["attempt"] >= 0, "an int >= 0")
     return checked
 
 
-def _plain(field: pa.Field, value: Any) -> Any:
+def _plain(name: str, column: "Column", value: Any) -> Any:
     if value is None:
         return None
-    allowed, fits, convert = _TYPES[field.type]
+    allowed, fits, convert = column
     if not fits(value):
-        raise ValueError(
-            f"{field.name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required"
-        )
+        raise ValueError(f"{name} = {_short(value)} ({type(value).__name__}) is not allowed; {allowed} is required")
     return convert(value)
 
 
@@ -223,7 +222,8 @@ def _short(value: Any) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)  # lone surrogates have no UTF-8
+    # lone surrogates have no UTF-8
+    return isinstance(value, str) and (value.isascii() or not re.search("[\ud800-\udfff]", value))
 
 
 def _is_integer(value: Any) -> bool:
@@ -241,14 +241,16 @@ def _float(value: Any) -> float:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime) and value.tzinfo is not None
+    return isinstance(value, datetime) and value.tzinfo is not None and FIRST <= value <= LAST
 
 
-def _is_json_object(text: str) -> bool:
+def is_json_object(text: str) -> bool:
+    """Whether a text is a strict JSON object."""
     try:
-        return isinstance(json.loads(text), dict)
+        json_object(text)
     except ValueError:
         return False
+    return True
 
 
 Column = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
@@ -261,5 +263,15 @@ _TYPES: dict[pa.DataType, Column] = {  # column type -> (what is allowed, does a
         _are_numbers,
         lambda m: {str(name): _float(x) for name, x in m.items()},
     ),
-    TIME: ("a datetime with a time zone", _is_time, lambda t: t.astimezone(UTC)),
+    TIME: (
+        f"a datetime with a time zone, of the years {FIRST.year} to {LAST.year}",
+        _is_time,
+        lambda t: t.astimezone(UTC),
+    ),
 }
+
+_COLUMNS = {
+    id(schema): {field.name: (not field.nullable, _TYPES[field.type]) for field in schema}
+    for schema in (TRIALS, CURVES)
+}
+"""Of each table, name -> (whether it is required, its type); asking Arrow's schema each time takes most of a check."""

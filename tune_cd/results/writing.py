@@ -6,6 +6,7 @@ from secrets import token_hex
 from typing import Any
 
 from tune_cd.results.attempts import current, refusal
+from tune_cd.results.json_text import as_json, json_object
 from tune_cd.results.location import check_location
 from tune_cd.results.lookup import stored
 from tune_cd.results.parquet import SCHEMAS, ConflictingRow, canonical, file_name, is_compacted, serialise
@@ -13,13 +14,13 @@ from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
-TEXTS = ("error", "config")
+TEXTS = ("error", "dataset", "task", "loss", "device")
 
 
 def write_trial(results: str | Path, row: Mapping[str, Any]) -> Path | str:
     """Store a trial's row (the fields of `TRIALS`; nullable ones can be left out) and return its file.
 
-    Secrets in its error and config, which may be other people's text, are not stored (`redaction`).
+    Secrets in its config, its error and other texts of users are not stored (`redaction`).
 
     A row is final unless the trial failed or stopped early; only a later attempt supersedes a row that is not final.
     Writing a stored row again does nothing. Raises ConflictingRow for any other rewrite, ValueError for a row that is
@@ -50,7 +51,9 @@ def _write_trial(store: Folder | Bucket, row: Row) -> Path | str:
 
 def checked_row(row: Mapping[str, Any]) -> Row:
     """The complete row as it is stored, without secrets. Raises ValueError for one that is not allowed."""
-    return check_trial({**row, **{name: redact(row[name]) for name in TEXTS if isinstance(row.get(name), str)}})
+    checked = check_trial(row)
+    texts = {name: redact(checked[name]) for name in TEXTS if checked[name]}
+    return checked | texts | {"config": as_json(json_object(checked["config"]), kept=checked["params"])}
 
 
 def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[Mapping[str, Any]]) -> Path | str:

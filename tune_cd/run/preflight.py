@@ -9,6 +9,7 @@ from trainables.losses import find_loss
 from trainables.training.checks import check_training
 from trainables.training.setup import Setup, completed
 from tune_cd import results
+from tune_cd.results.json_text import as_json
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
@@ -79,7 +80,7 @@ def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
 def _check_same(setup: Setup, stored: dict) -> None:
     """Raise ValueError if the options lead to another set-up than the stored one, as in a release with other defaults,
     or if the user's own loss has other terms or coefficients."""
-    now = json.loads(json.dumps(asdict(setup)))
+    now = json.loads(as_json(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
     differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
     if differs:

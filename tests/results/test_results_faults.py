@@ -1,22 +1,29 @@
 """Faults below the results: what is damaged is named and the rest read, and a crash leaves only whole files."""
 
+import math
 import os
 import random
 import subprocess
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rows import full, minimal
+from rows import evaluation, full, minimal
 from warned import silent
 
-from tune_cd import results
-from tune_cd.results import writing
+from tune_cd import CoordinateDescentSearch, results
+from tune_cd.report.__main__ import main as report_command
+from tune_cd.results import parquet, writing
+from tune_cd.results.__main__ import main as results_command
+from tune_cd.results.reading import check_whole
+from tune_cd.results.schema import FIRST, LAST
 
 
 def test_a_damaged_row_is_replaced_with_a_warning(tmp_path):
@@ -102,6 +109,99 @@ def test_no_flipped_bit_among_the_values_goes_unseen(tmp_path):
             warnings.simplefilter("always")
             table = results.read(tmp_path)
         assert len(caught) == 1 if table.empty else table.equals(whole)
+
+
+# Files with content that may not be written
+
+
+def rewritten(path: Path, kind: str, **columns) -> bytes:
+    """A file's bytes with other values in the columns of its last row; a map is a list of pairs."""
+    schema = parquet.SCHEMAS[kind]
+    listed = pq.read_table(path).to_pylist()
+    listed[-1] |= columns
+    path.write_bytes(parquet.serialise_many(pa.Table.from_pylist(listed, schema)))
+    return path.read_bytes()
+
+
+TIMES = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)]
+CONTENT = [
+    {"params": [("a", 1.0), ("a", 2.0)]}, {"scores": [("a", 1.0), ("b", 1.0), ("a", 2.0)]}, {"config": "no JSON"},
+    {"config": '{"a": NaN}'}, {"config": "[]"}, {"software": ""}, {"started_at": TIMES[0]}, {"ended_at": TIMES[1]},
+    {"status": "finished"}, {"val_score": math.nan}, {"val_score": None}, {"params": [("a", math.inf)]},
+    {"scores": [("a", None)]}, {"trial_index": -1}, {"attempt": -1}, {"study": "other"}, {"study": "../demo"},
+    {"trial_id": ".t1"}, {"failure_kind": "lost"}, {"status": "failed", "failure_kind": "gone"},
+    {"config": '{"a": ' + "[" * 9999 + "]" * 9999 + "}"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one row", "compacted"])
+@pytest.mark.parametrize("columns", CONTENT, ids=lambda columns: str(columns)[:40])
+def test_a_file_whose_content_may_not_be_written_is_named_and_left_as_it_is(tmp_path, capsys, columns, many):
+    for i in range(30 if many else 3):
+        results.write_trial(tmp_path, full(trial_id=f"t{i:02d}", trial_index=i))
+    if many:
+        results.compact(tmp_path)
+    folder = tmp_path / "trials" / "demo"
+    path = max(folder.iterdir())
+    data, rest = rewritten(path, "trials", **columns), 0 if many else 2
+    with pytest.warns(UserWarning) as caught:
+        assert len(results.read(tmp_path)) == rest
+    (said,) = {str(warning.message) for warning in caught}
+    assert len(caught) == 1 and str(path) in said and "left out" in said and " holds " in said
+    assert results_command(["compact", str(tmp_path)]) == results_command(["verify", str(tmp_path)]) == 1
+    assert path.read_bytes() == data and len(list(folder.iterdir())) == (1 if many else 2)
+    capsys.readouterr()
+    assert results_command(["list", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.count(str(path)) == 1
+    report = tmp_path / "report.html"
+    assert report_command([str(tmp_path), "-o", str(report)]) == (0 if rest else 2)
+    assert capsys.readouterr().err.count(str(path)) == 1 and (not rest or path.name in report.read_text())
+    with pytest.raises(ValueError, match=rf"'demo' cannot go on: .*{path.name}.*move it out"):
+        CoordinateDescentSearch.from_results(tmp_path, "demo", resume=True, metric="r_map", mode="max")
+    path.rename(tmp_path / "aside.parquet")
+    if rest:
+        CoordinateDescentSearch.from_results(tmp_path, "demo", resume=True, metric="r_map", mode="max")
+
+
+CURVES = [{"scores": [("a", 1.0), ("a", 2.0)]}, {"images_seen": -1}, {"study": "other"}, {"attempt": -1}]
+
+
+@pytest.mark.parametrize("columns", CURVES, ids=str)
+def test_a_curve_whose_content_may_not_be_written_is_left_out_too(tmp_path, columns):
+    for i in range(2):
+        results.write_trial(tmp_path, full(trial_id=f"t{i}", trial_index=i))
+        results.write_curve(tmp_path, "demo", f"t{i}", [evaluation(), evaluation(images_seen=64)])
+    path = tmp_path / "curves" / "demo" / "t1.parquet"
+    data = rewritten(path, "curves", **columns)
+    with pytest.warns(UserWarning, match=r"t1\.parquet holds .*left out"):
+        assert set(results.read_curves(tmp_path).trial_id) == {"t0"}
+    results.compact(tmp_path)
+    assert path.read_bytes() == data
+    with pytest.raises(ValueError, match=r"curves/demo/t1\.parquet"):
+        check_whole(tmp_path, "demo")
+
+
+@pytest.mark.parametrize("harm", [lambda data: data[:-9], lambda data: b"no Parquet"], ids=["cut", "another file"])
+def test_a_damaged_file_ends_a_resumption_as_well(tmp_path, harm):
+    path = results.write_trial(tmp_path, full())
+    path.write_bytes(harm(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"t0\.parquet cannot be read .*move it out"):
+        check_whole(tmp_path, "demo")
+
+
+def test_what_may_be_written_is_read_whole(tmp_path):
+    """Many rows at once, with the rarer values that are allowed."""
+    odd = [
+        {"scores": {}}, {"scores": {"a": math.nan, "b": -math.inf}}, {"params": {}}, {"config": "{}"},
+        {"status": "failed", "val_score": None, "failure_kind": "lost"}, {"status": "diverged", "val_score": math.nan},
+        {"status": "stopped", "val_score": None}, {"started_at": FIRST, "ended_at": LAST}, {"scores": {"ä": 1.0}},
+        {"started_at": None},
+    ]  # fmt: skip
+    rows = [full(trial_id=f"t{i:02d}", trial_index=i, **odd[i % len(odd)]) for i in range(40)]
+    results.write_trials(tmp_path / "many", rows)
+    for row in rows[:10]:
+        results.write_trial(tmp_path / "few", row)
+    assert len(silent(results.read, tmp_path / "many")) == 40 and len(silent(results.read, tmp_path / "few")) == 10
 
 
 # Crashes

@@ -3,15 +3,23 @@
 import math
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from made_studies import study
+from rows import evaluation, full
 from studies import row, table
 
+from tune_cd import results
 from tune_cd.results.attempts import to_retry
+from tune_cd.run import preflight
+from tune_cd.run.__main__ import main as run_command
 from tune_cd.run.looks import lengths_of, looks_of, whole_length
+from tune_cd.run.options import parse
 from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import portfolio_of
 from tune_cd.run.searches import groups_of
+from tune_cd.run.study import store_config
 
 BEST = {"Lambda_p": 0.02, "Lambda_e": 0.7}
 
@@ -61,6 +69,28 @@ class Runs:
 
 def small(tmp_path, *argv):
     return study(tmp_path, "--num-samples", "8", "--baseline-trials", "5", "--full-length", *argv)
+
+
+@pytest.mark.parametrize("kind", ["trials", "curves"])
+@pytest.mark.parametrize("harm", ["cut", "a name twice"])
+def test_a_study_with_a_file_that_cannot_be_used_does_not_go_on(tmp_path, capsys, kind, harm):
+    """Its training would be trained again."""
+    argv = ["--results", str(tmp_path), "--study", "mine"]
+    store_config(preflight.check_study(parse(argv)))
+    results.write_trial(tmp_path, full(study="mine"))
+    results.write_curve(tmp_path, "mine", "t0", [evaluation()])
+    preflight.check_study(parse([*argv, "--resume"]))
+    path = tmp_path / kind / "mine" / "t0.parquet"
+    if harm == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        rows = [one | {"scores": [("a", 1.0), ("a", 2.0)]} for one in pq.read_table(path).to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    assert run_command([*argv, "--resume", "--address", "local"]) == 2
+    said = capsys.readouterr().err
+    assert str(path) in said and "move it out" in said and len(said.splitlines()) == 1
+    path.rename(tmp_path / "aside.parquet")
+    preflight.check_study(parse([*argv, "--resume"]))
 
 
 @pytest.mark.parametrize("ends", [lambda n: 0, lambda n: n - 1, lambda n: n // 2], ids=["first", "last", "middle"])

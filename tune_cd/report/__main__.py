@@ -11,6 +11,7 @@ from tune_cd.report.page import render
 from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact
+from tune_cd.results.terminal import redacted_output
 from tune_cd.terminal import prepare
 
 INCOMPLETE, BAD_INPUT = 1, 2
@@ -51,6 +52,7 @@ some could not be made"""
     return top
 
 
+@redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Write the page; returns the exit status.
 
@@ -117,7 +119,10 @@ def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]
         return {}, found["left_out"]
     from tune_cd.report.figures import write_figures  # matplotlib is slow to import
 
-    written = write_figures(read(options.results, options.study), options.figures.expanduser())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of files that are left out, which the page has named
+        trials = read(options.results, options.study)
+    written = write_figures(trials, options.figures.expanduser())
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
     return written.failed, found["left_out"]
 
@@ -127,11 +132,11 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = content(options.results, options.study, refresh=options.watch if live else None)
+    for warning in caught:
+        print(redact(f"warning: {warning.message}"), file=sys.stderr)
     if not found["studies"] and not found["left_out"] and options.study is None and options.watch is None:
         required = "RESULTS is the folder that holds trials/, or one .parquet file"
         raise ValueError(f"there are no trials below {options.results}: {required}")
-    for warning in caught:
-        print(redact(f"warning: {warning.message}"), file=sys.stderr)
     publish(options.output.expanduser(), render(found).encode())
     return found
 

@@ -70,7 +70,7 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         warnings.simplefilter("always")
         trials = read(place, studies)
         curves = None if is_file(place) else _curves_of(place, sorted(set(trials["study"])))
-    notes = [str(warning.message) for warning in caught]
+    notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     names = sorted(set(trials["study"]))

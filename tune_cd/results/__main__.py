@@ -12,7 +12,7 @@ import pandas as pd
 from tune_cd import results
 from tune_cd.results.export import FORMATS, check_export, export
 from tune_cd.results.formatting import studies_table, trial_card, trials_table
-from tune_cd.results.redaction import redact
+from tune_cd.results.terminal import redacted_output
 from tune_cd.results.verification import verify
 from tune_cd.terminal import prepare
 
@@ -23,20 +23,28 @@ BAD_INPUT = 2
 RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
 
 
+@redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if `verify` or `compact` names a file, 2 for bad input."""
     prepare()
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_: print(redact(f"warning: {message}"), file=sys.stderr)
+        said: set[str] = set()  # a file may be read several times
+        warnings.showwarning = lambda message, *_: _warn(str(message), said)
         try:
             return int(options.command(options))
         except (ValueError, OSError) as error:
             if isinstance(error, BrokenPipeError):
                 return _quiet()
-            print(redact(f"error: {error}"), file=sys.stderr)
+            print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
+
+
+def _warn(message: str, said: set[str]) -> None:
+    if message not in said:
+        said.add(message)
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ from tune_cd.results.parquet import (
     load,
     rows_of,
 )
+from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 
@@ -72,6 +73,7 @@ def _rows_in(store: Folder | Bucket, files: list[str], trial_id: str) -> tuple[l
         except OtherFormat as reason:
             raise ConflictingRow(f"{reason}; it is not replaced") from reason
         except Unusable as reason:
-            warnings.warn(f"{reason}; it is {'left as it is' if is_compacted(file) else 'replaced'}", stacklevel=4)
+            told = f"{reason}; it is {'left as it is' if is_compacted(file) else 'replaced'}"
+            warnings.warn(redact(told), stacklevel=4)
             spoilt.append(file)
     return rows, spoilt

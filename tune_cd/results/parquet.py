@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tune_cd.results.content import fault_of
 from tune_cd.results.migrations import upgrade
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
 from tune_cd.results.store import Bucket, Folder
@@ -89,11 +90,14 @@ def load(store: Folder | Bucket, name: str) -> pa.Table:
 
     Raises Unusable or OtherFormat for its content, FileNotFoundError if it is gone, OSError if the store fails.
     """
-    return parsed(store.read(name), name.partition("/")[0], str(store.where(name)))
+    kind, study, _ = name.split("/")
+    data, where = store.read(name), str(store.where(name))
+    merged = is_compacted(name) and name == compacted_name(kind, study, data)
+    return checked(parsed(data, kind, where), kind, where, study, merged)
 
 
 def parsed(data: bytes, kind: str, where: str) -> pa.Table:
-    """Parse and check a file's bytes; returns its table in today's format.
+    """Parse a file's bytes; returns its table in today's format, whose rows are not checked yet.
 
     kind: trials or curves.  where: the file's name in messages.  Raises as `load`.
     """
@@ -105,6 +109,13 @@ def parsed(data: bytes, kind: str, where: str) -> pa.Table:
     except (OSError, ValueError, pa.ArrowException) as error:
         raise Unusable(f"{where} cannot be read ({_one_line(error)})") from error
     return _conform(table, kind, where)
+
+
+def checked(table: pa.Table, kind: str, where: str, study: str = "", merged: bool = False) -> pa.Table:
+    """Return the table if all its rows are allowed. Raises Unusable otherwise; arguments as for `fault_of`."""
+    if (reason := fault_of(table, kind, study, merged)) is not None:
+        raise Unusable(f"{where} holds {_one_line(reason)}")
+    return table
 
 
 def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[Row]:
@@ -120,7 +131,10 @@ def find_in_compacted(store: Folder | Bucket, name: str, trial_id: str) -> list[
     except (OSError, ValueError, pa.ArrowException):  # the store or the file: reading all of it tells
         table = load(store, name)
     table = table.filter(pc.equal(table["trial_id"], trial_id))
-    return rows_of(_conform(table, name.partition("/")[0], str(store.where(name)))) if table.num_rows else []
+    if not table.num_rows:
+        return []
+    (kind, study, _), where = name.split("/"), str(store.where(name))
+    return rows_of(checked(_conform(table, kind, where), kind, where, study))
 
 
 def canonical(row: Mapping[str, Any]) -> str:
@@ -161,5 +175,5 @@ def _trial_ids(file: pq.ParquetFile, group: int) -> list[str]:
     return list(file.read_row_group(group, columns=["trial_id"], use_threads=False)["trial_id"].to_pylist())
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     return " ".join(str(error).split())

@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.parquet import SCHEMAS, Unusable, is_visible, load, parsed
+from tune_cd.results.parquet import SCHEMAS, Unusable, checked, is_visible, load, parsed
+from tune_cd.results.redaction import redact
 from tune_cd.results.schema import check_name
 from tune_cd.results.store import Bucket, Folder, store_of
 
@@ -55,19 +56,30 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
 
 
+def check_whole(results: str | Path, study: str) -> None:
+    """Check that a study that goes on has no file that cannot be used: its trials would be trained again.
+
+    Raises ValueError naming such files, and FileNotFoundError as `read`.
+    """
+    store = store_of(results)
+    faults = [reason for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()]
+    if faults:
+        more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+        said = "put back an intact copy of each, or move it out of the results, and its trial may be trained again"
+        raise ValueError(redact(f"study {study!r} cannot go on: {'; '.join(faults[:3])}{more}: {said}"))
+
+
 def read_file(path: str | Path) -> pd.DataFrame:
     """The trials in one Parquet file at any path, such as a measured landscape.
 
     Columns are as in `read`, rows in the file's order. Raises FileNotFoundError, and ValueError for a file that cannot
-    be read, has another schema, is of a newer format, or has a study's or trial's name that is not allowed.
+    be read, has another schema, is of a newer format, or holds a row that is not allowed.
     """
     try:
-        trials = frame(parsed(Path(path).read_bytes(), "trials", str(path)), SCHEMAS["trials"])
+        table = checked(parsed(Path(path).read_bytes(), "trials", str(path)), "trials", str(path))
     except Unusable as reason:
         raise ValueError(str(reason)) from reason
-    for name in {*trials["study"], *trials["trial_id"]}:
-        check_name(name)
-    return trials
+    return frame(table, SCHEMAS["trials"])
 
 
 def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:
@@ -76,7 +88,7 @@ def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     for reason in found.problems.values():
-        warnings.warn(f"{reason}; it is left out", stacklevel=3)
+        warnings.warn(redact(f"{reason}; it is left out"), stacklevel=3)
     for chosen, other in conflicts:
         warnings.warn(f"{store.where(chosen)} contradicts {store.where(other)}; the latter is left out", stacklevel=3)
     table = rows.table if kept.all() else rows.table.filter(pa.array(kept))

@@ -7,23 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from tune_cd.results.attempts import reconcile
-from tune_cd.results.parquet import (
-    ROW_GROUP,
-    Unusable,
-    compacted_name,
-    file_name,
-    is_compacted,
-    is_visible,
-    load,
-    rows_of,
-)
+from tune_cd.results.parquet import SCHEMAS, Unusable, compacted_name, file_name, is_compacted, is_visible, load
 from tune_cd.results.reading import Found
-from tune_cd.results.schema import check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
 
 TEMPORARY = re.compile(r"\.(probe-|.+\.)[0-9a-f]{16}")  # names of temporary files of `publish` and `check_writable`
 WRITE_SECONDS = 60  # a younger temporary file may be a write in progress
-CHECKS = {"trials": check_trial, "curves": check_curve}
 
 
 def verify(results: str | Path) -> Iterator[str]:
@@ -34,10 +23,10 @@ def verify(results: str | Path) -> Iterator[str]:
     """
     store = store_of(results)
     store.require()
-    for name in [*store.listing("", depth=1), *(name for kind in CHECKS for name in store.listing(kind))]:
+    for name in [*store.listing("", depth=1), *(name for kind in SCHEMAS for name in store.listing(kind))]:
         if TEMPORARY.fullmatch(name.rpartition("/")[2]) and store.age(name) > WRITE_SECONDS:
             yield f"{store.where(name)} is left of a write that broke off; it can be removed"
-    for kind in CHECKS:
+    for kind in SCHEMAS:
         yield from _verify_table(store, kind)
 
 
@@ -55,7 +44,7 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
         except (Unusable, OSError) as reason:
             yield str(reason)
             continue
-        yield from _verify_content(store, kind, name, found.tables[name])
+        yield from _verify_name(store, kind, name, found.tables[name])
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     for chosen, other in conflicts:
@@ -66,16 +55,9 @@ def _verify_table(store: Folder | Bucket, kind: str) -> Iterator[str]:
         yield f"{store.where(kind)} {said}"
 
 
-def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
-    """Yield a line for a row that is not allowed, or for a file name that does not fit the content."""
+def _verify_name(store: Folder | Bucket, kind: str, name: str, table: pa.Table) -> Iterator[str]:
+    """Yield a line for a file name that does not fit the content."""
     where, study = store.where(name), name.split("/")[1]
-    problem = _first_problem(kind, table)
-    if problem:
-        yield f"{where} holds a row that is not allowed: {problem}"
-        return
-    strangers = sorted(set(table["study"].unique().to_pylist()) - {study})
-    if strangers:
-        yield f"{where} holds study {strangers[0]!r}; it belongs to that study's folder"
     if is_compacted(name):
         if name != compacted_name(kind, study, store.read(name)):
             yield f"{where} is not what was written: its SHA-256 does not begin with the digits of its name"
@@ -84,14 +66,3 @@ def _verify_content(store: Folder | Bucket, kind: str, name: str, table: pa.Tabl
     attempts = {0, *table["attempt"].unique().to_pylist()}  # earlier releases left the attempt out of the name
     if len(trials) > 1 or name not in {file_name(kind, study, trials[0], attempt) for attempt in attempts}:
         yield f"{where} holds trial {trials[0]!r}, which is not what its name says"
-
-
-def _first_problem(kind: str, table: pa.Table) -> str | None:
-    """The fault of the first row that is not allowed; None if all are."""
-    for start in range(0, table.num_rows, ROW_GROUP):  # in slices: rows in Python's types take ten times the memory
-        for row in rows_of(table.slice(start, ROW_GROUP)):
-            try:
-                CHECKS[kind](row)
-            except ValueError as reason:
-                return str(reason)
-    return None

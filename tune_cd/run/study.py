@@ -7,6 +7,8 @@ from pathlib import Path
 from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED
+from tune_cd.results.json_text import as_json
+from tune_cd.results.reading import check_whole
 from tune_cd.results.store import Bucket, Folder, store_of
 from tune_cd.results.study_files import OPTIONS, file_of, text_of
 from tune_cd.run.config import Call, StudyConfig
@@ -50,13 +52,14 @@ def store_config(study: Study) -> None:
     """Write the file that `--resume` needs: the study's options, and the set-up that they led to."""
     setup = asdict(study.setup) | {COEFFICIENTS: study.config.weighted.coefficients}
     content = {"version": STUDY_VERSION, "options": study.config.to_json(), "setup": setup}
-    study.store.write(study.file(OPTIONS), json.dumps(content, indent=1).encode())
+    study.store.write(study.file(OPTIONS), as_json(content, indent=1).encode())
 
 
 def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | None:
     """(options, set-up) of the study to be continued, as stored; None for a new study.
 
-    Raises ValueError if a new study's name is taken, if the study to be continued is missing, and for a damaged file.
+    Raises ValueError if a new study's name is taken, if the study to be continued is missing, and for a damaged file,
+    also of its tables.
     """
     if call.study is None:
         return None
@@ -71,7 +74,10 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     if call.resume and text is None:
         known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
         raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
-    return _stored(text, store.where(file_of(call.study, OPTIONS))) if text is not None else None
+    if text is None:
+        return None
+    check_whole(place, call.study)
+    return _stored(text, store.where(file_of(call.study, OPTIONS)))
 
 
 def tidy(study: Study, ended: bool = False) -> None:

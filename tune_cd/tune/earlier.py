@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.reading import check_whole
 from tune_cd.search.space import Space
 
 
@@ -63,6 +64,7 @@ def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
     if study is None:
         raise ValueError("to resume, name the study")
     try:
+        check_whole(path, study)
         trials = results.read(path, study)
     except FileNotFoundError:
         warnings.warn(f"there is no results folder {path} yet: the search of study {study} begins", stacklevel=4)

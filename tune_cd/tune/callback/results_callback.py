@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import finite, trial_name, trial_row
-from tune_cd.results.schema import LOST
+from tune_cd.results.schema import CUT, LOST
 from tune_cd.search.space import is_number
 from tune_cd.tune.arguments import check_full_length, check_use_result
 from tune_cd.tune.callback.failures import failure_of
@@ -52,8 +53,8 @@ class ResultsCallback(Callback):
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
     stops nor waits. While the store does not answer, rows wait in order; rows not written by the end are kept in a
-    local file, named in a warning, for `write_spooled`. Trials that have reported but were still open when the
-    experiment ended, e.g. by Tune's time_budget_s, are "stopped".
+    local file, named in a warning, for `write_spooled`. Trials that have reported the metric but were still open when
+    the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are "stopped"; others have no row.
     A trial without the metric is a failure. Tune would end the experiment for it. Once any trial has reported the
     metric, its name cannot be misspelt, so Tune's check is turned off (TUNE_DISABLE_STRICT_METRIC_CHECKING).
 
@@ -132,8 +133,9 @@ class ResultsCallback(Callback):
 
     def on_experiment_end(self, trials, **info) -> None:
         if self._record != "failures":
-            for trial in [trial for trial in trials if trial.trial_id in self._started and trial.last_result]:
-                self._write(trials, trial, failed=False, cut=True)  # Tune's own budgets end trials without an event
+            for trial in [trial for trial in trials if trial.trial_id in self._started and self._is_news(trial)]:
+                if TRAINING_ITERATION in trial.last_result:  # else Tune filled it in before the first report
+                    self._write(trials, trial, failed=False, cut=True)
         self.close()
 
     def close(self, patience: float | None = None) -> None:
@@ -210,13 +212,19 @@ class ResultsCallback(Callback):
             params = {name: float(value) for name, value in searched.items() if is_number(value)}
             failure = self._failure(trial, params) if broke else None
             best = None if self._best is None or packed else self._best.get(trial.trial_id)
-            done = packed and bool(result.get("done"))
-            ended = outcome(
-                flatten_dict(result), self._metric, self._sign, failure, self._full_length, best, cut and not done
-            )
+            flat, cut_off = flatten_dict(result), cut and not result.get("done")
+            ended = outcome(flat, self._metric, self._sign, failure, self._full_length, best, cut_off)
+            if cut_off and not self._is_whole(flat):
+                if ended["val_score"] is None:
+                    continue
+                ended |= {"status": "stopped", "error": CUT}
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
             yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
+
+    def _is_whole(self, flat: dict) -> bool:
+        key, amount = self._full_length or ("", inf)
+        return (finite(flat.get(key)) or 0.0) >= amount
 
     def _entry(
         self, place: int | None, counted: int, params: dict, config: dict, ended: dict, machine: dict

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tune_cd.results.rows import RUNS
+from tune_cd.results.rows import RUNS, runs_in
 
 SEARCH = ["study", "search", "search_seed"]
 
@@ -21,8 +21,8 @@ def runs_of(trials: pd.DataFrame) -> pd.DataFrame:
     rows = trials.reset_index(drop=True).assign(run=0.0, share=1.0, paused=False, pauses=False)
     if rows.empty or "config" not in rows:
         return rows
-    listed = rows["config"].str.contains(f'"{RUNS}": [', regex=False)
     whole = rows["config"].map(_whole).astype(float)
+    listed = rows["config"].str.contains(f'"{RUNS}": [', regex=False) & whole.notna()
     rows["paused"] = (rows["status"] == "stopped") & whole.notna()
     if not (listed | rows["paused"]).any():
         return rows
@@ -53,7 +53,7 @@ def _earlier(row: dict[Any, Any]) -> list[dict[Any, Any]]:
     """The earlier runs of a row's trial, before its last one, as rows."""
     untested = {"status": "stopped", "test_score": np.nan, "paused": True, "failure_kind": None, "error": None}
     runs = []
-    for attempt, run in enumerate(json.loads(row["config"])[RUNS]):
+    for attempt, run in enumerate(runs_in(row["config"])):
         times = {name: pd.Timestamp(run[name]) for name in ("started_at", "ended_at")}
         runs.append({**row, **untested, **run, **times, "attempt": attempt})
     return runs

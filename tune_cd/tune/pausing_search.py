@@ -299,10 +299,18 @@ class PausingSearch(Adapter):
         return results.looks(trials, *self.full_length)
 
     def _recall(self, rows: pd.DataFrame) -> None:
-        """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch."""
+        """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch.
+
+        Those that are run again are under way to the length after the last that they had paused at.
+        """
         again, space = rows[to_retry(rows)], self._search.space
-        lost = [(space.check(params), self._search.lengths[0]) for params in again["params"]]
-        self._search.recall(results.looks(rows.drop(again.index), *self.full_length), lost)
+        known = results.looks(rows, *self.full_length, again=again.index)
+        reached = {space.key(h): max(looks) for h, looks in known}
+        lost = [
+            (h, next(length for length in self._search.lengths if length > reached.get(space.key(h), 0.0) + ROUNDING))
+            for h in map(space.check, again["params"])
+        ]
+        self._search.recall(known, lost)
         self._course.remember(rows, again)
         origins = (Proposal(row.params, row.direction, row.line_position) for row in rows.itertuples())
         self._course.origins = {space.key(origin.h): origin for origin in origins}

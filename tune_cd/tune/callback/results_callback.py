@@ -24,7 +24,7 @@ from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
-from tune_cd.tune.packed import PACK, SEED, members_of
+from tune_cd.tune.packed import PACK, SEED, UNTIL, members_of
 
 UNSTORED = "unstored"
 """Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
@@ -207,7 +207,7 @@ class ResultsCallback(Callback):
             if packed:
                 result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
             suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
-            ours = (self._annotate, SEED) if packed else (self._annotate, REPETITION)
+            ours = (self._annotate, SEED, UNTIL) if packed else (self._annotate, REPETITION)
             searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
             params = {name: float(value) for name, value in searched.items() if is_number(value)}
             failure = self._failure(trial, params) if broke else None

@@ -352,16 +352,18 @@ class Adapter(JsonState, Searcher):
             self._recall(rows)
 
     def _agree(self, trials: list[Ran]) -> None:
-        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended."""
+        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended. Those that
+        were cut off are suggested again, since Tune does not run them any more."""
         key, run = self._search.space.key, set()
         for trial in trials:
             unknown = trial.trial_id not in self._trials
             h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
             if h is None:
                 continue
-            run.add(key(h))
+            if not trial.cut:
+                run.add(key(h))
             self._hear(trial)
-            if trial.ended and (unknown or self._under_way(h)):
+            if trial.ended and not trial.cut and (unknown or self._under_way(h)):
                 self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
         self._course.rerun(self._search.live, but=run)
 

@@ -301,16 +301,18 @@ class PausingSearch(Adapter):
     def _recall(self, rows: pd.DataFrame) -> None:
         """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch.
 
-        Those that are run again are under way to the length after the last that they had paused at.
+        Those that are run again are under way: as far as the search asks, else to the length after their last pause.
         """
-        again, space = rows[to_retry(rows)], self._search.space
-        known = results.looks(rows, *self.full_length, again=again.index)
-        reached = {space.key(h): max(looks) for h, looks in known}
-        lost = [
-            (h, next(length for length in self._search.lengths if length > reached.get(space.key(h), 0.0) + ROUNDING))
-            for h in map(space.check, again["params"])
-        ]
-        self._search.recall(known, lost)
+        again, search, space = rows[to_retry(rows)], self._search, self._search.space
+        search.recall(results.looks(rows, *self.full_length, again=again.index))
+        lost = {space.key(h): h for h in map(space.check, again["params"])}
+        while lost and (h := search.ask()) is not None:
+            if lost.pop(space.key(h), None) is None:
+                search.withdraw(h)
+                break
+        for h in lost.values():
+            reached = max(search.looks(h), default=0.0) + ROUNDING
+            search.begin(Proposal(h, "again", 0.0), next(length for length in search.lengths if length > reached))
         self._course.remember(rows, again)
         origins = (Proposal(row.params, row.direction, row.line_position) for row in rows.itertuples())
         self._course.origins = {space.key(origin.h): origin for origin in origins}

@@ -30,6 +30,11 @@ class Ran:
     ended: bool
     failed: bool
 
+    @property
+    def cut(self) -> bool:
+        """Whether Tune ended the trial with the experiment, as by time_budget_s, before it was done."""
+        return self.ended and not self.failed and not self.result.get("done", bool(self.result.keys() - {"trial_id"}))
+
 
 def trials_in(folder: str | Path) -> list[Ran]:
     """The trials of the latest snapshot in an experiment's folder, in the order of asking.

@@ -162,7 +162,7 @@ def test_its_callback_has_what_it_has_and_a_tuner_with_another_mode_is_refused(m
         "results", "own", metric="acc", mode=mode, annotate="origin", full_length=FULL, use_result="best",
         record="pauses",
     )  # fmt: skip
-    times = {"_since", "_writer"}
+    times = {"_since", "_writer", "searcher"}
     assert {k: v for k, v in vars(made).items() if k not in times} == {
         k: v for k, v in vars(expected).items() if k not in times
     }

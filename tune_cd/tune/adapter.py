@@ -43,6 +43,7 @@ class Adapter(JsonState, Searcher):
     """Row statuses that a search can start from."""
 
     earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
+    goes_on = False  # whether it was restored from a saved state
     _properties_set = False  # whether `set_search_properties` was called
 
     def __init__(
@@ -151,7 +152,16 @@ class Adapter(JsonState, Searcher):
             raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
         self._scores_told = metric, mode
         own = {"annotate": self._annotate, **self._rows}
-        return ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
+        made = ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
+        made.searcher = self
+        return made
+
+    def origin_of(self, trial_id: str) -> dict[str, Any]:
+        """What `annotate` adds to a trial's configuration; {} for a trial that the search did not ask for."""
+        try:
+            return self._course.annotation(self._trials[trial_id]) if self._course else {}
+        except KeyError:
+            return {}
 
     @property
     def finished(self) -> bool:
@@ -269,6 +279,7 @@ class Adapter(JsonState, Searcher):
             self._course = self._order(search, places, list(state.get("orphans", [])))
         self._trials = dict(state["trials"])
         self._restored, self._rows_before, self._scores_of = True, None, None
+        self.goes_on = True
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.

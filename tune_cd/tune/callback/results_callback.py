@@ -1,6 +1,7 @@
 """Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -24,12 +25,15 @@ from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
+from tune_cd.tune.earlier import warn_of_unknown
 from tune_cd.tune.packed import PACK, SEED, UNTIL, members_of
 
 UNSTORED = "unstored"
 """Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
 
 STRICT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
+
+ASKING = 1.0  # seconds that the experiment waits at its start to hear whether the study has rows already
 
 
 class ResultsCallback(Callback):
@@ -87,6 +91,8 @@ class ResultsCallback(Callback):
             raise ValueError("record 'pauses' needs full_length: a row of a trial that goes on must not be 'completed'")
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
+        self.searcher: Any = None  # the searcher that made it, and knows the places of trials without `annotate`
+        self._restored = False
         self._full_length, self._identify, self._patience = full_length, identify, patience
         self._best: dict[str, float] | None = {} if use_result == "best" else None  # trial id -> best score
         name = metric if mode == "max" else f"-{metric}"
@@ -99,9 +105,15 @@ class ResultsCallback(Callback):
 
     def setup(self, **info: Any) -> None:
         self._writer = RetryingWriter(RowWriter(self._results), Entry.text, self._patience)
+        if self._record == "failures" or self._restored or (self.searcher is not None and self.searcher.goes_on):
+            return
+        arguments = self._results, self._constants["study"], self._since
+        asking = threading.Thread(target=warn_of_unknown, args=arguments, name="earlier rows", daemon=True)
+        asking.start()
+        asking.join(ASKING)  # the store may not answer
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_writer": None, "_unchecked": False}
+        return {**vars(self), "_writer": None, "_unchecked": False, "_restored": True}  # Tuner.restore reads it
 
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         self._started.setdefault(trial.trial_id, datetime.now(UTC))
@@ -220,21 +232,23 @@ class ResultsCallback(Callback):
                 ended |= {"status": "stopped", "error": CUT}
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
-            yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
+            yield self._entry(trial, place if packed else None, trials, params, config, ended, machine)
 
     def _is_whole(self, flat: dict) -> bool:
         key, amount = self._full_length or ("", inf)
         return (finite(flat.get(key)) or 0.0) >= amount
 
     def _entry(
-        self, place: int | None, counted: int, params: dict, config: dict, ended: dict, machine: dict
+        self, trial: Any, place: int | None, trials: list, params: dict, config: dict, ended: dict, machine: dict
     ) -> Entry:  # fmt: skip
-        """A training's row.  place: index in its pack, None without one.  counted: trial's place in order of asking."""
+        """A training's row.  place: index in its pack, None without one."""
         named = self._identify(config) if self._identify is not None else {}
         origin = config.pop(self._annotate, None) or {}
+        if self.searcher is not None and not origin and place is None and REPETITION not in config:
+            origin = self.searcher.origin_of(trial.trial_id)
         seed = {"seed": config[SEED]} if place is not None and SEED in config else {}
         suffix = f"-seed{seed['seed']}" if origin and seed else f"-{place}" if place is not None and not origin else ""
-        number = origin.get("trial_index", counted)
+        number = origin.get("trial_index", place_of(trial, trials))
         identity = {"trial_id": trial_name(self._search, number) + suffix, "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         row = trial_row(identity, params, config, ended, machine, {**self._constants, **seed, **named})

@@ -220,6 +220,7 @@ def test_a_search_that_knows_the_rows_and_a_restored_experiment_are_not_warned(t
     run(ResultsCallback(tmp_path, "warm", metric="acc"), lrs(0.3))
     CoordinateDescentSearch.from_results(tmp_path, "mine", resume=True)
     assert warned(caplog, make(Path(os.path.relpath(tmp_path)))) == [], "by whatever path"
+    assert warned(caplog, fresh.callback(tmp_path, "mine")), "another searcher of the process does"
     assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")), "the search knows another study"
     CoordinateDescentSearch.from_results(tmp_path, **named)
     assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")) == [], "it knows all"
@@ -238,7 +239,7 @@ def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(t
 
 def test_a_store_that_fails_to_say_what_it_has_fails_nothing(tmp_path, caplog):
     (tmp_path / "file").touch()
-    earlier.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC))
+    earlier.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC), ())
     assert not caplog.records
 
 

@@ -24,7 +24,7 @@ from tune_cd.search.protocol import check_version
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
 from tune_cd.tune.course import AnySearch, Order
-from tune_cd.tune.earlier import check_scores, rows_of
+from tune_cd.tune.earlier import Rows, check_scores, rows_at, rows_of
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune, space_of
 from tune_cd.tune.snapshot import Ran, trials_in
@@ -44,6 +44,7 @@ class Adapter(JsonState, Searcher):
 
     earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
     goes_on = False  # whether it was restored from a saved state
+    starts_from: tuple[Rows, ...] = ()
     _properties_set = False  # whether `set_search_properties` was called
 
     def __init__(
@@ -223,6 +224,7 @@ class Adapter(JsonState, Searcher):
         """
         trials = rows_of(path, study, resume, cls.KNOWN)
         searcher = cls(space, metric, mode, **arguments)
+        searcher.starts_from = (rows_at(path, study),)
         searcher._scores_of = next(iter(trials.loc[trials["status"].isin(cls.KNOWN), "metric_name"]), None)
         searcher._check_earlier()
         if resume:

@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,11 @@ from tune_cd.search.space import Space
 
 logger = logging.getLogger(__name__)
 
-STARTED_FROM: set[tuple[str, str | None]] = set()
-"""(place, study) of all rows that a searcher of this process starts from; study None: all studies there."""
+Rows = tuple[str, str | None]
+"""(place, study) of rows that a searcher starts from; study None: all studies there."""
+
+STARTED_FROM: set[Rows] = set()
+"""Those of all searchers of this process, for callbacks that were made beside them."""
 
 
 def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[str]) -> pd.DataFrame:
@@ -30,7 +33,7 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
     Raises ValueError if the rows do not fit, see `Adapter.from_results`.
     """
     trials = _of_one_search(path, study) if resume else results.read(path, study)
-    STARTED_FROM.add((_place(path), study))
+    STARTED_FROM.add(rows_at(path, study))
     of_use = trials[trials["status"].isin(known)]
     if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
         names = sorted(of_use["metric_name"].unique())
@@ -41,13 +44,13 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
     return trials
 
 
-def warn_of_unknown(path: str, study: str, since: datetime) -> None:
-    """Log one warning if the study has rows from before `since` that no searcher of this process starts from.
+def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
+    """Log one warning if the study has rows from before `since` that are not among the known ones.
 
     Raises nothing if the store does not answer.
     """
     try:
-        if STARTED_FROM & {(_place(path), study), (_place(path), None)}:
+        if {rows_at(path, study), rows_at(path, None)} & set(known):
             return
         rows = results.read(path, study)
     except FileNotFoundError:
@@ -63,9 +66,9 @@ def warn_of_unknown(path: str, study: str, since: datetime) -> None:
         )  # fmt: skip
 
 
-def _place(path: str | Path) -> str:
+def rows_at(path: str | Path, study: str | None) -> Rows:
     place = check_location(path)
-    return os.path.realpath(place) if isinstance(place, Path) else place
+    return os.path.realpath(place) if isinstance(place, Path) else place, study
 
 
 def check_scores(of: str, metric: str, mode: str) -> None:

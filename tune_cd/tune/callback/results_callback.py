@@ -25,7 +25,7 @@ from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
-from tune_cd.tune.earlier import warn_of_unknown
+from tune_cd.tune.earlier import STARTED_FROM, warn_of_unknown
 from tune_cd.tune.packed import PACK, SEED, UNTIL, members_of
 
 UNSTORED = "unstored"
@@ -107,7 +107,8 @@ class ResultsCallback(Callback):
         self._writer = RetryingWriter(RowWriter(self._results), Entry.text, self._patience)
         if self._record == "failures" or self._restored or (self.searcher is not None and self.searcher.goes_on):
             return
-        arguments = self._results, self._constants["study"], self._since
+        known = STARTED_FROM if self.searcher is None else self.searcher.starts_from
+        arguments = self._results, self._constants["study"], self._since, known
         asking = threading.Thread(target=warn_of_unknown, args=arguments, name="earlier rows", daemon=True)
         asking.start()
         asking.join(ASKING)  # the store may not answer

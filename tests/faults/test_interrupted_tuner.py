@@ -39,7 +39,9 @@ def write(folder, word, config):
 
 def diary(folder, word):
     file = Path(folder, "diary")
-    return [line.split()[1:] for line in file.read_text().splitlines() if line.startswith(word)] if file.exists() else []
+    return (
+        [line.split()[1:] for line in file.read_text().splitlines() if line.startswith(word)] if file.exists() else []
+    )
 
 
 def trainable(config):

@@ -228,7 +228,9 @@ def test_a_search_that_knows_the_rows_and_a_restored_experiment_are_not_warned(t
 
 def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(tmp_path, monkeypatch):
     answered = threading.Event()
-    monkeypatch.setattr(earlier.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas())
+    monkeypatch.setattr(
+        earlier.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas()
+    )
     callback = make(tmp_path)
     callback.setup()
     [asking] = [thread for thread in threading.enumerate() if thread.name == "earlier rows"]

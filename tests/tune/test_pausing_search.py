@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+from contextlib import suppress
 from functools import cache
 from math import inf, log2, nan
 from types import SimpleNamespace
@@ -588,10 +589,8 @@ class RecordedTuner(Tuner):
     def rows(self, left=inf):
         """Run until Ctrl-C after so many epochs, if at all; the rows then."""
         self.left = left
-        try:
+        with suppress(KeyboardInterrupt):
             self.run()
-        except KeyboardInterrupt:
-            pass
         self.callback.on_experiment_end(self.trials)
         return results.read(self.callback._results, "own").sort_values("trial_index")
 

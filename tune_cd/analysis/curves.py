@@ -187,8 +187,8 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     for name in ("val", "test"):
         measured = [_numbers(values) for values in by_setting(completed[f"{name}_score"].astype(float))]
         means[f"{name}_score"] = [nan if not values else mean(values) for values in measured]
-        known = map(_numbers, by_setting(completed[f"{name}_score"].astype(float).where(completed["seed"].notna())))
-        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in known]
+        seeded = map(_numbers, by_setting(completed[f"{name}_score"].astype(float).where(completed["seed"].notna())))
+        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in seeded]
     maps = by_setting(maps_of(completed, "scores"))
     own = zip(maps, maps_of(means, "scores"))
     averages = [_mean_scores(found) if len(found) > 1 else first for found, first in own]

@@ -22,7 +22,9 @@ OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "d
 def runs_in(config: str) -> list[dict[str, Any]]:
     """The earlier runs that a row's config lists; [] without any, also where a user's own key has that name."""
     runs = json.loads(config).get(RUNS)
-    return runs if isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs) else []
+    return (
+        runs if isinstance(runs, list) and all(isinstance(run, dict) and {*OF_A_RUN} <= {*run} for run in runs) else []
+    )
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:

@@ -79,7 +79,9 @@ class Recorder:
         }
         try:
             if identity["attempt"]:
-                told["row"] = next_run(told["row"], results.read_trial(self._results, self._study, identity["trial_id"]))
+                told["row"] = next_run(
+                    told["row"], results.read_trial(self._results, self._study, identity["trial_id"])
+                )
             write(self._results, **told)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)

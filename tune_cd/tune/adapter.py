@@ -212,11 +212,11 @@ class Adapter(JsonState, Searcher):
         or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
 
         resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
-        running when it stopped are suggested first, then what would have come next. Trials whose process or node was
-        lost are run again. `earlier` is the number of the others; Tune's num_samples counts only trials still to come.
-        Without `workers`, the smallest number of concurrent trials that explains the rows is assumed. A study without
-        rows starts from the beginning. Pass the same `annotate` here and to `ResultsCallback`, so that rows record the
-        order of asking.
+        running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
+        whose process or node was lost are run again. `earlier` is the number of the others; Tune's num_samples counts
+        only trials still to come. Without `workers`, the smallest number of concurrent trials that explains the rows is
+        assumed. A study without rows starts from the beginning. The rows of `callback` record the order of asking;
+        other callbacks need the same `annotate` as the search.
 
         Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
         study or for one that several searches share; then the first suggestion raises it for rows outside the space.
@@ -365,8 +365,10 @@ class Adapter(JsonState, Searcher):
             self._recall(rows)
 
     def _agree(self, trials: list[Ran]) -> None:
-        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended. Those that
-        were cut off are suggested again, since Tune does not run them any more."""
+        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
+
+        Those that were cut off are suggested again, since Tune does not run them any more.
+        """
         key, run = self._search.space.key, set()
         for trial in trials:
             unknown = trial.trial_id not in self._trials

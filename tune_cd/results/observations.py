@@ -40,7 +40,7 @@ def looks(
     unknown = []
     for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
         values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
-        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row["config"])), row]:
+        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row.get("config", "{}"))), row]:
             seen = run["images_seen"] if key == "images_seen" else run["scores"].get(key)
             known = not pd.isna(seen) and seen > 0
             if (run is row and place in again) or (run is not row and not known):

@@ -32,8 +32,11 @@ class Ran:
 
     @property
     def cut(self) -> bool:
-        """Whether Tune ended the trial with the experiment, as by time_budget_s, before it was done."""
-        return self.ended and not self.failed and not self.result.get("done", bool(self.result.keys() - {"trial_id"}))
+        """Whether Tune ended the trial with the experiment, as by time_budget_s, before its first report.
+
+        Of later reports the snapshot does not tell whether they were the last: it may have "done" from before.
+        """
+        return self.ended and not self.failed and not self.result.keys() - {"trial_id"}
 
 
 def trials_in(folder: str | Path) -> list[Ran]:

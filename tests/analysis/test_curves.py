@@ -11,6 +11,7 @@ from studies import BEGIN, empty, lost, plain, row, search_study
 from studies import table as results_table
 
 from tune_cd.analysis import Curve, auc_at, best_so_far, best_trial, curves_of, means_over_seeds, n_to_reach
+from tune_cd.analysis.curves import means_over_settings
 from tune_cd.results import history
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -330,6 +331,20 @@ def test_several_seeds_of_a_setting_are_one_trial_with_their_mean():
             [0.6, 0.1, 0.6]
         )
         assert means["val_std"].tolist() == pytest.approx([0.1 * 2**0.5, np.nan, 0.1 * 2**0.5], nan_ok=True)
+
+
+def test_trainings_of_an_unknown_seed_are_a_mean_and_no_seeds():
+    """As of one script that was run twice; one of a third setting failed."""
+    pairs = [(0, None, 0.4), (0, None, 0.4), (1, None, 0.2), (1, 0, 0.4), (1, 1, 0.6), (2, None, 0.3), (2, None, None)]
+    rows = [
+        row(i, "completed" if val else "failed", val, search="cd", seed=seed, params={"Lambda_p": 2.0**i})
+        for i, seed, val in pairs
+    ]
+    trials = results_table(rows)
+    for means in (means_over_seeds(trials), means_over_settings(trials)):
+        assert means["val_score"].tolist() == pytest.approx([0.4, 0.4, 0.3])
+        assert means["seeds"].tolist() == [1, 2, 1] and means["trained"].tolist() == [1, 2, 2]
+        assert means["val_std"].tolist() == pytest.approx([np.nan, 0.1 * 2**0.5, np.nan], nan_ok=True)
 
 
 def test_a_curve_a_landscape_search_seed_and_study_in_that_order():

@@ -106,7 +106,11 @@ def test_a_training_that_two_searches_asked_for_counts_once_whichever_of_its_row
 
 
 def test_trainings_whose_seed_is_unknown_are_never_the_same():
-    assert grid(table([row(0, val=0.2, seed=None), row(1, val=0.4, seed=None)])).counts.item() == 2
+    unknown = [row(0, val=0.2, seed=None), row(1, val=0.4, seed=None)]
+    found = grid(table(unknown))
+    assert found.counts.item() == 2 and np.isnan(found.spread.item()), "nor several seeds"
+    both = grid(table([*unknown, row(2, val=0.5, seed=1), row(3, val=0.7, seed=2)]))
+    assert both.counts.item() == 4 and both.spread.item() == pytest.approx(0.1 * 2**0.5)
 
 
 def test_settings_that_differ_off_the_axes_are_different_trainings():

@@ -71,6 +71,18 @@ def test_the_best_and_what_it_gains_over_each_average():
     assert found.edges == {"Lambda_e": "upper"} and found.alike == 2 and found.alike_ranges["Lambda_e"] == (12.0, 16.0)
 
 
+def test_repeats_without_a_seed_say_nothing_about_noise():
+    """One script, run twice: it is deterministic, and has no seed."""
+    once = search_study().assign(seed=None)
+    trials = pd.concat([once, once.assign(trial_id=once["trial_id"] + "-again", trial_index=once["trial_index"] + 50)])
+    found = findings(trials.reset_index(drop=True))
+    assert np.isnan(found.noise) and found.freedom == 0 and (found.seeds, found.unfinished) == (1, 0)
+    assert all(np.isnan(recipe.low) and not recipe.pairs for recipe in found.recipes)
+    said = {sentence.head: sentence.text for sentence in summarise(found)}
+    assert "No setting was trained with two known seeds: how much of a difference is chance cannot" in said["How sure"]
+    assert "over 2 seeds" not in said["Its score"] and "interval" not in said["Over the separate average"]
+
+
 def test_gains_over_several_seeds_are_paired():
     found = findings(search_study(seeds=(0, 1, 2)))
     assert found.seeds == 3 and found.noise == pytest.approx(0.01)

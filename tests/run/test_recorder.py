@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -129,6 +130,33 @@ def test_a_paused_training_goes_on_in_its_own_row(made, folder):
     rows, curves = silent(results.read, folder), results.read_curves(folder)
     assert rows[["trial_id", "attempt", "status"]].to_numpy().tolist() == [["cd-00004", 1, "completed"]]
     assert curves[["attempt", "images_seen"]].to_numpy().tolist() == [[1, 320], [1, 640]] and states(folder) == []
+
+
+def test_a_training_lost_after_a_pause_keeps_its_runs_and_its_set_up(made, folder):
+    """Its process died, so the driver writes the row; the parameters are those that are searched."""
+    recorder = made()
+    recorder.record(CONFIG | {"until": 0.125}, PAUSED, WHERE)
+    paused = json.loads(silent(results.read, folder)["config"][0])
+    failures = tune.ResultsCallback(
+        folder, "mine", metric="val_score", identify=recorder.identity, annotate="origin", record="failures"
+    )
+    failures.setup()
+    member = run(1) | {"until": 0.5}
+    config = {"batch_size": member.pop("batch_size"), "pack": [member]}
+    trial = SimpleNamespace(
+        trial_id="t", config=config, evaluated_params=config, last_result={}, error_file=None, pickled_error_file=None,
+        experiment_tag="1_",
+    )  # fmt: skip
+    failures.on_trial_error(0, [trial], trial)
+    failures.close()
+    row = silent(results.read, folder).iloc[0]
+    assert (row["status"], row["failure_kind"], row["attempt"]) == ("failed", "lost", 1)
+    assert row["params"].keys() == {"Lambda_p", "Lambda_e"}
+    kept = json.loads(row["config"])
+    assert kept["margin"] == 0.5 and [(one["images_seen"], one["val_score"]) for one in kept["runs"]] == [(320, 0.7)]
+    recorder.record(run(2), DONE, WHERE)
+    row = silent(results.read, folder).iloc[0]
+    assert json.loads(row["config"]) == paused | {"runs": kept["runs"]} and row["status"] == "completed"
 
 
 def test_until_when_it_was_trained_is_no_part_of_its_set_up(made, folder):

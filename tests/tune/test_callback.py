@@ -4,8 +4,9 @@ import math
 import os
 import pickle
 import re
+import threading
 import warnings
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +19,10 @@ from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 from rows import evaluation, full, minimal
 
-from tune_cd import CoordinateDescentSearch, ResultsCallback, Space, results
+from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
+from tune_cd.results.attempts import to_retry
+from tune_cd.tune import earlier
 from tune_cd.tune.callback import write_spooled
 from tune_cd.tune.callback.results_callback import UNSTORED
 from tune_cd.tune.callback.writer import Entry, RowWriter
@@ -182,6 +185,64 @@ def test_a_second_run_into_a_study_is_numbered_behind_the_first(tmp_path):
         "cd-00002": (2, 0.1, 0),
         "cd-00003": (3, 0.3, 0),
     }
+
+
+def warned(caplog, callback):
+    """What a run logs of earlier rows."""
+    caplog.clear()
+    run(callback, lrs(0.7))
+    for thread in [thread for thread in threading.enumerate() if thread.name == "earlier rows"]:
+        thread.join()
+    return [record.getMessage() for record in caplog.records if record.name == "tune_cd.tune.earlier"]
+
+
+def test_a_study_with_rows_that_the_search_does_not_know_is_said_once(tmp_path, caplog):
+    assert warned(caplog, make(tmp_path)) == []
+    [said] = warned(caplog, make(tmp_path))
+    way = f"CoordinateDescentSearch.from_results('{tmp_path}', 'mine', resume=True, ...)"
+    assert f"study 'mine' in {tmp_path} has 1 row already" in said and way in said and "another study name" in said
+    pausing = PausingSearch(metric="acc", mode="max", full_length=("epoch", 4))
+    [said] = warned(caplog, pausing.callback(tmp_path, "mine"))
+    assert "has 2 rows already" in said
+    assert warned(caplog, ResultsCallback(tmp_path, "another", metric="acc")) == []
+
+
+def test_a_search_that_knows_the_rows_and_a_restored_experiment_are_not_warned(tmp_path, caplog):
+    first = make(tmp_path)
+    restored = pickle.loads(pickle.dumps(first))  # as Tune does when the Tuner is made
+    run(make(tmp_path), lrs(0.1))
+    run(first, lrs(0.2))
+    assert warned(caplog, restored) == [] and warned(caplog, make(tmp_path, record="failures")) == []
+    named = {"space": Space(lr=(0.01, 1.0)), "metric": "acc", "mode": "max"}
+    fresh, known = CoordinateDescentSearch(**named), CoordinateDescentSearch(**named)
+    known.set_state(fresh.get_state())
+    assert warned(caplog, known.callback(tmp_path, "mine")) == [] and warned(caplog, fresh.callback(tmp_path, "mine"))
+    run(ResultsCallback(tmp_path, "warm", metric="acc"), lrs(0.3))
+    CoordinateDescentSearch.from_results(tmp_path, "mine", resume=True)
+    assert warned(caplog, make(Path(os.path.relpath(tmp_path)))) == [], "by whatever path"
+    assert warned(caplog, fresh.callback(tmp_path, "mine")), "another searcher of the process does"
+    assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")), "the search knows another study"
+    CoordinateDescentSearch.from_results(tmp_path, **named)
+    assert warned(caplog, ResultsCallback(tmp_path, "warm", metric="acc")) == [], "it knows all"
+
+
+def test_an_experiment_does_not_wait_for_a_store_that_does_not_say_what_it_has(tmp_path, monkeypatch):
+    answered = threading.Event()
+    monkeypatch.setattr(
+        earlier.results, "read", lambda *_: answered.wait() and results.TRIALS.empty_table().to_pandas()
+    )
+    callback = make(tmp_path)
+    callback.setup()
+    [asking] = [thread for thread in threading.enumerate() if thread.name == "earlier rows"]
+    answered.set()
+    asking.join()
+    callback.close(patience=0)
+
+
+def test_a_store_that_fails_to_say_what_it_has_fails_nothing(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    earlier.warn_of_unknown(str(tmp_path / "file"), "mine", datetime.now(UTC), ())
+    assert not caplog.records
 
 
 def test_a_callback_that_is_used_for_two_runs_numbers_them_as_two(tmp_path):
@@ -399,12 +460,29 @@ def test_the_scores_are_what_the_trainable_said_and_how_far_it_is(tmp_path):
     assert (whole, short) == ({1.0: 0.5}, {0.25: 0.5})
 
 
+UNHEARD = {"config": {"lr": 0.3}, "date": "2026-01-01_00-00-00", "pid": 7, "time_total_s": 1.5, "hostname": "h"}
+"""What Tune fills in before a trial's first report."""
+
+
 @pytest.mark.parametrize(
-    "full_length, status", [(None, "stopped"), (("epoch", 16), "stopped"), (("epoch", 4), "completed")]
+    "said, full_length, status",
+    [
+        ({"acc": 0.2}, None, "stopped"),
+        ({"acc": 0.2}, ("epoch", 16), "stopped"),
+        ({"acc": 0.2}, ("step", 16), "stopped"),
+        ({"acc": 0.2}, ("epoch", 4), "completed"),
+        ({"acc": 0.2, "done": True}, None, "completed"),
+        ({"acc": math.nan}, ("epoch", 4), "diverged"),
+        ({"acc": math.nan}, None, None),
+        ({"loss": 0.2}, None, None),
+        (None, None, None),
+    ],
 )
-def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, full_length, status):
-    """As by time_budget_s: Tune tells neither callbacks nor searchers of them."""
-    ended, cut, unheard, earlier = (FakeTrial(n, {"lr": n / 10}, {"acc": n / 10, "epoch": 4}) for n in (1, 2, 3, 4))
+def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, said, full_length, status):
+    """As by Ctrl-C or time_budget_s: Tune tells neither callbacks nor searchers of them. Those without a score have no
+    row, and with it no failure."""
+    ended, cut, unheard, earlier = (FakeTrial(n, {"lr": n / 10}, {"acc": n / 10}) for n in (1, 2, 3, 4))
+    cut.last_result = UNHEARD if said is None else {"training_iteration": 4, "epoch": 4, "done": False, **said}
     unheard.last_result = {}
     callback, trials = make(tmp_path, full_length=full_length), [ended, cut, unheard, earlier]
     callback.setup()
@@ -413,9 +491,19 @@ def test_trials_that_the_end_of_the_experiment_cuts_off_have_rows(tmp_path, full
     callback.on_trial_complete(0, trials, ended)
     callback.on_experiment_end(trials)
     rows = results.read(tmp_path, "mine")
-    assert [params["lr"] for params in rows["params"]] == [0.1, 0.2], "once each, of those that this run has trained"
-    assert rows["val_score"].tolist() == [0.1, 0.2] and rows["status"][1] == status
-    assert pd.notna(rows["started_at"]).all()
+    assert rows["val_score"].fillna(-1).tolist() == [0.1, *{None: [], "diverged": [-1]}.get(status, [0.2])]
+    assert rows["status"].tolist()[1:] == ([status] if status else []) and pd.notna(rows["started_at"]).all()
+    assert to_retry(rows).tolist() == [False, *([status == "stopped"] if status else [])], "it is run again"
+
+
+def test_a_metric_that_tune_fills_in_is_no_report(tmp_path):
+    trial = FakeTrial(1, {"lr": 0.1})
+    trial.last_result = UNHEARD
+    callback = ResultsCallback(tmp_path, "mine", metric="time_total_s", mode="min")
+    callback.setup()
+    callback.on_trial_start(0, [trial], trial)
+    callback.on_experiment_end([trial])
+    assert not (tmp_path / "trials").exists()
 
 
 @pytest.mark.parametrize("mode, kept", [("max", 0.9), ("min", -0.4)])

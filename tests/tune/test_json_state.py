@@ -231,6 +231,21 @@ def test_failures_and_results_without_the_metric_are_told_as_failures(make, tmp_
 
 
 @both
+@pytest.mark.parametrize("result", [None, {"trial_id": "t1"}])
+def test_a_trial_that_a_time_budget_cut_off_is_handed_out_again(make, tmp_path, result):
+    """Tune calls it TERMINATED and runs it no more; it has not failed."""
+    whole = course_of(make(), 4)
+    searcher = make()
+    course_of(searcher, 1)
+    searcher.suggest("t1")
+    searcher.save_to_dir(str(tmp_path))
+    tunes(tmp_path, [done("t0", whole[0]), ("t1", whole[1], "TERMINATED", result)])
+    again = make()
+    again.restore_from_dir(str(tmp_path))
+    assert course_of(again, 3, first=10) == whole[1:]
+
+
+@both
 def test_tunes_snapshot_that_cannot_be_read_is_said(make, tmp_path, caplog):
     searcher = make()
     course = course_of(searcher, 2)

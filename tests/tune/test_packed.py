@@ -13,7 +13,7 @@ import trainables.trial
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, PackedSearch, PausingSearch, Space
 from tune_cd.search.registry import OPTIMISERS
 from tune_cd.tune.optimiser_search import OptimiserSearch
-from tune_cd.tune.packed import PACK, members_of
+from tune_cd.tune.packed import PACK, UNTIL, members_of
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 BEST = {"lr": 1e-3, "wd": 1e-4}
@@ -55,7 +55,7 @@ def flat(packs):
 
 
 def test_both_packages_mean_the_same_key():
-    assert trainables.trial.PACK == PACK
+    assert (trainables.trial.PACK, trainables.trial.UNTIL) == (PACK, UNTIL)
 
 
 def test_a_pack_of_one_is_the_search_itself():

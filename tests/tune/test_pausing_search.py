@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+from contextlib import suppress
 from functools import cache
 from math import inf, log2, nan
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 from snapshots import tunes
 
 from tune_cd import CoordinateDescentSearch, PausingDescent, PausingSearch, ResultsCallback, Space, results
+from tune_cd.results.schema import CUT
 from tune_cd.search.model_guided import LENGTHS
 from tune_cd.search.protocol import Proposal
 
@@ -162,7 +164,7 @@ def test_its_callback_has_what_it_has_and_a_tuner_with_another_mode_is_refused(m
         "results", "own", metric="acc", mode=mode, annotate="origin", full_length=FULL, use_result="best",
         record="pauses",
     )  # fmt: skip
-    times = {"_since", "_writer"}
+    times = {"_since", "_writer", "searcher"}
     assert {k: v for k, v in vars(made).items() if k not in times} == {
         k: v for k, v in vars(expected).items() if k not in times
     }
@@ -585,6 +587,85 @@ def test_resumed_from_its_rows_it_spends_what_is_left(search, tmp_path):
     reached = dict(course(cut)) | dict(course(after))
     lost = cut.trials[2].epoch
     assert sum(reached.values()) == pytest.approx(whole.epochs, abs=max(lost, 1)) and WHOLE in reached.values()
+
+
+class RecordedTuner(Tuner):
+    """A Tuner whose trials have rows, and which Ctrl-C may end in the middle of a trial."""
+
+    def __init__(self, search, folder):
+        super().__init__(search)
+        self.callback, self.left, self.begun = search.callback(folder, "own", metric="acc", mode="max"), inf, set()
+        self.callback.setup()
+
+    def add(self, number):
+        super().add(number)
+        for place, trial in enumerate(self.trials, 1):
+            trial.experiment_tag, trial.error_file, trial.pickled_error_file = f"{place}_lr=1", None, None
+
+    def step(self, trial):
+        if self.epochs >= self.left:
+            raise KeyboardInterrupt
+        if trial.trial_id not in self.begun:
+            self.callback.on_trial_start(0, self.trials, trial)
+            self.begun.add(trial.trial_id)
+        super().step(trial)
+        trial.last_result["training_iteration"] = trial.epoch
+        self.callback.on_trial_result(0, self.trials, trial, trial.last_result)
+        if trial.status != Trial.RUNNING:
+            self.begun.discard(trial.trial_id)
+        if trial.status == Trial.TERMINATED:
+            self.callback.on_trial_complete(0, self.trials, trial)
+        self.callback.on_step_end(0, self.trials)
+
+    def rows(self, left=inf):
+        """Run until Ctrl-C after so many epochs, if at all; the rows then."""
+        self.left = left
+        with suppress(KeyboardInterrupt):
+            self.run()
+        self.callback.on_experiment_end(self.trials)
+        return results.read(self.callback._results, "own").sort_values("trial_index")
+
+
+def outcomes(rows):
+    """What rows say, but for attempts and times."""
+    told = ["trial_index", "direction", "line_position", "params", "status", "val_score", "scores"]
+    return [{k: v for k, v in row.items() if k in told} for row in rows.to_dict("records")]
+
+
+@pytest.mark.parametrize("cut", [3, 17, 31, 57])
+def test_interrupted_in_the_middle_of_a_trial_and_resumed_its_rows_are_those_of_the_whole_search(tmp_path, cut):
+    """The epochs that were cut off are trained again, first, and are no look."""
+    named = {"full_length": FULL, "budget": 4}
+    whole = RecordedTuner(PausingSearch(**named), tmp_path / "whole").rows()
+    before = RecordedTuner(PausingSearch(**named), tmp_path / "cut").rows(cut)
+    again = PausingSearch.from_results(tmp_path / "cut", "own", resume=True, **named)
+    after = RecordedTuner(again, tmp_path / "cut")
+    assert outcomes(after.rows()) == outcomes(whole)
+    assert before["error"].dropna().tolist() == [CUT], "it was in the middle of a trial"
+
+
+def test_what_was_lost_after_a_pause_is_known_as_far_as_that(tmp_path):
+    """Its row lists the runs before; as does the row of its next run, which goes to the next length first."""
+    tuner = RecordedTuner(PausingSearch(full_length=FULL, budget=4), tmp_path)
+    while not (paused := [trial for trial in tuner.trials if trial.epoch == 4]):
+        tuner.run(most=tuner.epochs + 1)
+    [trial] = paused
+    trial.status, trial.error_file = Trial.RUNNING, str(tmp_path / "error.txt")
+    (tmp_path / "error.txt").write_text("The actor died unexpectedly before finishing this task.")
+    trial.pickled_error_file, place = "error.pkl", tuner.trials.index(trial)
+    tuner.callback.on_trial_start(0, tuner.trials, trial)
+    tuner.callback.on_trial_error(0, tuner.trials, trial)
+    tuner.callback.on_experiment_end(tuner.trials)
+    row = results.read(tmp_path, "own").sort_values("trial_index").iloc[place]
+    assert (row["status"], row["failure_kind"]) == ("failed", "lost") and row["params"].keys() == trial.config.keys()
+    runs = json.loads(row["config"])["runs"]
+    assert [(run["scores"]["epoch"], run["val_score"]) for run in runs] == [(n, score(trial.config, n)) for n in (2, 4)]
+    again = PausingSearch.from_results(tmp_path, "own", resume=True, full_length=FULL, budget=4)
+    after = Tuner(again)
+    after.add(0)
+    assert PLANE.key(after.trials[0].config) == PLANE.key(trial.config), "it runs first"
+    assert again._search.looks(trial.config) == {n / WHOLE: score(trial.config, n) for n in (2, 4)}
+    assert again._search.until(trial.config) == 0.5
 
 
 def test_suggestions_say_where_they_come_from():

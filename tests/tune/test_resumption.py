@@ -10,6 +10,7 @@ from ray.tune.search import Searcher
 from warned import no_warnings
 
 from tune_cd import CoordinateDescentSearch, Linear, Space, results
+from tune_cd.results.schema import CUT
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 DOMAINS = {"lr": tune.loguniform(1e-6, 1.0), "wd": tune.loguniform(1e-8, 1.0)}
@@ -83,7 +84,7 @@ class Driver:
         self.searcher.on_trial_complete(trial, None if error else {"acc": bowl(config)}, error is not None)
 
 
-def store(folder, config, minutes, error=None):
+def store(folder, config, minutes, error=None, **other):
     index, attempt = config["origin"]["trial_index"], 0
     held = results.read_trial(folder, "s", f"cd-{index:05d}")
     outcome = {"status": "failed", "error": error} if error else {"status": "completed", "val_score": bowl(config)}
@@ -102,7 +103,7 @@ def store(folder, config, minutes, error=None):
             "software": "{}",
             "started_at": BEGUN + timedelta(minutes=minutes[0]),
             "ended_at": BEGUN + timedelta(minutes=minutes[1]),
-            **outcome,
+            **(other | {"error": error} if other else outcome),
         },
     )
 
@@ -199,6 +200,23 @@ def test_what_was_lost_is_run_again_under_its_own_number(tmp_path, workers):
     assert table["trial_index"].tolist() == list(range(9)) and set(table["status"]) == {"completed"}
     if workers == 1:
         assert sorted_rows(tmp_path) == [flat(h) for h in whole]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("settings", ["default", "paper"])
+def test_what_was_interrupted_after_a_report_is_run_again_and_its_value_does_not_count(tmp_path, workers, settings):
+    """Also where it is the best of all."""
+    whole = Driver(make(workers, settings), 9).run()
+    cut = Driver(make(workers, settings), 9, tmp_path)
+    cut.run(rows=4)
+    for trial, config in cut.running:
+        store(tmp_path, config, (cut.begun[trial], 5), status="stopped", val_score=2.0, error=CUT)
+    running = [flat(config) for _, config in cut.running]
+    searcher = again(tmp_path, workers, settings)
+    with no_warnings():
+        rest = Driver(searcher, 9 - searcher.earlier, tmp_path, first=100).run()
+    assert searcher.earlier == 4 and [flat(h) for h in rest[:workers]] == running
+    assert sorted_rows(tmp_path) == [flat(h) for h in whole]
 
 
 def test_a_lost_trial_that_runs_again_counts_as_one_of_the_workers(tmp_path):

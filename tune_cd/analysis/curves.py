@@ -165,9 +165,10 @@ def best_trial(trials: pd.DataFrame) -> pd.Series | None:
 def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
     """One row per setting: scores are means over its completed seeds; other columns are from the first of its rows.
 
-    Further columns: `seeds`, the number of completed trainings; `trained`, the number that were begun; `val_std` and
-    `test_std`, standard deviations, NaN for one seed. by: columns that identify a setting: SETTING, within each search,
-    or `setting`, from `setting_numbers`.
+    Further columns: `seeds`, the number of completed trainings; `trained`, the number with those that did not complete;
+    `val_std` and `test_std`, standard deviations, NaN for one seed. Trainings of an unknown seed may be one and the
+    same: they count in the mean, but as one training where no other completed, and not in the deviations. by: columns
+    that identify a setting: SETTING, within each search, or `setting`, from `setting_numbers`.
     """
     setting = [name for name in by if name in trials]
     lost = trials["status"] != "completed"
@@ -186,12 +187,15 @@ def means_over_seeds(trials: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.Da
     for name in ("val", "test"):
         measured = [_numbers(values) for values in by_setting(completed[f"{name}_score"].astype(float))]
         means[f"{name}_score"] = [nan if not values else mean(values) for values in measured]
-        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in measured]
+        seeded = map(_numbers, by_setting(completed[f"{name}_score"].astype(float).where(completed["seed"].notna())))
+        means[f"{name}_std"] = [float(np.std(values, ddof=1)) if len(values) > 1 else nan for values in seeded]
     maps = by_setting(maps_of(completed, "scores"))
     own = zip(maps, maps_of(means, "scores"))
     averages = [_mean_scores(found) if len(found) > 1 else first for found, first in own]
     means["scores"] = pd.Series(averages, index=means.index, dtype=object)
-    means["seeds"], means["trained"] = [len(found) for found in maps], np.bincount(at, minlength=len(means))
+    known = np.bincount(at[completed.index[completed["seed"].notna()]], minlength=len(means))
+    means["seeds"] = np.maximum(known, [bool(found) for found in maps])
+    means["trained"] = means["seeds"] + np.bincount(at[rows["lost"]], minlength=len(means))
     return means[[*setting, *(name for name in means if name not in setting)]]
 
 

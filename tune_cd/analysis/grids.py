@@ -36,9 +36,9 @@ class Grid:
     """A score over the product of the values of its parameters. All arrays have the shape of the axes: [n_p, n_e, n_b].
 
     score: its name. names, ticks: the axes and their values, ascending (NaN for trials that do not say their value).
-    values: means over completed trainings, NaN for a hole. counts: number of those trainings. spread: their standard
-    deviation, NaN for fewer than two. lost: number of trainings that ended without the score (diverged, failed,
-    stopped). words: the score's label on an axis.
+    values: means over completed trainings, NaN for a hole. counts: number of those trainings. spread: the standard
+    deviation of those whose seed is known, NaN for fewer than two. lost: number of trainings that ended without the
+    score (diverged, failed, stopped). words: the score's label on an axis.
     """
 
     score: str
@@ -205,13 +205,19 @@ class _Placed:
         counted = _once(self.repeats, scores)
         at, scores = self.where[counted], scores[counted]
         size, finite = len(self.at), np.isfinite(scores)
-        where, values = at[finite], scores[finite]
-        counts = np.bincount(where, minlength=size)
+        seeded = finite & (self.repeats[counted] >= 0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.bincount(where, values, minlength=size) / counts
-            squares = np.bincount(where, (values - means[where]) ** 2, minlength=size)
-            spread = np.where(counts > 1, np.sqrt(squares / (counts - 1)), np.nan)
+            means, counts = _means(at[finite], scores[finite], size)
+            own, n = _means(at[seeded], scores[seeded], size)
+            squares = np.bincount(at[seeded], (scores[seeded] - own[at[seeded]]) ** 2, minlength=size)
+            spread = np.where(n > 1, np.sqrt(squares / (n - 1)), np.nan)
         return means, counts, spread, np.bincount(at[~finite], minlength=size)
+
+
+def _means(where: np.ndarray, values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of the values in each cell [size], and their number. where: the cell of each value."""
+    counts = np.bincount(where, minlength=size)
+    return np.bincount(where, values, minlength=size) / counts, counts
 
 
 def _place(trials: pd.DataFrame, axes: Sequence[str] | None, cell: float | None) -> _Placed:

@@ -245,11 +245,13 @@ def _late(trials: pd.DataFrame, best: pd.Series | None) -> bool:
 
 
 def _noise(trials: pd.DataFrame) -> tuple[float, int]:
-    """(pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without repeats."""
+    """(pooled standard deviation over seeds of one setting, its degrees of freedom); (NaN, 0) without repeats.
+
+    Trainings of an unknown seed may be one and the same, and count for none.
+    """
     score = judged_by(trials)
-    ended = trials[trials["status"] == "completed"]
-    again = ended.duplicated(["setting", "seed"]) & ended["seed"].notna()
-    groups = ended[~again].groupby("setting")[score]
+    ended = trials[(trials["status"] == "completed") & trials["seed"].notna()]
+    groups = ended.drop_duplicates(["setting", "seed"]).groupby("setting")[score]
     variances, counts = groups.var(ddof=1), groups.count()
     freedom = (counts - 1)[variances.notna()]
     total = int(freedom.sum())

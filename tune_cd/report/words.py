@@ -197,9 +197,9 @@ def _certainty(found: Findings) -> list[Sentence]:
             "so may any two by chance."
         )
     else:
-        said.append(
-            "Every setting was trained once: how much of a difference is chance cannot be told from this table."
-        )
+        several = found.trials.loc[found.trials["seed"].isna(), "setting"].duplicated().any()
+        trained = "No setting was trained with two known seeds" if several else "Every setting was trained once"
+        said.append(f"{trained}: how much of a difference is chance cannot be told from this table.")
     if is_known(found.best["test_score"]):
         luck = (
             ""

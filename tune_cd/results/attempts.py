@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tune_cd.results.parquet import canonical, is_compacted, rows_of
-from tune_cd.results.schema import LOST, Row
+from tune_cd.results.schema import CUT, LOST, Row
 
 UNFINISHED = ("failed", "stopped")
 """Statuses of rows that are not final."""
@@ -70,9 +70,18 @@ def has_ended(stored: Mapping[str, Any] | None, attempt: int) -> bool:
 
 
 def to_retry(trials: pd.DataFrame, failed: bool = False) -> "pd.Series[bool]":
-    """Mask of the trials to run again: the lost ones, or with `failed` all that failed. trials: one row a trial."""
+    """Mask of the trials to run again: the lost ones, or with `failed` all that failed, and those that were `CUT`.
+
+    trials: one row a trial.
+    """
     chosen = trials["status"] == "failed"
-    return chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
+    chosen = chosen if failed else chosen & (trials["failure_kind"] == LOST).fillna(False)
+    return chosen | were_cut(trials)
+
+
+def were_cut(trials: pd.DataFrame) -> "pd.Series[bool]":
+    """Mask of the trials that the end of their experiment cut off."""
+    return (trials["error"] == CUT).fillna(False)
 
 
 def final_trials(trials: pa.Table) -> set[str]:

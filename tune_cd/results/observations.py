@@ -1,12 +1,13 @@
 """Observations for a search that continues, from rows of the table: one for each configuration."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import fsum
 from typing import Any
 
 import pandas as pd
 
+from tune_cd.results.rows import runs_in
 from tune_cd.search.protocol import Told
 
 Params = dict[str, Any]
@@ -25,24 +26,34 @@ def history(trials: pd.DataFrame) -> list[Told]:
     return [_observation(dict(params), ends) for params, ends in repeats.items()]
 
 
-def looks(trials: pd.DataFrame, key: str, amount: float) -> list[tuple[Params, dict[float, float | None]]]:
+def looks(
+    trials: pd.DataFrame, key: str, amount: float, again: Collection[Any] = ()
+) -> list[tuple[Params, dict[float, float | None]]]:
     """(configuration, {share of the full length: value}) of every configuration in these rows, in the order of asking.
 
-    key: name of the length in a row's `scores`, or "images_seen".  amount: the length of a whole training. Stopped rows
+    The earlier runs that a row lists count as well. key: name of the length in a row's `scores`, or "images_seen".
+    amount: the length of a whole training. again: index of the rows of which only the earlier runs count. Stopped rows
     without a length are left out, with a warning. Several trials of one configuration at the same share give their
     mean. None: the configuration failed or diverged there.
     """
     reached: dict[tuple[tuple[str, Any], ...], dict[float, list[float]]] = {}
     unknown = []
-    for row in trials.sort_values(["study", "search", "trial_index"]).to_dict("records"):
-        seen = row["images_seen"] if key == "images_seen" else row["scores"].get(key)
-        known = not pd.isna(seen) and seen > 0
-        if row["status"] == "stopped" and not known:
-            unknown.append(row["params"])
-            continue
-        at = 1.0 if row["status"] == "completed" or not known else min(1.0, seen / amount)
-        values = reached.setdefault(tuple(sorted(row["params"].items())), {}).setdefault(at, [])
-        values += [row["val_score"]] if row["status"] in ("completed", "stopped") else []
+    for place, row in trials.sort_values(["study", "search", "trial_index"]).to_dict("index").items():
+        values: dict[float, list[float]] = {}  # share -> the score of the last run that ended there; [] if it failed
+        for run in [*({"status": "stopped", "scores": {}} | run for run in runs_in(row.get("config", "{}"))), row]:
+            seen = run["images_seen"] if key == "images_seen" else run["scores"].get(key)
+            known = not pd.isna(seen) and seen > 0
+            if (run is row and place in again) or (run is not row and not known):
+                continue
+            if run["status"] == "stopped" and not known:
+                unknown.append(row["params"])
+                continue
+            at = 1.0 if run["status"] == "completed" or not known else min(1.0, seen / amount)
+            values[at] = [run["val_score"]] if run["status"] in ("completed", "stopped") else []
+        if values:
+            ends = reached.setdefault(tuple(sorted(row["params"].items())), {})
+            for at, scores in values.items():
+                ends.setdefault(at, []).extend(scores)
     if unknown:
         said = f"{len(unknown)} stopped trials do not say how far they were trained, such as {unknown[0]}"
         warnings.warn(f"{said}: they have no score {key!r}, and are left out", stacklevel=2)

@@ -10,12 +10,12 @@ from typing import Any
 
 from tune_cd.results.json_text import as_json
 from tune_cd.results.provenance import git_commit, software
-from tune_cd.results.schema import Row
+from tune_cd.results.schema import CUT, Row
 from tune_cd.search.space import number_of
 
 RUNS = "runs"
 """Key of a row's config for the list of earlier runs of a trial that paused, in order of time. Each run has
-images_seen, val_score, started_at, ended_at, hostname and device."""
+images_seen, val_score, scores, started_at, ended_at, hostname and device."""
 
 OF_A_RUN = ("images_seen", "val_score", "started_at", "ended_at", "hostname", "device")
 
@@ -28,12 +28,32 @@ def runs_in(config: str) -> list[dict[str, Any]]:
 
 
 def earlier_runs(stored: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The runs to list in the config of a trial's next run. stored: the row of its last run, which counts if paused."""
-    if stored is None or stored["status"] != "stopped":
+    """The runs to list in the config of a trial's next run: those of its stored row, and its last one if that paused.
+
+    A run that was lost or interrupted is none, but those before it are kept.
+    """
+    if stored is None:
         return []
+    runs = runs_in(stored["config"])
+    if stored["status"] != "stopped" or stored["error"] == CUT:
+        return runs
     last = {name: stored[name] for name in OF_A_RUN}
     times = {name: last[name].isoformat() for name in ("started_at", "ended_at") if last[name] is not None}
-    return [*runs_in(stored["config"]), last | times]
+    scores = {name: value for name, value in stored["scores"].items() if isfinite(value)}
+    return [*runs, last | times | {"scores": scores}]
+
+
+def next_run(row: Row, stored: Mapping[str, Any] | None) -> Row:
+    """The row of a trial's next run, whose config lists the runs before. stored: the row that it supersedes.
+
+    A failed row keeps what the stored configuration says and its own does not: of a lost training only the suggestion
+    is known.
+    """
+    own, runs = json.loads(row["config"]), earlier_runs(stored)
+    if stored is None or not runs or RUNS in own:
+        return row
+    held = json.loads(stored["config"]) if row["status"] == "failed" else {}
+    return row | {"config": as_json({**held, **own, RUNS: runs})}
 
 
 def trial_row(

@@ -30,6 +30,9 @@ STATUSES = ("completed", "diverged", "failed", "stopped")
 """Ends of a trial. stopped: ended before its full length, by a scheduler or by a search that trains short first; its
 scores are censored, and it may go on."""
 
+CUT = "cut: the experiment ended before the trial"
+"""The error of a stopped trial that no scheduler stopped: Ctrl-C or a time budget did, and it is run again."""
+
 LOST = "lost"
 FAILURE_KINDS = ("error", "out_of_memory", "timeout", LOST)
 """Reasons for failed trials. error: the training raised an error, or gave no score. out_of_memory: the GPU's memory was

@@ -13,7 +13,7 @@ from tune_cd.balance import PUBLISHED
 from tune_cd.results.attempts import UNFINISHED, has_ended
 from tune_cd.results.networks import Networks
 from tune_cd.results.provenance import git_commit
-from tune_cd.results.rows import RUNS, earlier_runs, trial_name, trial_row
+from tune_cd.results.rows import next_run, trial_name, trial_row
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.resources import Resources
@@ -73,16 +73,15 @@ class Recorder:
         """Write curve and row; returns {"row", "curve"} if the store refuses them, else None. A row that is there
         already stands."""
         identity = self.identity(config)
-        try:
-            before = self._before(identity)
-        except OSError as error:
-            log.warning("the runs before are not known: %s", error)
-            before = {}
         told = {
-            "row": self._row(config | before, identity, outcome, dict(where)),
+            "row": self._row(config, identity, outcome, dict(where)),
             "curve": [self._evaluation(look, identity) for look in outcome.curve],
         }
         try:
+            if identity["attempt"]:
+                told["row"] = next_run(
+                    told["row"], results.read_trial(self._results, self._study, identity["trial_id"])
+                )
             write(self._results, **told)
         except results.ConflictingRow as conflict:
             log.warning("%s; what is there stands", conflict)
@@ -102,13 +101,6 @@ class Recorder:
     def keep(self, config: Mapping, val_score: float, network: Callable[[], bytes]) -> None:
         identity = self.identity(config)
         self._networks.keep(identity["search"], identity["trial_id"], val_score, network)
-
-    def _before(self, identity: Mapping) -> dict:
-        """The trial's earlier runs, {RUNS: ...}, as its row lists them; {} without any."""
-        if not identity["attempt"]:
-            return {}
-        runs = earlier_runs(results.read_trial(self._results, self._study, identity["trial_id"]))
-        return {RUNS: runs} if runs else {}
 
     def _row(self, config: Mapping, identity: dict, outcome: Outcome, where: dict) -> dict:
         told = {name: value for name, value in config.items() if name not in (ORIGIN, UNTIL)}

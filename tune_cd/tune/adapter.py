@@ -25,7 +25,7 @@ from tune_cd.search.protocol import check_version
 from tune_cd.search.space import Configuration, Space
 from tune_cd.tune.arguments import check_metric, check_mode, points
 from tune_cd.tune.course import AnySearch, Order
-from tune_cd.tune.earlier import check_scores, rows_of
+from tune_cd.tune.earlier import Rows, check_scores, rows_at, rows_of
 from tune_cd.tune.json_state import JsonState
 from tune_cd.tune.param_space import space_from_tune, space_of
 from tune_cd.tune.reports import Reports, Seen
@@ -45,6 +45,8 @@ class Adapter(JsonState, Searcher):
     """Row statuses that a search can start from."""
 
     earlier = 0  # number of trials of an earlier run that are not run again, see `from_results`
+    goes_on = False  # whether it was restored from a saved state
+    starts_from: tuple[Rows, ...] = ()
     _properties_set = False  # whether `set_search_properties` was called
 
     def __init__(
@@ -156,7 +158,16 @@ class Adapter(JsonState, Searcher):
             raise ValueError(f"callback(metric={metric!r}, mode={mode!r}): both are required, as in TuneConfig")
         self._scores_told = metric, mode
         own = {"annotate": self._annotate, **self._rows}
-        return ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
+        made = ResultsCallback(results, study, metric=metric, mode=mode, **own | options)
+        made.searcher = self
+        return made
+
+    def origin_of(self, trial_id: str) -> dict[str, Any]:
+        """What `annotate` adds to a trial's configuration; {} for a trial that the search did not ask for."""
+        try:
+            return self._course.annotation(self._trials[trial_id]) if self._course else {}
+        except KeyError:
+            return {}
 
     @property
     def finished(self) -> bool:
@@ -206,11 +217,11 @@ class Adapter(JsonState, Searcher):
         or to warm-start one over the same parameters. Trials outside the space are left out with a warning.
 
         resume: continue the same search, with the same arguments, from the rows of its own study. Trials that were
-        running when it stopped are suggested first, then what would have come next. Trials whose process or node was
-        lost are run again. `earlier` is the number of the others; Tune's num_samples counts only trials still to come.
-        Without `workers`, the smallest number of concurrent trials that explains the rows is assumed. A study without
-        rows starts from the beginning. Pass the same `annotate` here and to `ResultsCallback`, so that rows record the
-        order of asking.
+        running when it stopped are suggested first, whatever they had reported, then what would have come next. Trials
+        whose process or node was lost are run again. `earlier` is the number of the others; Tune's num_samples counts
+        only trials still to come. Without `workers`, the smallest number of concurrent trials that explains the rows is
+        assumed. A study without rows starts from the beginning. The rows of `callback` record the order of asking;
+        other callbacks need the same `annotate` as the search.
 
         Raises ValueError if no trial completed (except with resume), for several metrics, and, with resume, without a
         study or for one that several searches share; then the first suggestion raises it for rows outside the space.
@@ -218,6 +229,7 @@ class Adapter(JsonState, Searcher):
         """
         trials = rows_of(path, study, resume, cls.KNOWN)
         searcher = cls(space, metric, mode, **arguments)
+        searcher.starts_from = (rows_at(path, study),)
         searcher._scores_of = next(iter(trials.loc[trials["status"].isin(cls.KNOWN), "metric_name"]), None)
         searcher._check_earlier()
         if resume:
@@ -276,6 +288,7 @@ class Adapter(JsonState, Searcher):
         self._trials = dict(state["trials"])
         self._reports.restore(state.get("reports", {}))
         self._restored, self._rows_before, self._scores_of = True, None, None
+        self.goes_on = True
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Restore from the searcher's latest intact snapshot, then bring it up to date with Tune's own snapshot.
@@ -359,16 +372,20 @@ class Adapter(JsonState, Searcher):
             self._recall(rows)
 
     def _agree(self, trials: list[Ran]) -> None:
-        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended."""
+        """Bring this state up to date with Tune's snapshot: add missing trials, and end those that have ended.
+
+        Those that were cut off are suggested again, since Tune does not run them any more.
+        """
         key, run = self._search.space.key, set()
         for trial in trials:
             unknown = trial.trial_id not in self._trials
             h = self._asked_since(trial) if unknown else self._trials[trial.trial_id]
             if h is None:
                 continue
-            run.add(key(h))
+            if not trial.cut:
+                run.add(key(h))
             self._hear(trial)
-            if trial.ended and (unknown or self._under_way(h)):
+            if trial.ended and not trial.cut and (unknown or self._under_way(h)):
                 self.on_trial_complete(trial.trial_id, trial.result, trial.failed)
         self._course.rerun(self._search.live, but=run)
 

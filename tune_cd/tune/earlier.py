@@ -1,15 +1,28 @@
 """Rows of the results table that a searcher starts from."""
 
+import logging
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.location import check_location
 from tune_cd.results.reading import check_whole
+from tune_cd.results.redaction import redact
 from tune_cd.search.space import Space
+
+logger = logging.getLogger(__name__)
+
+Rows = tuple[str, str | None]
+"""(place, study) of rows that a searcher starts from; study None: all studies there."""
+
+STARTED_FROM: set[Rows] = set()
+"""Those of all searchers of this process, for callbacks that were made beside them."""
 
 
 def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[str]) -> pd.DataFrame:
@@ -21,6 +34,7 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
     Raises ValueError if the rows do not fit, see `Adapter.from_results`.
     """
     trials = _of_one_search(path, study) if resume else results.read(path, study)
+    STARTED_FROM.add(rows_at(path, study))
     of_use = trials[trials["status"].isin(known)]
     if (of_use.empty and not resume) or of_use["metric_name"].nunique() > 1:
         names = sorted(of_use["metric_name"].unique())
@@ -29,6 +43,33 @@ def rows_of(path: str | Path, study: str | None, resume: bool, known: Sequence[s
             f"{names}; one metric is needed"
         )
     return trials
+
+
+def warn_of_unknown(path: str, study: str, since: datetime, known: Iterable[Rows]) -> None:
+    """Log one warning if the study has rows from before `since` that are not among the known ones.
+
+    Raises nothing if the store does not answer.
+    """
+    try:
+        if {rows_at(path, study), rows_at(path, None)} & set(known):
+            return
+        rows = results.read(path, study)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, Warning) as error:  # the rows of this experiment wait for the store, see `retries`
+        logger.info("whether study %s has rows already is not known: %s", study, redact(str(error)))
+        return
+    if n := int((~(rows["started_at"].fillna(rows["ended_at"]) >= since)).sum()):
+        logger.warning(
+            "study %r in %s has %d row%s already, which this search does not know: it begins anew and may repeat their "
+            "trials. To go on from them: CoordinateDescentSearch.from_results(%r, %r, resume=True, ...). To keep them "
+            "apart: another study name.", study, path, n, "s" * (n > 1), path, study,
+        )  # fmt: skip
+
+
+def rows_at(path: str | Path, study: str | None) -> Rows:
+    place = check_location(path)
+    return os.path.realpath(place) if isinstance(place, Path) else place, study
 
 
 def check_scores(of: str, metric: str, mode: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.results.attempts import to_retry
+from tune_cd.results.attempts import to_retry, were_cut
 from tune_cd.search.protocol import Optimiser, Told
 from tune_cd.search.registry import restore
 from tune_cd.search.space import Configuration, Space
@@ -101,7 +101,8 @@ class OptimiserSearch(Adapter):
         return results.history(trials)
 
     def _recall(self, rows: pd.DataFrame) -> None:
-        if not self._course.recall(rows, ended=rows, again=rows[to_retry(rows)], others=rows[:0]):
+        ended = rows[~were_cut(rows)]  # the search was told of all others, also of those that were lost
+        if not self._course.recall(rows, ended, again=rows[to_retry(rows)], others=rows[:0]):
             reason = "the stored trials are not those that this search asks for (other settings, start or seed?)"
             warnings.warn(f"{reason}; it knows them, but goes on otherwise", stacklevel=4)
 

@@ -29,7 +29,7 @@ from tune_cd.tune.pausing_scheduler import innermost
 from tune_cd.tune.pausing_search import PausingSearch
 from tune_cd.tune.snapshot import trials_in
 
-PACK, SEED = "pack", "seed"
+PACK, SEED, UNTIL = "pack", "seed", "until"
 STATE_VERSION = 2
 
 

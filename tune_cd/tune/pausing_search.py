@@ -302,10 +302,20 @@ class PausingSearch(Adapter):
         return results.looks(trials, *self.full_length)
 
     def _recall(self, rows: pd.DataFrame) -> None:
-        """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch."""
-        again, space = rows[to_retry(rows)], self._search.space
-        lost = [(space.check(params), self._search.lengths[0]) for params in again["params"]]
-        self._search.recall(results.looks(rows.drop(again.index), *self.full_length), lost)
+        """Recall the search from its rows. Paused trainings keep their values but resume as new trials from scratch.
+
+        Those that are run again are under way: as far as the search asks, else to the length after their last pause.
+        """
+        again, search, space = rows[to_retry(rows)], self._search, self._search.space
+        search.recall(results.looks(rows, *self.full_length, again=again.index))
+        lost = {space.key(h): h for h in map(space.check, again["params"])}
+        while lost and (h := search.ask()) is not None:
+            if lost.pop(space.key(h), None) is None:
+                search.withdraw(h)
+                break
+        for h in lost.values():
+            reached = max(search.looks(h), default=0.0) + ROUNDING
+            search.begin(Proposal(h, "again", 0.0), next(length for length in search.lengths if length > reached))
         self._course.remember(rows, again)
         origins = (Proposal(row.params, row.direction, row.line_position) for row in rows.itertuples())
         self._course.origins = {space.key(origin.h): origin for origin in origins}

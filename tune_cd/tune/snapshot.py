@@ -30,6 +30,14 @@ class Ran:
     ended: bool
     failed: bool
 
+    @property
+    def cut(self) -> bool:
+        """Whether Tune ended the trial with the experiment, as by time_budget_s, before its first report.
+
+        Of later reports the snapshot does not tell whether they were the last: it may have "done" from before.
+        """
+        return self.ended and not self.failed and not self.result.keys() - {"trial_id"}
+
 
 def trials_in(folder: str | Path) -> list[Ran]:
     """The trials of the latest snapshot in an experiment's folder, in the order of asking.

@@ -1,6 +1,7 @@
 """Writes rows of the results table from Tune's events, for trainables that do not write their own."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -16,20 +17,23 @@ from ray.tune.utils import flatten_dict
 from tune_cd import results
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name, trial_row
-from tune_cd.results.schema import LOST
+from tune_cd.results.schema import CUT, LOST
 from tune_cd.search.space import number_of
 from tune_cd.tune.arguments import check_full_length, check_use_result
 from tune_cd.tune.callback.failures import failure_of
 from tune_cd.tune.callback.retries import RetryingWriter
 from tune_cd.tune.callback.rows import outcome, place_of
 from tune_cd.tune.callback.writer import Entry, RowWriter
-from tune_cd.tune.packed import PACK, SEED, members_of
+from tune_cd.tune.earlier import STARTED_FROM, warn_of_unknown
+from tune_cd.tune.packed import PACK, SEED, UNTIL, members_of
 from tune_cd.tune.reports import Reports
 
 UNSTORED = "unstored"
 """Key of a training's result for a {"row", "curve"} that it could not store; the callback stores it."""
 
 STRICT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
+
+ASKING = 1.0  # seconds that the experiment waits at its start to hear whether the study has rows already
 
 
 class ResultsCallback(Callback):
@@ -53,8 +57,8 @@ class ResultsCallback(Callback):
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
     stops nor waits. While the store does not answer, rows wait in order; rows not written by the end are kept in a
-    local file, named in a warning, for `write_spooled`. Trials that have reported but were still open when the
-    experiment ended, e.g. by Tune's time_budget_s, are "stopped".
+    local file, named in a warning, for `write_spooled`. Trials that have reported the metric but were still open when
+    the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are "stopped"; others have no row.
     A trial that never reports the metric is a failure. Tune would end the experiment for a report without it. Once any
     trial has reported it, its name cannot be misspelt, so Tune's check is turned off
     (TUNE_DISABLE_STRICT_METRIC_CHECKING).
@@ -88,6 +92,8 @@ class ResultsCallback(Callback):
             raise ValueError("record 'pauses' needs full_length: a row of a trial that goes on must not be 'completed'")
         self._results, self._metric, self._sign = str(results), metric, 1 if mode == "max" else -1
         self._search, self._annotate, self._record = search, annotate, record
+        self.searcher: Any = None  # the searcher that made it, and knows the places of trials without `annotate`
+        self._restored = False
         self._full_length, self._identify, self._patience = full_length, identify, patience
         self._use_result = use_result
         name = metric if mode == "max" else f"-{metric}"
@@ -100,9 +106,16 @@ class ResultsCallback(Callback):
 
     def setup(self, **info: Any) -> None:
         self._writer = RetryingWriter(RowWriter(self._results), Entry.text, self._patience)
+        if self._record == "failures" or self._restored or (self.searcher is not None and self.searcher.goes_on):
+            return
+        known = STARTED_FROM if self.searcher is None else self.searcher.starts_from
+        arguments = self._results, self._constants["study"], self._since, known
+        asking = threading.Thread(target=warn_of_unknown, args=arguments, name="earlier rows", daemon=True)
+        asking.start()
+        asking.join(ASKING)  # the store may not answer
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_writer": None, "_unchecked": False}
+        return {**vars(self), "_writer": None, "_unchecked": False, "_restored": True}  # Tuner.restore reads it
 
     def get_state(self) -> dict[str, Any]:
         """What Tune's snapshot keeps: of a trial, Tune itself knows only its last report."""
@@ -140,8 +153,9 @@ class ResultsCallback(Callback):
 
     def on_experiment_end(self, trials, **info) -> None:
         if self._record != "failures":
-            for trial in [trial for trial in trials if trial.trial_id in self._started and trial.last_result]:
-                self._write(trials, trial, failed=False, cut=True)  # Tune's own budgets end trials without an event
+            for trial in [trial for trial in trials if trial.trial_id in self._started and self._is_news(trial)]:
+                if TRAINING_ITERATION in trial.last_result:  # else Tune filled it in before the first report
+                    self._write(trials, trial, failed=False, cut=True)
         self.close()
 
     def close(self, patience: float | None = None) -> None:
@@ -218,31 +232,37 @@ class ResultsCallback(Callback):
             if packed:
                 result |= {name: last[name] for name in ("hostname", "time_total_s") if name in last}
             suggested = flatten_dict(trial.config[PACK][place]) if packed else trial.evaluated_params
-            ours = (self._annotate, SEED) if packed else (self._annotate, REPETITION)
+            ours = (self._annotate, SEED, UNTIL) if packed else (self._annotate, REPETITION)
             searched = {name: value for name, value in suggested.items() if name.split("/")[0] not in ours}
             params = {name: float(at) for name, value in searched.items() if (at := number_of(value)) is not None}
             failure = self._failure(trial, params) if broke else None
             name, flat, reports = _name(trial, place), flatten_dict(result), self._reports
             seen = reports.end(name, flat, self._metric, self._sign)
             removed = getattr(trial, "status", None) in (Trial.PENDING, Trial.PAUSED)
-            cut_off = cut and not (packed and result.get("done")) and reports.share(seen) != 1
+            cut_off = cut and not result.get("done") and reports.share(seen) != 1
             short = not broke and (cut_off or reports.short(name, flat, removed and not cut))
             ended = outcome(
                 flat, self._metric, self._sign, failure, self._full_length, seen, reports.value(seen), short
             )  # fmt: skip
+            if cut_off:
+                if ended["val_score"] is None:
+                    continue
+                ended |= {"status": "stopped", "error": CUT}
             host = result.get("hostname")
             machine = {"started_at": started} | ({"hostname": host} if isinstance(host, str) else {}) | _gpus(trial)
-            yield self._entry(place if packed else None, place_of(trial, trials), params, config, ended, machine)
+            yield self._entry(trial, place if packed else None, trials, params, config, ended, machine)
 
     def _entry(
-        self, place: int | None, counted: int, params: dict, config: dict, ended: dict, machine: dict
+        self, trial: Any, place: int | None, trials: list, params: dict, config: dict, ended: dict, machine: dict
     ) -> Entry:  # fmt: skip
-        """A training's row.  place: index in its pack, None without one.  counted: trial's place in order of asking."""
+        """A training's row.  place: index in its pack, None without one."""
         named = self._identify(config) if self._identify is not None else {}
         origin = config.pop(self._annotate, None) or {}
+        if self.searcher is not None and not origin and place is None and REPETITION not in config:
+            origin = self.searcher.origin_of(trial.trial_id)
         seed = {"seed": config[SEED]} if place is not None and SEED in config else {}
         suffix = f"-seed{seed['seed']}" if origin and seed else f"-{place}" if place is not None and not origin else ""
-        number = origin.get("trial_index", counted)
+        number = origin.get("trial_index", place_of(trial, trials))
         identity = {"trial_id": trial_name(self._search, number) + suffix, "trial_index": number, "attempt": 0}
         identity |= {name: origin.get(name) for name in ("direction", "line_position")}
         row = trial_row(identity, params, config, ended, machine, {**self._constants, **seed, **named})

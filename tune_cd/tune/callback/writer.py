@@ -10,7 +10,7 @@ from typing import Any
 
 from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
-from tune_cd.results.rows import trial_name
+from tune_cd.results.rows import next_run, trial_name
 
 TIMES = ("started_at", "ended_at")
 TRIES = 20  # attempts to find a free number while other runs write into the study
@@ -92,6 +92,7 @@ class RowWriter:
                     row |= {"attempt": next_attempt(stored)}
                 elif has_ended(stored, row["attempt"]):
                     return
+                row = next_run(row, stored)
                 break
             if alike and (entry.number is None or _began(stored) >= entry.since):
                 return

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tune_cd import results
+from tune_cd.results.merging import merge
 from tune_cd.search.space import Space
 
 
@@ -62,6 +63,7 @@ def inside(known: Sequence[tuple[Any, ...]], space: Space) -> list[tuple[Any, ..
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
     if study is None:
         raise ValueError("to resume, name the study")
+    merge(path)
     try:
         trials = results.read(path, study)
     except FileNotFoundError:

@@ -507,9 +507,8 @@ def test_a_row_is_kept_at_once_and_in_the_store_once_that_answers(tmp_path):
     callback.setup()
     for trial in trials:
         callback.on_trial_complete(0, trials, trial)
-    [place] = wait_for(lambda: len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3) or tmp_path.glob(
-        ".r-waiting-*"
-    )
+    wait_for(lambda: len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3)
+    [place] = tmp_path.glob(".r-waiting-*")
     (tmp_path / "r/trials").unlink()
     (tmp_path / "aside").rename(tmp_path / "r/trials")
     callback.on_experiment_end(trials)

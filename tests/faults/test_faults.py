@@ -398,7 +398,7 @@ def fill(disk: Path, how: str) -> list[Path]:
     filled = [disk / "ballast"] if how == "full" else [disk / f"ballast-{n}" for n in range(3000)]
     with contextlib.suppress(OSError):
         for file in filled:
-            file.write_bytes(bytes(4_000_000 if how == "full" else 0))
+            file.write_bytes(bytes(50_000_000 if how == "full" else 0))
     return filled
 
 
@@ -430,8 +430,9 @@ def test_rows_that_wait_when_the_driver_is_killed_are_not_trained_again(
 def test_states_that_a_disk_refuses(cluster, paused, tmp_path, small_disk, killed):
     """Their process goes on from them, and saves them when there is room; without it trainings begin again, as the
     driver says."""
+    subprocess.run(["mount", "-o", "remount,size=40m", small_disk], check=True)  # the states of all trainings
     driver = Driver(tmp_path, cluster.address, *SHORT, where=small_disk)
-    driver.until(lambda: len(written(tmp_path, "end")) >= 2)
+    driver.until(lambda: driver.begun() and len(written(tmp_path, "end")) >= 2)
     filled = fill(small_disk, "full")
     driver.until(lambda: len(written(tmp_path, "end")) >= 6)
     if killed:

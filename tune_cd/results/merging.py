@@ -30,17 +30,19 @@ def merge(results: str | Path) -> None:
     gets the next free number of its search, or the next attempt of its trial. If the store refuses, a message says so,
     and the rows go on waiting, where `read` finds them.
     """
-    places, done, moved = [Folder(folder) for folder in folders(results)], 0, 0
+    places, moved = [Folder(folder) for folder in folders(results)], 0
+    waiting = [(place, name, row) for place in places for name, row in _rows(place)]
+    waiting.sort(key=lambda one: _began(one[2]))
     stored: dict[str, list[Row]] = {}
-    try:
-        waiting = [(place, name, row) for place in places for name, row in _rows(place)]
-        waiting.sort(key=lambda one: _began(one[2]))
-        for place, name, row in waiting:
+    for done, (place, name, row) in enumerate(waiting):
+        try:
             moved += _move(place, name, row, results, stored, [other for *_, other in waiting])
-            done += 1
-    except (OSError, ConflictingRow) as problem:
-        left, where = len(waiting) - done, ", ".join(str(place.root) for place in places)
-        log.warning("%d rows that wait in %s are not taken by the results: %s", left, where, redact(str(problem)))
+        except ValueError as problem:
+            log.warning("%s is left there: %s", place.where(name), redact(str(problem)))
+        except OSError as problem:
+            left, where = len(waiting) - done, ", ".join(str(place.root) for place in places)
+            log.warning("%d rows that wait in %s are not taken by the results: %s", left, where, redact(str(problem)))
+            break
     if moved:
         log.warning("%d rows that waited outside the results were moved into %s", moved, store_of(results).where())
     for place in places:
@@ -49,7 +51,10 @@ def merge(results: str | Path) -> None:
 
 def _rows(place: Folder) -> list[tuple[str, Row]]:
     """The rows of a second folder with their files."""
-    found = collect(place, "trials", None)
+    try:
+        found = collect(place, "trials", None)
+    except FileNotFoundError:  # another process emptied it
+        return []
     for reason in found.problems.values():
         log.warning("%s; it is left there", reason)
     return [(name, row) for name, table in found.tables.items() for row in rows_of(table)]
@@ -60,14 +65,17 @@ def _move(
 ) -> bool:
     """Move one row; returns False if it was in the results already.
 
-    stored: by study, what is known of the results. waiting: all rows that wait. Raises OSError, or ConflictingRow if
-    others take name after name.
+    stored: by study, what is known of the results. waiting: all rows that wait. Raises OSError, and ValueError for
+    a row that is not allowed, or if others take name after name.
     """
     study = row["study"]
     for left in reversed(range(TRIES)):
         if study not in stored:
             stored[study] = rows_in(results, study)
         new = _placed(row, stored[study], waiting)
+        if new is not None and new["trial_id"] != row["trial_id"]:  # the number must be free now
+            stored[study] = rows_in(results, study)
+            new = _placed(row, stored[study], waiting)
         if new is None:
             break
         curve = read_curve(place.root, study, row["trial_id"])

@@ -80,6 +80,18 @@ def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch,
     assert len(told) == 4 and not any("hunter2" in line for line in told)
 
 
+def test_a_training_that_goes_on_before_where_it_paused_is_named_once(capsys):
+    """Its last state was lost, and an older one was found: of this run, and of one that the table has."""
+    progress = Progress({"cd": 3}, empty(), "r_map", pausing={"cd": 512})
+    for number, (images, done) in enumerate([(128, False), (256, True), (256, False), (384, False), (512, True)]):
+        report = {"val_score": 0.5, "images_seen": images, "done": done}
+        again = trial(0)
+        again.trial_id = str(number > 1)
+        progress.on_trial_result(0, [], again, report)
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and "cd-00000 goes on before image 256, where it paused" in warnings[0]
+
+
 DATA = """The actor died because of an error raised in its creation task, ray::TrainTrial.__init__() (pid=1)
   File "/tune_cd/trainables/trial.py", line 133, in setup
     raise UnusableData(str(error)) from error

@@ -15,6 +15,7 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
+from tune_cd.run.summary import summarise
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
 from tune_cd.tune.callback.writer import write
@@ -197,6 +198,24 @@ def test_a_state_that_the_store_refuses_is_held_until_it_is_taken(made, folder):
     recorder.save(CONFIG | {"seed": 5}, 64, b"of a third")
     assert next(made().saved(run(1)))[1] == b"state 128"
     assert [state for _, state in made().saved(other)] == [b"trained further elsewhere"] and len(states(folder)) == 3
+
+
+def test_the_summary_says_whether_the_best_trainings_network_was_kept(made, tmp_path):
+    """Its store may have had no room for it."""
+    mine, recorder = study(tmp_path, "--study", "mine"), made()
+
+    def said():
+        return [line for line in summarise(mine).splitlines() if line.startswith("network: ")]
+
+    recorder.record(CONFIG, DONE, WHERE)
+    lost = "network: that of the best training was not kept; "
+    assert said() == [f"{lost}none was"]
+    worse = CONFIG | {"origin": CONFIG["origin"] | {"trial_index": 5}}
+    recorder.keep(worse, 0.6, lambda: b"network")
+    [told] = said()
+    assert told.startswith(f"{lost}the best kept is {tmp_path}/results/studies/mine/networks/cd~0.6")
+    recorder.keep(CONFIG, DONE.val_score, lambda: b"network")
+    assert said() == [f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt"]
 
 
 def test_states_that_are_held_take_no_more_memory_than_allowed(made, folder, monkeypatch):

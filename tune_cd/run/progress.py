@@ -77,18 +77,22 @@ class Progress(Callback):
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for place, (config, member) in enumerate(members_of(trial.config, result)):
             for kind, reason in member.get(TROUBLES, {}).items():
-                self._warn(kind, reason, config[ORIGIN], (trial.trial_id, place))
+                self._warn(kind, f"{SAID[kind]}: {reason}", config[ORIGIN], (trial.trial_id, place))
+            seen = self._seen.get(_training(config), 0)
+            if 0 < member.get("images_seen", 0) <= seen and not member.get("done"):
+                said = f"goes on before image {seen}, where it paused: its last state was not saved, or cannot be used"
+                self._warn(ANEW, said, config[ORIGIN], (trial.trial_id, place))
             if member.get("done") and (trial.trial_id, place) not in self._said:
                 self._said.add((trial.trial_id, place))
                 self._ended(config, member, result.get("time_total_s", 0))
 
-    def _warn(self, kind: str, reason: str, origin: Mapping, training: tuple[str, int]) -> None:
+    def _warn(self, kind: str, said: str, origin: Mapping, training: tuple[str, int]) -> None:
         """Print a training's trouble: each new beginning, others once."""
         key = (kind, *training) if kind == ANEW else (kind,)
         if key not in self._said:
             self._said.add(key)
             name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
-            self._print(redact(f"warning: {name}{SAID[kind]}: {' '.join(reason.split())}"))
+            self._print(redact(f"warning: {name}{' '.join(said.split())}"))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
@@ -136,7 +140,7 @@ class Progress(Callback):
         origin = config[ORIGIN]
         if origin["search"] not in self._pausing:
             return 1.0
-        training = origin["search"], origin["trial_index"], config["seed"]
+        training = _training(config)
         before = self._seen.get(training, 0)
         self._seen[training] = max(before, images)
         return max(0, images - before) / self._pausing[origin["search"]]
@@ -146,3 +150,7 @@ class Progress(Callback):
             print(line, flush=True)
         else:
             self._status.write(line, file=sys.stdout)
+
+
+def _training(config: Mapping) -> tuple[str, int, int]:
+    return config[ORIGIN]["search"], config[ORIGIN]["trial_index"], config["seed"]

@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -49,6 +49,12 @@ LOOKS = "looks"
 UNSTORED = "unstored"
 """Report key: the row and curve that the recorder could not store; the reader of the report stores them."""
 
+TROUBLES = "troubles"
+"""Report key: what went wrong beside the training, {UNSAVED, ANEW or UNKEPT: the reason}."""
+
+UNSAVED, ANEW, UNKEPT = "unsaved", "anew", "unkept"
+"""Its latest state could not be saved; it began again at image 0; its network was not kept."""
+
 FINISHED = "finished.json"
 CHECKPOINT_SECONDS = 300.0
 CHECKPOINT_SHARE = 0.02  # of a process's time that saving may take
@@ -76,7 +82,8 @@ class Recorder(Protocol):
         if they could not be stored."""
 
     def saved(self, config: dict) -> Iterable[tuple[str, bytes]]:
-        """(name, state) of each saved state of a training that broke off or paused, the latest first."""
+        """(name, state) of each saved state of a training that broke off or paused, the latest first. Raises OSError if
+        the store does not answer, and after the last one to say why there is no other."""
 
     def save(self, config: dict, images_seen: int, state: bytes) -> None:
         """Store a state. Raises OSError if that fails."""
@@ -104,11 +111,16 @@ class Member:
     due: float = math.inf  # when the next state is saved
     arrived: bool = False  # its saved state is already where it is to pause
     report: dict | None = None  # the latest
+    troubles: dict[str, str] = field(default_factory=dict)  # see TROUBLES
 
     def start(self, checkpoint_seconds: float) -> None:
         """The training starts now, perhaps anew."""
         self.began, self.started_at = time.monotonic(), datetime.now(UTC)
         self.due, self.arrived = self.began + checkpoint_seconds, False
+
+    def told(self) -> dict:
+        """Its latest report, with its troubles."""
+        return self.report | ({TROUBLES: dict(self.troubles)} if self.troubles else {})
 
     def is_to_pause(self, training: Training) -> bool:
         """Whether its training has reached `until`, or the end if there is none."""
@@ -166,7 +178,7 @@ class TrainTrial(tune.Trainable):
         """Train up to the next evaluations and report them. A training that ends is tested and recorded first."""
         with Watchdog(self._overdue).watching(self._seconds_left()):
             self._advance()
-        report = self._packed() if PACK in self.config else dict(self._members[0].report)
+        report = self._packed() if PACK in self.config else self._members[0].told()
         return report | {tune.result.DONE: self._pack.done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -206,19 +218,25 @@ class TrainTrial(tune.Trainable):
                 member.report = report | {tune.result.DONE: True}
 
     def _resume(self, index: int, training: Training) -> None:
-        """Resume a training that begins from its latest undamaged state, if there is one."""
+        """Resume a training that begins from its latest undamaged state, if there is one; else note why not."""
         member = self._members[index]
         member.start(self._checkpoint_seconds)
-        for name, state in self._recorder.saved(member.config):
-            try:
-                checkpoint.loads(training, state, name)
-                log.warning("%s goes on at %d images", name, training.images_seen)
-                # at its pause already: its process was lost after it saved the state, before the row
-                member.arrived = member.is_to_pause(training)
-                return
-            except ValueError as error:
-                log.warning("%s; the one before it is tried", error)
-                training.begin({name: member.config[name] for name in training.h}, seed=member.config["seed"])
+        try:
+            for name, state in self._recorder.saved(member.config):
+                try:
+                    checkpoint.loads(training, state, name)
+                    log.warning("%s goes on at %d images", name, training.images_seen)
+                    # at its pause already: its process was lost after it saved the state, before the row
+                    member.arrived = member.is_to_pause(training)
+                    member.troubles.pop(ANEW, None)
+                    return
+                except ValueError as error:
+                    log.warning("%s; the one before it is tried", error)
+                    member.troubles.setdefault(ANEW, str(error))
+                    training.begin({name: member.config[name] for name in training.h}, seed=member.config["seed"])
+        except OSError as error:
+            log.warning("%s begins again at image 0: %s", member.config, error)
+            member.troubles.setdefault(ANEW, str(error))
 
     def _advance(self) -> None:
         try:
@@ -260,17 +278,19 @@ class TrainTrial(tune.Trainable):
 
     def _keep_network(self, index: int, val_score: float, training: Training) -> None:
         """Keep the network of a completed training. Call before recording it: a recorded training is not repeated."""
-        config = self._members[index].config
+        member = self._members[index]
         try:
-            self._recorder.keep(config, val_score, lambda: trained.dumps(training))
+            self._recorder.keep(member.config, val_score, lambda: trained.dumps(training))
         except OSError as error:
-            log.warning("the network of %s was not kept: %s", config, error)
+            log.warning("the network of %s was not kept: %s", member.config, error)
+            member.troubles[UNKEPT] = str(error)
 
     def _pause(self, index: int) -> None:
         training, share = self._pack.running[index], 1 / self._pack.at_once
-        self._keep(index, training)
+        saved = self._keep(index, training)
         self._pack.release(index)
-        self._conclude(index, training.so_far(), share)
+        unsaved = None if saved else f"its state could not be saved: {self._members[index].troubles[UNSAVED]}"
+        self._conclude(index, replace(training.so_far(), error=unsaved), share)
 
     def _failed(self, index: int, error: BaseException) -> None:
         config = self._members[index].config
@@ -305,17 +325,21 @@ class TrainTrial(tune.Trainable):
         member, now = self._members[index], time.monotonic()
         if now < member.due and not noticed():
             return
-        self._keep(index, self._pack.running[index])
-        if self._checkpoint_seconds:
+        if self._keep(index, self._pack.running[index]) and self._checkpoint_seconds:  # else the next evaluation tries
             saved = time.monotonic()
             rest = (saved - now) * len(self._pack.running) / CHECKPOINT_SHARE
             member.due = saved + max(self._checkpoint_seconds, rest)
 
-    def _keep(self, index: int, training: Training) -> None:
+    def _keep(self, index: int, training: Training) -> bool:
+        """Save the state; returns whether that worked."""
+        member = self._members[index]
+        member.troubles.pop(UNSAVED, None)
         try:
-            self._recorder.save(self._members[index].config, training.images_seen, checkpoint.dumps(training))
+            self._recorder.save(member.config, training.images_seen, checkpoint.dumps(training))
         except OSError as error:
             log.warning("no state was saved: %s", error)
+            member.troubles[UNSAVED] = str(error)
+        return UNSAVED not in member.troubles
 
     def _seconds_left(self) -> float | None:
         if self._limit is None:
@@ -349,7 +373,7 @@ class TrainTrial(tune.Trainable):
         return {
             "val_score": best,
             "images_seen": seen,
-            PACK: {str(index): dict(report) for index, report in reports.items()},
+            PACK: {str(index): self._members[index].told() for index in reports},
         }
 
 

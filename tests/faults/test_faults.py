@@ -376,7 +376,9 @@ def small_disk(tmp_path):
     disk.mkdir()
     if (
         os.geteuid() != 0
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", disk], capture_output=True).returncode
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=3m,nr_inodes=1k", "none", disk], capture_output=True
+        ).returncode
     ):
         pytest.skip("mounting a small file system needs root")
     yield disk
@@ -402,6 +404,80 @@ def test_rows_wait_for_a_disk(cluster, undisturbed, tmp_path, small_disk, how):
     assert driver.wait() == 0, driver.said
     assert table(small_disk).to_dict() == undisturbed.to_dict()
     assert_none_twice(tmp_path)
+
+
+def fill(disk: Path, how: str) -> list[Path]:
+    """Files that leave nothing."""
+    filled = [disk / "ballast"] if how == "full" else [disk / f"ballast-{n}" for n in range(3000)]
+    with contextlib.suppress(OSError):
+        for file in filled:
+            file.write_bytes(bytes(50_000_000 if how == "full" else 0))
+    return filled
+
+
+def empty(filled: list[Path]) -> None:
+    for file in filled:
+        file.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("how", ["full", pytest.param("no inodes", marks=pytest.mark.faults)])
+def test_rows_that_wait_when_the_driver_is_killed_are_not_trained_again(
+    cluster, undisturbed, tmp_path, small_disk, how
+):
+    """They are in a folder beside the results, which `--resume` empties."""
+    driver = Driver(tmp_path, cluster.address, *SIX, where=small_disk)
+    driver.until(lambda: driver.rows() >= 2)
+    filled = fill(small_disk, how)
+    driver.until(lambda: len(list(tmp_path.glob(".disk-waiting-*/trials/s/*.parquet"))) >= 2)
+    driver.kill()
+    assert "cannot be written and wait" in driver.said and str(tmp_path / ".disk-waiting-") in driver.said
+    empty(filled)
+    again = whole(tmp_path, cluster.address, *SIX, "--resume", where=small_disk)
+    assert "rows that waited outside the results were moved" in again.said
+    assert table(small_disk).to_dict() == undisturbed.to_dict() and not list(tmp_path.glob(".disk-waiting-*"))
+    assert_none_twice(tmp_path)
+
+
+def ended_twice(folder: Path) -> dict[str, bool]:
+    """trial_id -> whether a run began before the image at which an earlier run had ended."""
+    ended: dict[str, int] = {}
+    again: dict[str, bool] = {}
+    for word, trial, seen, _ in diary(folder):
+        again[trial] = again.get(trial, False) or (word == "begin" and seen < ended.get(trial, 0))
+        if word == "end":
+            ended[trial] = seen
+    return again
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("killed", [False, True])
+def test_states_that_a_disk_refuses(cluster, paused, tmp_path, small_disk, killed):
+    """Their process goes on from them, and saves them when there is room; without it trainings begin again, as the
+    driver says."""
+    subprocess.run(["mount", "-o", "remount,size=40m", small_disk], check=True)  # the states of all trainings
+    driver = Driver(tmp_path, cluster.address, *SHORT, where=small_disk)
+    driver.until(lambda: driver.begun() and len(written(tmp_path, "end")) >= 2)
+    filled = fill(small_disk, "full")
+    driver.until(lambda: len(written(tmp_path, "end")) >= 6)
+    if killed:
+        driver.kill()
+    empty(filled)
+    if not killed:
+        assert driver.wait() == 0, driver.said
+        assert "again at image 0" not in driver.said
+        assert_no_image_twice(tmp_path)
+    assert driver.said.count("warning: states of trainings cannot be saved") == 1 and "No space left" in driver.said
+    if killed:
+        driver = whole(tmp_path, cluster.address, *SHORT, "--resume", where=small_disk)
+        twice = [trial for trial, ends in ended_twice(tmp_path).items() if ends]
+        for trial in twice:
+            assert (
+                f"warning: {trial} begins again at" in driver.said or f"warning: {trial} goes on before" in driver.said
+            )
+        assert twice
+    now, looks = pausing_table(small_disk)
+    assert now.drop(columns="attempt").to_dict() == paused[0].drop(columns="attempt").to_dict()
+    assert looks.to_dict() == paused[1].to_dict()
 
 
 @pytest.mark.faults

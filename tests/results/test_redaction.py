@@ -247,4 +247,4 @@ def test_what_a_store_says_is_told_without_secrets(tmp_path, monkeypatch, capsys
     with pytest.warns(UserWarning, match="1 of 1 result rows were not written.*denied") as caught:
         callback.on_experiment_end([trial])
     said = "".join(capsys.readouterr()) + str(caught[0].message)
-    assert said.count("denied") == 3 and SECRET not in said
+    assert said.count("denied") >= 3 and SECRET not in said

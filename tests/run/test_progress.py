@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from studies import empty
 
+from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.progress import Progress
 from tune_cd.run.streak import LossesInARow
@@ -67,6 +68,38 @@ def test_a_training_s_error_is_told_without_its_secret(capsys, monkeypatch):
 def test_elsewhere_there_are_lines_and_nothing_else(capsys):
     run(Progress({"cd": 3}, empty(), "r_map"))
     assert capsys.readouterr().out.splitlines() == LINES
+
+
+def test_troubles_of_trainings_are_said_once_and_each_new_beginning(monkeypatch, capsys):
+    monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
+    progress = Progress({"cd": 3}, empty(), "r_map")
+    reason = "No space left\non hunter2hunter2"
+    for number in (0, 1):
+        packed = trial(number)
+        packed.config = {"pack": [packed.config]}
+        troubles = {UNSAVED: reason, UNKEPT: reason, ANEW: "it is damaged"}
+        for _ in range(2):
+            member = {"val_score": 0.5, TROUBLES: troubles}
+            progress.on_trial_result(0, [], packed, {"pack": {"0": member}})
+    told = capsys.readouterr().out.splitlines()
+    assert sum("states of trainings cannot be saved" in line for line in told) == 1
+    assert sum("a trained network was not kept: No space left on ***" in line for line in told) == 1
+    assert [line for line in told if "again at" in line] == [
+        f"warning: cd-0000{n} begins again at image 0: it is damaged" for n in (0, 1)
+    ]
+    assert len(told) == 4 and not any("hunter2" in line for line in told)
+
+
+def test_a_training_that_goes_on_before_where_it_paused_is_named_once(capsys):
+    """Its last state was lost, and an older one was found: of this run, and of one that the table has."""
+    progress = Progress({"cd": 3}, empty(), "r_map", pausing={"cd": 512})
+    for number, (images, done) in enumerate([(128, False), (256, True), (256, False), (384, False), (512, True)]):
+        report = {"val_score": 0.5, "images_seen": images, "done": done}
+        again = trial(0)
+        again.trial_id = str(number > 1)
+        progress.on_trial_result(0, [], again, report)
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and "cd-00000 goes on before image 256, where it paused" in warnings[0]
 
 
 DATA = """The actor died because of an error raised in its creation task, ray::TrainTrial.__init__() (pid=1)

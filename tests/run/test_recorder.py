@@ -16,6 +16,7 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.run.checkpoints import Checkpoints
 from tune_cd.run.recorder import Recorder
 from tune_cd.run.resources import Resources
+from tune_cd.run.summary import summarise
 from tune_cd.tune import packed
 from tune_cd.tune.callback import results_callback as tune
 from tune_cd.tune.callback.writer import write
@@ -196,7 +197,65 @@ def test_a_damaged_state_is_passed_over(made, folder, caplog):
     recorder.save(CONFIG, 128, b"to be damaged")
     latest = folder / "studies/mine/checkpoints" / states(folder)[-1]
     latest.write_bytes(b"to be Damaged")
-    assert [state for _, state in recorder.saved(CONFIG)] == [b"good"] and f"{latest} is damaged" in caplog.text
+    kept = recorder.saved(CONFIG)
+    assert next(kept)[1] == b"good" and f"{latest} is damaged" in caplog.text
+    with pytest.raises(OSError, match=f"{latest} is damaged"):
+        next(kept)
+
+
+def test_a_run_that_finds_no_state_of_an_earlier_run_is_told_so(made):
+    assert list(made().saved(CONFIG)) == [], "a first run expects none"
+    with pytest.raises(OSError, match="no state of its earlier run is saved"):
+        next(made().saved(run(1)))
+
+
+def test_a_state_that_the_store_refuses_is_held_until_it_is_taken(made, folder):
+    """This process goes on from it, others once it is stored; what a later state of another process replaced is not."""
+    blocked = folder / "studies/mine/checkpoints"
+    blocked.parent.mkdir(parents=True)
+    blocked.touch()  # a folder is needed there: as root no permission would refuse
+    recorder, other = made(), CONFIG | {"seed": 4}
+    for config, seen in ((CONFIG, 64), (CONFIG, 128), (other, 64)):
+        with pytest.raises(OSError):
+            recorder.save(config, seen, f"state {seen}".encode())
+    assert next(recorder.saved(run(1)))[1] == b"state 128"
+    with pytest.raises(OSError, match="no state"):
+        next(made().saved(run(1)))
+    blocked.unlink()
+    made().save(other, 256, b"trained further elsewhere")
+    recorder.save(CONFIG | {"seed": 5}, 64, b"of a third")
+    assert next(made().saved(run(1)))[1] == b"state 128"
+    assert [state for _, state in made().saved(other)] == [b"trained further elsewhere"] and len(states(folder)) == 3
+
+
+def test_the_summary_says_whether_the_best_trainings_network_was_kept(made, tmp_path):
+    """Its store may have had no room for it."""
+    mine, recorder = study(tmp_path, "--study", "mine"), made()
+
+    def said():
+        return [line for line in summarise(mine).splitlines() if line.startswith("network: ")]
+
+    recorder.record(CONFIG, DONE, WHERE)
+    lost = "network: that of the best training was not kept; "
+    assert said() == [f"{lost}none was"]
+    worse = CONFIG | {"origin": CONFIG["origin"] | {"trial_index": 5}}
+    recorder.keep(worse, 0.6, lambda: b"network")
+    [told] = said()
+    assert told.startswith(f"{lost}the best kept is {tmp_path}/results/studies/mine/networks/cd~0.6")
+    recorder.keep(CONFIG, DONE.val_score, lambda: b"network")
+    assert said() == [f"network: {tmp_path}/results/studies/mine/networks/cd~0.700000000~cd-00004.pt"]
+
+
+def test_states_that_are_held_take_no_more_memory_than_allowed(made, folder, monkeypatch):
+    monkeypatch.setattr("tune_cd.run.checkpoints.HELD", 25)
+    (folder / "studies").touch()
+    recorder = made()
+    for seed in range(4):
+        with pytest.raises(OSError):
+            recorder.save(CONFIG | {"seed": seed}, 64, bytes(10))
+    assert [len(list(recorder.saved(CONFIG | {"seed": seed}))) for seed in range(4)] == [0, 0, 1, 1]
+    recorder.record(CONFIG, DONE, WHERE)
+    assert not list(recorder.saved(CONFIG)), "of an ended training none is held"
 
 
 def test_a_store_that_does_not_answer_has_no_states_and_says_so(tmp_path, caplog):

@@ -17,7 +17,7 @@ from trainables import trained
 from trainables import trial as module
 from trainables.training.loop import Training
 from trainables.training.watchdog import OVERDUE
-from trainables.trial import PACK, UNSTORED, TrainTrial
+from trainables.trial import ANEW, PACK, TROUBLES, UNKEPT, UNSAVED, UNSTORED, TrainTrial
 
 SETUP = replace(USUAL, images_seen=256)  # four looks, two iterations of 32 before each
 SETTINGS = [configuration(0.3, 2.0, 32, 0), configuration(0.1, 0.1, 32, 1), configuration(0.5, 1.0, 16, 0)]
@@ -125,9 +125,46 @@ def test_a_training_that_diverges_before_it_is_to_pause_has_ended(make):
 def test_a_pause_whose_state_cannot_be_kept_costs_images_and_nothing_else(make, monkeypatch):
     recorder = InMemory()
     monkeypatch.setattr(recorder, "save", lambda *args: (_ for _ in ()).throw(OSError("full")))
-    driven(make(paused(SETTINGS[0], 0.5), recorder))
+    first = driven(make(paused(SETTINGS[0], 0.5), recorder, checkpoint_seconds=0))
+    assert all(report[TROUBLES] == {UNSAVED: "full"} for report in first), "the driver is told at once"
+    assert first[-1]["status"] == "stopped" and first[-1]["images_seen"] == 128
+    assert recorder.ended[0][1].error == "its state could not be saved: full"
     reports = driven(make(SETTINGS[0], recorder))
     assert len(reports) == SETUP.evaluations and told(recorder.ended[-1][1]) == expected(SETTINGS[0])
+
+
+def test_a_state_that_the_store_refuses_is_saved_at_the_next_evaluation(make, monkeypatch):
+    """Not after the time between two states; then nothing more is said."""
+    clock, recorder, refused, look = [0.0], InMemory(), [OSError("full")], Training.judge
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        Training, "judge", lambda self, *args: (clock.__setitem__(0, clock[0] + 60), look(self, *args))[1]
+    )
+    save = recorder.save
+
+    def saving(*state):
+        if refused:
+            raise refused.pop()
+        save(*state)
+
+    recorder.save = saving
+    reports = driven(make({PACK: [SETTINGS[0]]}, recorder, checkpoint_seconds=100))
+    assert [name for name, _ in recorder.states[recorder.key(SETTINGS[0])]] == ["at-192"]
+    assert [report[PACK]["0"].get(TROUBLES) for report in reports] == [None, {UNSAVED: "full"}, None, None]
+
+
+def test_a_fresh_start_in_the_place_of_a_saved_state_is_said(make):
+    """Each report says why, until another trial begins."""
+    recorder = InMemory()
+    recorder.saved = lambda config: (_ for _ in ()).throw(OSError("the store is away"))
+    trial = make(SETTINGS[0], recorder)
+    assert [report[TROUBLES] for report in driven(trial)] == [{ANEW: "the store is away"}] * SETUP.evaluations
+    recorder.saved = lambda config: iter([("its state", b"damaged")])
+    trial.reset_config(SETTINGS[1])
+    assert "its state is not a whole saved training" in driven(trial)[0][TROUBLES][ANEW]
+    recorder.saved = lambda config: iter([])
+    trial.reset_config(SETTINGS[2])
+    assert TROUBLES not in driven(trial)[-1]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -179,7 +216,8 @@ def test_a_network_is_kept_before_its_training_is_on_record(make, monkeypatch):
 def test_a_network_that_cannot_be_kept_costs_nothing_else(make, monkeypatch):
     recorder = InMemory()
     monkeypatch.setattr(recorder, "keep", lambda *args: (_ for _ in ()).throw(OSError("full")))
-    assert driven(make(SETTINGS[0], recorder))[-1]["status"] == "completed"
+    last = driven(make(SETTINGS[0], recorder))[-1]
+    assert last["status"] == "completed" and last[TROUBLES] == {UNKEPT: "full"}
     assert told(recorder.ended[-1][1]) == expected(SETTINGS[0])
 
 

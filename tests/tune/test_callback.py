@@ -3,8 +3,8 @@
 import math
 import os
 import pickle
-import re
 import threading
+import time
 import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,8 +22,8 @@ from rows import evaluation, full, minimal
 from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
 from tune_cd.results import writing
 from tune_cd.results.attempts import to_retry
+from tune_cd.results.merging import merge
 from tune_cd.tune import earlier
-from tune_cd.tune.callback import write_spooled
 from tune_cd.tune.callback.results_callback import UNSTORED
 from tune_cd.tune.callback.writer import Entry, RowWriter
 
@@ -81,9 +81,10 @@ def test_every_trial_of_a_users_tuner_becomes_a_row(fit, tmp_path):
 @pytest.mark.faults
 @pytest.mark.ray
 @pytest.mark.slow
-def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path):
+def test_results_that_cannot_be_written_do_not_disturb_the_search(fit, tmp_path, monkeypatch):
     """In short: test_own_tuner.py."""
     (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the rows are kept
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         grid = fit(
@@ -569,44 +570,50 @@ class TestPacks:
         assert table["seed"].tolist() == [3, 4, 3, 4] and table["trial_index"].tolist() == [0, 0, 1, 1]
 
 
-def test_rows_that_were_not_written_are_written_later_from_the_file_that_the_warning_names(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "away").touch()
+def test_rows_that_were_not_written_wait_in_the_folder_that_the_warning_names_until_the_next_run(tmp_path):
+    (tmp_path / "r").touch()
     trials = lrs(0.1, 0.2)
     trials[1].fail(tmp_path, TRACEBACK.format("RuntimeError: no"))
     with pytest.warns(
-        UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*write_spooled"
-    ) as caught:
-        run(ResultsCallback(tmp_path / "away", "mine", metric="acc", patience=0), trials, failed=trials[1:])
-    [kept] = tmp_path.glob("tune_cd-rows-*.jsonl")
-    assert str(kept) in str(caught[0].message)
-    run(make(tmp_path / "r"), lrs(0.8))  # has taken the first one's number since
-    for _ in range(2):
-        assert write_spooled(kept, tmp_path / "r") == 2
-    assert sorted((lr, attempt) for _, lr, attempt in numbers(tmp_path / "r").values()) == [
-        (0.1, 0),
-        (0.2, 0),
-        (0.8, 0),
-    ], "each once"
-    with pytest.raises(ValueError, match="no row that waited"):
-        write_spooled(_written(tmp_path / "other", '{"a": 1}\n'), tmp_path / "r")
+        UserWarning, match="2 of 2 result rows were not written .cd-00000, cd-00001.*; 2 wait in"
+    ) as said:
+        run(ResultsCallback(tmp_path / "r", "mine", metric="acc", patience=0), trials, failed=trials[1:])
+    [place] = tmp_path.glob(".r-waiting-*")
+    assert str(place) in str(said[0].message) and sorted(numbers(place)) == ["cd-00000", "cd-00001"]
+    (tmp_path / "r").unlink()
+    run(make(tmp_path / "r"), lrs(0.8))
+    held = sorted((lr, attempt) for _, lr, attempt in numbers(tmp_path / "r").values())
+    assert held == [(0.1, 0), (0.2, 0), (0.8, 0)] and len(numbers(tmp_path / "r")) == 3 and not place.exists()
 
 
-def test_rows_that_an_earlier_release_kept_are_written_with_their_kind(tmp_path):
-    """Its local files have no failure_kind."""
-    row = minimal(study="mine", error="lost: the node", started_at=full()["started_at"], ended_at=full()["ended_at"])
-    kept = _written(tmp_path / "kept.jsonl", Entry(row, full()["started_at"], 3).text() + "\n")
-    assert "failure_kind" not in kept.read_text() and write_spooled(kept, tmp_path / "r") == 1
-    assert results.read_trial(tmp_path / "r", "mine", "cd-00003")["failure_kind"] == "lost"
+def test_a_row_is_kept_at_once_and_in_the_store_once_that_answers(tmp_path):
+    """Both while the driver lives; a driver that is killed in between has lost none. Others' rows stay whole."""
+    run(make(tmp_path / "r"), lrs(0.5))
+    (tmp_path / "r/trials").rename(tmp_path / "aside")
+    (tmp_path / "r/trials").touch()
+    trials, callback = lrs(0.1, 0.2, 0.3), make(tmp_path / "r", patience=30)
+    callback.setup()
+    for trial in trials:
+        callback.on_trial_complete(0, trials, trial)
+    wait_for(lambda: len(list(tmp_path.glob(".r-waiting-*/trials/mine/*.parquet"))) == 3)
+    [place] = tmp_path.glob(".r-waiting-*")
+    (tmp_path / "r/trials").unlink()
+    (tmp_path / "aside").rename(tmp_path / "r/trials")
+    callback.on_experiment_end(trials)
+    assert {name: lr for name, (_, lr, _) in numbers(tmp_path / "r").items()} == {
+        f"cd-{n:05d}": lr for n, lr in enumerate((0.5, 0.1, 0.2, 0.3))
+    }
+    assert not place.exists()
 
 
-def _written(path, text):
-    path.write_text(text)
-    return path
+def wait_for(holds):
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
-def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_row_that_is_not_allowed_is_named_and_the_others_are_written(tmp_path):
     trials = lrs(0.1, math.nan, 0.3)
     with pytest.warns(
         UserWarning, match="1 of 3 result rows were not written .cd-00001.; the first: params = .*is not allowed"
@@ -659,10 +666,10 @@ def test_what_a_trainable_could_not_store_is_stored_once_with_its_curve(tmp_path
     callback.setup()
     for _ in range(3):
         callback.on_trial_result(0, [], SimpleNamespace(config=config, trial_id="a"), result)
-    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .t0.*write_spooled") as caught:
+    with pytest.warns(UserWarning, match="1 of 1 result rows were not written .t0.*; 1 wait in"):
         callback.on_experiment_end([])
     (tmp_path / "curves").unlink()
-    assert write_spooled(re.search(r"is in (\S+),", str(caught[0].message))[1], tmp_path) == 1
+    merge(tmp_path)
     assert results.read_trial(tmp_path, "mine", "t0")["val_score"] == full()["val_score"]
     assert len(results.read_curves(tmp_path, "mine")) == 2
 

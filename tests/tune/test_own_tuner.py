@@ -15,7 +15,6 @@ from forked import Forked
 from ray import tune
 
 from tune_cd import CoordinateDescent, CoordinateDescentSearch, ResultsCallback, Space, results
-from tune_cd.tune.callback import write_spooled
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -181,14 +180,15 @@ def plain(config):
     tune.report({"acc": bowl(config)})
 
 
-def test_rows_of_a_store_that_stays_away_are_written_afterwards(ray_session, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_rows_of_a_store_that_stayed_away_are_known_to_the_next_run(ray_session, tmp_path):
     (tmp_path / "results").touch()
     with pytest.warns(UserWarning, match="3 of 3 result rows were not written"):
         tuner(plain, tmp_path, search(), num_samples=3, patience=0).fit()
     (tmp_path / "results").unlink()
-    [kept] = tmp_path.glob("tune_cd-rows-*")
-    assert write_spooled(kept, tmp_path / "results") == 3 and table(tmp_path)["params"].tolist() == course(3)
+    again = CoordinateDescentSearch.from_results(
+        tmp_path / "results", "mine", resume=True, start=START, annotate="origin"
+    )
+    assert again.earlier == 3 and table(tmp_path)["params"].tolist() == course(3)
 
 
 # ------------------------------------------------------------------------------------------- the driver is killed

@@ -28,7 +28,7 @@ class Outcome:
     curve: list[Evaluation]
     positive_term: float | None = None  # of losses with these two terms; the terms of others are among the scores
     entropy_term: float | None = None
-    error: str | None = None  # of a failed training
+    error: str | None = None  # of a failed training; why a paused one's state was not saved
     failure_kind: str | None = None  # error | out_of_memory | timeout, of a failed training
 
 

@@ -15,6 +15,7 @@ from tune_cd.results.store import store_of
 from tune_cd.results.study_files import file_of
 
 FOLDER = "networks"
+DIGITS = 9  # decimal places of the score in a name
 NAME = re.compile(r".*/(?P<search>[^~/]+)~(?P<score>-?\d+\.\d+)~[^/]+\.pt")
 
 
@@ -27,7 +28,7 @@ class Networks:
 
     def keep(self, search: str, trial: str, val_score: float, network: Callable[[], bytes]) -> None:
         """Store a network and remove worse ones, unless the search has a better one. Raises OSError if that fails."""
-        name = file_of(self.study, f"{FOLDER}/{search}~{val_score:.9f}~{trial}.pt")
+        name = file_of(self.study, f"{FOLDER}/{search}~{val_score:.{DIGITS}f}~{trial}.pt")
         store = store_of(self.results)
         if _ranked([name, *self._there(search)])[0] != name:
             return
@@ -48,8 +49,10 @@ class Networks:
 def _ranked(names: list[str]) -> list[str]:
     """Names by falling score; equal scores by name."""
 
-    def place(name: str) -> tuple[float, str]:
-        found = NAME.fullmatch(name)
-        return (-float(found["score"]) if found else 0.0), name
+    return sorted(names, key=lambda name: (-score_of(name), name))
 
-    return sorted(names, key=place)
+
+def score_of(name: str) -> float:
+    """The validation score in a network's name."""
+    found = NAME.fullmatch(name)
+    return float(found["score"]) if found else 0.0

@@ -11,10 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from tune_cd.results.attempts import Rows, reconcile
-from tune_cd.results.parquet import SCHEMAS, Unusable, checked, is_visible, load, parsed
+from tune_cd.results.parquet import SCHEMAS, Unusable, checked, is_visible, load, parsed, rows_of
 from tune_cd.results.redaction import redact
-from tune_cd.results.schema import check_name
+from tune_cd.results.schema import Row, check_name
 from tune_cd.results.store import Bucket, Folder, store_of
+from tune_cd.results.waiting import folders
 
 READERS = 8  # threads that read files; a local disk needs one, several hide the latency of a network file system
 LOOKS = 4  # tries to open a listed file before it is given up, since stores fail and listings may be outdated
@@ -42,7 +43,8 @@ def read(results: str | Path, study: str | None = None) -> pd.DataFrame:
     is one row. Of several rows with the same study and trial_id, a final row counts before those of failed or stopped
     attempts, and of these the latest attempt's (`attempts`). Remaining rows that differ contradict each other, which
     should not happen: the one that ended first counts, and a warning names both files. A file that cannot be read, has
-    another schema or is of a newer format is named in a warning and left out.
+    another schema or is of a newer format is named in a warning and left out. Rows that wait on this machine because
+    the store did not take them (`waiting`) are among them; a warning names their folder.
     Raises FileNotFoundError if there is no folder `results`, ValueError for a study whose name is not allowed.
     """
     return _read(results, "trials", study, ["study", "search", "trial_index", "trial_id"])
@@ -83,16 +85,37 @@ def read_file(path: str | Path) -> pd.DataFrame:
 
 
 def _read(results: str | Path, kind: str, study: str | None, order: list[str]) -> pd.DataFrame:
-    store = store_of(results)
-    found = collect(store, kind, study)
+    store, waiting = store_of(results), folders(results)
+    try:
+        found = collect(store, kind, study)
+    except FileNotFoundError:
+        if not waiting:
+            raise
+        found = Found({}, {})
+    for folder in waiting:
+        more = collect(Folder(folder), kind, study)
+        found.tables |= {f"{folder}/{name}": table for name, table in more.tables.items()}
+        found.problems |= {f"{folder}/{name}": reason for name, reason in more.problems.items()}
+        if kind == "trials" and more.tables:
+            said = f"{len(more.tables)} rows of {store.where()} wait in {folder}, and are read from there"
+            warnings.warn(said, stacklevel=3)
     rows = found.rows(kind)
     kept, conflicts = reconcile(kind, rows)
     for reason in found.problems.values():
         warnings.warn(redact(f"{reason}; it is left out"), stacklevel=3)
     for chosen, other in conflicts:
-        warnings.warn(f"{store.where(chosen)} contradicts {store.where(other)}; the latter is left out", stacklevel=3)
+        files = [name if name.startswith("/") else store.where(name) for name in (chosen, other)]
+        warnings.warn(f"{files[0]} contradicts {files[1]}; the latter is left out", stacklevel=3)
     table = rows.table if kept.all() else rows.table.filter(pa.array(kept))
     return frame(table, SCHEMAS[kind]).sort_values(order, ignore_index=True)
+
+
+def rows_in(results: str | Path, study: str) -> list[Row]:
+    """All rows in a study's intact files, also superseded ones and several of a trial; [] without a results folder."""
+    try:
+        return rows_of(collect(store_of(results), "trials", study).rows("trials").table)
+    except FileNotFoundError:
+        return []
 
 
 def frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:

@@ -145,13 +145,25 @@ def _connect(location: ObjectStore) -> fs.FileSystem:
     if location.scheme == "gs":
         limit = timedelta(seconds=float(options.pop("retry_limit_seconds", GCS_SECONDS)))
         return fs.GcsFileSystem(anonymous=location.anonymous, retry_time_limit=limit, **options)
-    # Arrow's from_uri reads the endpoint from the environment, its constructor does not
-    endpoint = options.pop("endpoint_override", None) or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    options.pop("endpoint_override", None)
+    endpoint = _endpoint(location)
     region = options.pop("region", None) or _variable("AWS_REGION", "AWS_DEFAULT_REGION")
     if not region:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(location.bucket)
     # delayed opening: a small object takes one request instead of three, and leaves no multipart upload open
     return fs.S3FileSystem(region=region, endpoint_override=endpoint, allow_delayed_open=True, **options)
+
+
+def address_of(location: ObjectStore) -> str:
+    """The address of a prefix, the same however its URI is written."""
+    server = (_endpoint(location) or "").rpartition("://")[2].rstrip("/")
+    return f"{location.scheme}://{server}/{location.path}"
+
+
+def _endpoint(location: ObjectStore) -> str | None:
+    # Arrow's from_uri reads the endpoint from the environment, its constructor does not
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if location.scheme == "s3" else ()
+    return dict(location.options).get("endpoint_override") or _variable(*variables)
 
 
 def _variable(*names: str) -> str | None:

@@ -1,5 +1,6 @@
 """Writes trials and learning curves to the results, each trial in its own file."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -13,6 +14,8 @@ from tune_cd.results.parquet import SCHEMAS, ConflictingRow, canonical, file_nam
 from tune_cd.results.redaction import redact
 from tune_cd.results.schema import Row, check_curve, check_trial
 from tune_cd.results.store import Bucket, Folder, store_of
+
+log = logging.getLogger(__name__)
 
 TEXTS = ("error", "dataset", "task", "loss", "device")
 
@@ -78,6 +81,19 @@ def write_curve(results: str | Path, study: str, trial_id: str, rows: Sequence[M
             where = f"{store.where(file)} holds attempt {latest}"
             raise ConflictingRow(f"{where}, which attempt {attempt} must not replace")
     return _put(store, "curves", checked, [file for file, _ in held] + spoilt)
+
+
+def write(results: str | Path, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
+    """Store a curve and then its row, so that a stored row implies a stored curve.
+
+    Raises as the two writers do, except that a curve in conflict with the stored one is left out with a logged warning.
+    """
+    try:
+        if curve:
+            write_curve(results, row["study"], row["trial_id"], curve)
+    except ConflictingRow as conflict:
+        log.warning("%s", conflict)
+    write_trial(results, row)
 
 
 def check_writable(results: str | Path) -> Path | str:

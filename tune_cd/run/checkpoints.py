@@ -8,7 +8,8 @@ until it has ended.
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
 from typing import Any
@@ -18,6 +19,8 @@ from tune_cd.results.store import store_of
 from tune_cd.search.directions import WEIGHT
 
 KEPT = 2
+HELD = 2**30
+"""Largest size, in bytes, of the states that a process holds because the store refused them."""
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,9 @@ class Checkpoints:
     results: str
     folder: str
     setup: Mapping[str, Any]
+    held: dict[str, bytes] = field(default_factory=dict, compare=False)
+    """name -> the state, of each training's latest one if the store has refused it. They are written with the next
+    state that the store takes. Until then this process alone can resume from them."""
 
     def key(self, config: Mapping[str, Any]) -> str:
         """Hash of set-up, weights, batch size and seed, 20 digits: the same for the same training."""
@@ -38,34 +44,66 @@ class Checkpoints:
         return sha256(dumps([self.setup, identity], sort_keys=True).encode()).hexdigest()[:20]
 
     def save(self, config: Mapping[str, Any], images_seen: int, state: bytes) -> None:
-        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses."""
-        name = f"{self.folder}/{self.key(config)}-{images_seen:012d}~sha256-{digest(state)}.pt"
-        earlier = [other for other in self._files(config) if other < name]
-        store_of(self.results).write(name, state)
-        self._remove(earlier[: -(KEPT - 1)])
+        """Keep a state, then remove all but the latest of the earlier ones. Raises OSError if the store refuses it; the
+        state is then held."""
+        start = self._start(config)
+        for name in [name for name in self.held if name.startswith(start)]:
+            del self.held[name]
+        name = f"{start}{images_seen:012d}~sha256-{digest(state)}.pt"
+        self.held[name] = state
+        while sum(map(len, self.held.values())) > HELD:
+            del self.held[next(iter(self.held))]
+        self._write(name, start, state)
+        with suppress(OSError):
+            for other, held in list(self.held.items()):
+                if max(self._files(other[: len(start)]), default="") < other:
+                    self._write(other, other[: len(start)], held)
+                else:  # another process has trained it further
+                    del self.held[other]
 
     def saved(self, config: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-        """(name, state) of the kept checkpoints that are undamaged, the latest first."""
-        store = store_of(self.results)
+        """(name, state) of the kept checkpoints that are undamaged, the latest first. Raises OSError if the store does
+        not answer, and after the last for a damaged one."""
+        store, start = store_of(self.results), self._start(config)
+        names, problem = [name for name in self.held if name.startswith(start)], None
         try:
-            for name in reversed(self._files(config)):
-                state, where = store.read(name), str(store.where(name))
-                if name.endswith(f"~sha256-{digest(state)}.pt"):
-                    yield where, state
-                else:
-                    log.warning("%s is damaged; the one before it is tried", where)
+            names += self._files(start)
         except OSError as error:
-            log.warning("saved states cannot be read: %s", error)
+            problem = error
+        for name in sorted(set(names), reverse=True):
+            try:
+                state = self.held.get(name) or store.read(name)
+                if not name.endswith(f"~sha256-{digest(state)}.pt"):
+                    raise OSError(f"{store.where(name)} is damaged")
+            except OSError as error:
+                log.warning("%s; the one before it is tried", error)
+                problem = error
+            else:
+                yield str(store.where(name)), state
+        if problem is not None:
+            raise problem
 
     def forget(self, config: Mapping[str, Any]) -> None:
         """Remove the checkpoints of an ended training."""
+        start = self._start(config)
+        for name in [name for name in self.held if name.startswith(start)]:
+            del self.held[name]
         try:
-            self._remove(self._files(config))
+            self._remove(self._files(start))
         except OSError as error:
             log.warning("saved states are left behind: %s", error)
 
-    def _files(self, config: Mapping[str, Any]) -> list[str]:
-        start = f"{self.folder}/{self.key(config)}-"
+    def _start(self, config: Mapping[str, Any]) -> str:
+        """The beginning of the names of a training's checkpoints."""
+        return f"{self.folder}/{self.key(config)}-"
+
+    def _write(self, name: str, start: str, state: bytes) -> None:
+        earlier = [other for other in self._files(start) if other < name]
+        store_of(self.results).write(name, state)
+        self.held.pop(name, None)
+        self._remove(earlier[: -(KEPT - 1)])
+
+    def _files(self, start: str) -> list[str]:
         return [name for name in store_of(self.results).listing(self.folder, depth=1) if name.startswith(start)]
 
     def _remove(self, names: list[str]) -> None:

@@ -10,6 +10,7 @@ from trainables.training.checks import check_training
 from trainables.training.setup import Setup, completed
 from tune_cd import results
 from tune_cd.results.json_text import as_json
+from tune_cd.results.merging import merge
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
@@ -25,6 +26,7 @@ def check_study(request: Request) -> Study:
     config, call = request.config, request.call
     place = results.check_writable(call.results)
     place = place.resolve() if isinstance(place, Path) else place
+    merge(place)
     stored = stored_study(place, call)
     if stored is not None:
         config = stored[0].continued(request.written, call.study)

@@ -8,13 +8,20 @@ import pandas as pd
 from ray.tune import Callback
 from tqdm import tqdm
 
+from trainables.trial import ANEW, TROUBLES, UNKEPT, UNSAVED
 from tune_cd.results.redaction import redact
+from tune_cd.results.rows import trial_name
 from tune_cd.results.schema import CONFIRM
 from tune_cd.run.portfolio import ORIGIN
 from tune_cd.run.streak import unusable_data
 from tune_cd.search.directions import WEIGHT
 from tune_cd.tune.packed import members_of
 
+SAID = {
+    UNSAVED: "states of trainings cannot be saved; one that pauses unsaved and goes on in another process begins again",
+    UNKEPT: "a trained network was not kept",
+    ANEW: "begins again at image 0",
+}
 STATUS = "{n:.3g}/{total_fmt} trials{postfix}, {elapsed} elapsed, about {remaining} left"
 
 
@@ -47,7 +54,7 @@ class Progress(Callback):
         self._best = {
             name: float(best[name]) if name in best and pd.notna(best[name]) else -math.inf for name in totals
         }
-        self._said: set[tuple[str, int]] = set()
+        self._said: set[tuple] = set()  # (trial id, index in its pack) of ended trainings; troubles that were told
         self._status: tqdm | None = None
 
     def setup(self, **info) -> None:
@@ -69,9 +76,23 @@ class Progress(Callback):
 
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         for place, (config, member) in enumerate(members_of(trial.config, result)):
+            for kind, reason in member.get(TROUBLES, {}).items():
+                self._warn(kind, f"{SAID[kind]}: {reason}", config[ORIGIN], (trial.trial_id, place))
+            seen = self._seen.get(_training(config), 0)
+            if 0 < member.get("images_seen", 0) <= seen and not member.get("done"):
+                said = f"goes on before image {seen}, where it paused: its last state was not saved, or cannot be used"
+                self._warn(ANEW, said, config[ORIGIN], (trial.trial_id, place))
             if member.get("done") and (trial.trial_id, place) not in self._said:
                 self._said.add((trial.trial_id, place))
                 self._ended(config, member, result.get("time_total_s", 0))
+
+    def _warn(self, kind: str, said: str, origin: Mapping, training: tuple[str, int]) -> None:
+        """Print a training's trouble: each new beginning, others once."""
+        key = (kind, *training) if kind == ANEW else (kind,)
+        if key not in self._said:
+            self._said.add(key)
+            name = f"{trial_name(origin['search'], origin['trial_index'])} " if kind == ANEW else ""
+            self._print(redact(f"warning: {name}{' '.join(said.split())}"))
 
     def on_trial_complete(self, iteration, trials, trial, **info) -> None:
         self.on_trial_result(iteration, trials, trial, trial.last_result)
@@ -119,7 +140,7 @@ class Progress(Callback):
         origin = config[ORIGIN]
         if origin["search"] not in self._pausing:
             return 1.0
-        training = origin["search"], origin["trial_index"], config["seed"]
+        training = _training(config)
         before = self._seen.get(training, 0)
         self._seen[training] = max(before, images)
         return max(0, images - before) / self._pausing[origin["search"]]
@@ -130,3 +151,7 @@ class Progress(Callback):
             print(line, flush=True)
         else:
             self._status.write(line, file=sys.stdout)
+
+
+def _training(config: Mapping) -> tuple[str, int, int]:
+    return config[ORIGIN]["search"], config[ORIGIN]["trial_index"], config["seed"]

@@ -93,7 +93,9 @@ class Recorder:
         return None
 
     def saved(self, config: Mapping) -> Iterator[tuple[str, bytes]]:
-        return self._checkpoints.saved(config)
+        yield from self._checkpoints.saved(config)
+        if self.identity(config)["attempt"]:
+            raise FileNotFoundError("no state of its earlier run is saved")
 
     def save(self, config: Mapping, images_seen: int, state: bytes) -> None:
         self._checkpoints.save(config, images_seen, state)

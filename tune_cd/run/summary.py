@@ -14,7 +14,7 @@ from tune_cd.analysis.scores import parameter_of, searching
 from tune_cd.analysis.tables import markdown, memory, memory_modes
 from tune_cd.report.findings import Findings, findings, is_known
 from tune_cd.report.words import edges, fresh_score, interval, recipe_words, tuned
-from tune_cd.results.networks import Networks
+from tune_cd.results.networks import DIGITS, Networks, score_of
 from tune_cd.run.searches import averages_of
 from tune_cd.run.study import Study
 
@@ -35,8 +35,7 @@ def summarise(study: Study) -> str:
     over = f", means over {replicates} seeds" if replicates > 1 else ""
     lines.append(f"\nscores are {scores}{over}; {counts}")
     lines.append(f"table:   {table_path(study)}")
-    if (network := Networks(study.results, study.name).best().get(study.config.search)) is not None:
-        lines.append(f"network: {study.store.where(network)}")
+    lines += _network(table, study)
     return "\n".join(lines)
 
 
@@ -90,6 +89,16 @@ def _memory_table(table: pd.DataFrame) -> list[str]:
         "R@1 without / with learning rate decay; then iterations until the best score on validation (≥: the last look)"
     )
     return [*lines, "", note, "", *markdown(memory(table)).splitlines()]
+
+
+def _network(table: pd.DataFrame, study: Study) -> list[str]:
+    """The line of the search's best network, as a list; it says so if that is not the best training's."""
+    network = Networks(study.results, study.name).best().get(study.config.search)
+    scores = table[(table["search"] == study.config.search) & (table["status"] == "completed")]["val_score"]
+    where = None if network is None else study.store.where(network)
+    if scores.empty or (network is not None and score_of(network) >= round(scores.max(), DIGITS)):
+        return [f"network: {where}"] if where else []
+    return [f"network: that of the best training was not kept; {f'the best kept is {where}' if where else 'none was'}"]
 
 
 def draw(study: Study, table: pd.DataFrame) -> Path | str:

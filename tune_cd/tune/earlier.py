@@ -12,6 +12,7 @@ import pandas as pd
 
 from tune_cd import results
 from tune_cd.results.location import check_location
+from tune_cd.results.merging import merge
 from tune_cd.results.reading import check_whole
 from tune_cd.results.redaction import redact
 from tune_cd.search.space import Space
@@ -104,6 +105,7 @@ def inside(known: Sequence[tuple[Any, ...]], space: Space) -> list[tuple[Any, ..
 def _of_one_search(path: str | Path, study: str | None) -> pd.DataFrame:
     if study is None:
         raise ValueError("to resume, name the study")
+    merge(path)
     try:
         check_whole(path, study)
         trials = results.read(path, study)

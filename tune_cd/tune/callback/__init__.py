@@ -11,12 +11,12 @@ from typing import Any
 
 from tune_cd.results.rows import trial_name
 
-__all__ = ["ResultsCallback", "trial_name", "write_spooled"]
+__all__ = ["ResultsCallback", "trial_name"]
 
 
 def __getattr__(name: str) -> Any:  # modules that need Ray are imported at their first use
-    if name not in ("ResultsCallback", "write_spooled"):
+    if name != "ResultsCallback":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tune_cd.tune.callback import results_callback
+    from tune_cd.tune.callback.results_callback import ResultsCallback
 
-    return getattr(results_callback, name)
+    return ResultsCallback

@@ -15,6 +15,7 @@ from ray.tune.search.repeater import TRIAL_INDEX as REPETITION
 from ray.tune.utils import flatten_dict
 
 from tune_cd import results
+from tune_cd.results.merging import merge
 from tune_cd.results.redaction import redact
 from tune_cd.results.rows import trial_name, trial_row
 from tune_cd.results.schema import CUT, LOST
@@ -56,9 +57,10 @@ class ResultsCallback(Callback):
 
     A second run into a study continues the numbering of the stored rows, a restored experiment keeps its numbers, and a
     failed trial that is run again becomes its row's next attempt (`writer`). A thread writes the rows, so Tune neither
-    stops nor waits. While the store does not answer, rows wait in order; rows not written by the end are kept in a
-    local file, named in a warning, for `write_spooled`. Trials that have reported the metric but were still open when
-    the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are "stopped"; others have no row.
+    stops nor waits. While the store does not answer, rows wait in order, in a second results folder too
+    (`results.waiting`), from where the next run moves those not written by the end; a warning names it. Trials that
+    have reported the metric but were still open when the experiment ended, e.g. by Ctrl-C or Tune's time_budget_s, are
+    "stopped"; others have no row.
     A trial that never reports the metric is a failure. Tune would end the experiment for a report without it. Once any
     trial has reported it, its name cannot be misspelt, so Tune's check is turned off
     (TUNE_DISABLE_STRICT_METRIC_CHECKING).
@@ -105,7 +107,8 @@ class ResultsCallback(Callback):
         self._begin()
 
     def setup(self, **info: Any) -> None:
-        self._writer = RetryingWriter(RowWriter(self._results), Entry.text, self._patience)
+        merge(self._results)
+        self._writer = RetryingWriter(RowWriter(self._results), self._patience)
         if self._record == "failures" or self._restored or (self.searcher is not None and self.searcher.goes_on):
             return
         known = STARTED_FROM if self.searcher is None else self.searcher.starts_from
@@ -169,13 +172,12 @@ class ResultsCallback(Callback):
             self._unchecked = False
         if self._writer is None:
             return
-        left, kept = self._writer.close(patience)
+        left, where = self._writer.close(patience)
         lost = [(entry.row["trial_id"], reason) for entry, reason in left] + self._broken
         if lost:
             some = ", ".join(name for name, _ in lost[:5]) + (", …" if lost[5:] else "")
             said = f"{len(lost)} of {self._rows} result rows were not written ({some})"
-            spool = f"; what there is of them is in {kept}, for tune_cd.tune.callback.write_spooled" if kept else ""
-            warnings.warn(f"{said}; the first: {redact(str(lost[0][1]))}{spool}", stacklevel=2)
+            warnings.warn(f"{said}; the first: {redact(str(lost[0][1]))}{where and f'; {where}'}", stacklevel=2)
         self._writer = None
         self._begin()  # in case the callback is used for another run
 
@@ -287,20 +289,6 @@ def _gpus(trial: Any) -> dict[str, float]:
     if asked is None:
         return {}
     return {"gpus": float(asked.required_resources.get("GPU", 0.0)) / len(trial.config.get(PACK, [None]))}
-
-
-def write_spooled(path: str | Path, location: str | Path) -> int:
-    """Write the rows that a run could not write, and return their number.
-
-    path: the file named in the run's warning; it is kept.  location: the run's `results`. Rows that are stored by now
-    are not written again. Raises ValueError for another file or a row that is not allowed, OSError if the store does
-    not answer; the rows before are written.
-    """
-    entries = [Entry.from_text(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    store = RowWriter(location)
-    for entry in entries:
-        store(entry)
-    return len(entries)
 
 
 def _check_constants(constants: dict, trial_id: str) -> None:

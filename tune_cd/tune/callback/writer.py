@@ -1,21 +1,21 @@
 """Stores a row of a Tune run in its study, under a free number and attempt or under its fixed name."""
 
-import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tune_cd import results
 from tune_cd.results.attempts import has_ended, is_final, next_attempt
+from tune_cd.results.merging import merge
+from tune_cd.results.reading import rows_in
 from tune_cd.results.rows import next_run, trial_name
+from tune_cd.results.waiting import keep
+from tune_cd.results.writing import write
 
 TIMES = ("started_at", "ended_at")
 TRIES = 20  # attempts to find a free number while other runs write into the study
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,6 @@ class Entry:
     own_attempt: bool = False
     curve: Sequence[dict[str, Any]] = ()
 
-    def text(self) -> str:
-        """The entry as one line of JSON."""
-        return json.dumps(asdict(self), default=datetime.isoformat)
-
-    @classmethod
-    def from_text(cls, line: str) -> "Entry":
-        """The inverse of `text`. Raises ValueError for another text."""
-        try:
-            entry = cls(**json.loads(line))
-            row = entry.row | {name: datetime.fromisoformat(entry.row[name]) for name in TIMES if entry.row.get(name)}
-            return replace(entry, row=row, since=datetime.fromisoformat(entry.since))
-        except (TypeError, AttributeError, KeyError) as error:
-            raise ValueError(f"{line[:80]!r} is no row that waited") from error
-
     def numbered(self, number: int) -> dict[str, Any]:
         trial_id = trial_name(self.row["search"], number) + self.suffix
         return {**self.row, "trial_index": number, "trial_id": trial_id}
@@ -64,9 +50,10 @@ class RowWriter:
     was older than the row, changes nothing. If a row of another run has the name, the row gets a higher number.
     """
 
-    def __init__(self, location: str | Path):
+    def __init__(self, location: str | Path, firsts: dict[tuple, int] | None = None):
         self._location = str(location)
-        self._firsts: dict[tuple, int] = {}  # (study, search, since) -> the first number after those of earlier runs
+        # (study, search, since) -> the first number after those of earlier runs
+        self._firsts: dict[tuple, int] = {} if firsts is None else firsts
 
     def __call__(self, entry: Entry) -> None:
         """Store an entry. Raises OSError if the store does not answer, ValueError for a row that is not allowed, and
@@ -78,6 +65,15 @@ class RowWriter:
             except results.ConflictingRow:  # another run took the number after it was found free
                 if entry.number is None or not left:
                     raise
+
+    def keep(self, entry: Entry) -> Path:
+        """Store an entry in the second results folder (`results.waiting`), which is returned, while the store does not
+        take it. Does not read the store. Raises OSError if no place takes it."""
+        return keep(self._location, lambda folder: RowWriter(folder, self._firsts)(entry))
+
+    def settle(self) -> None:
+        """Empty the second results folder."""
+        merge(self._location)
 
     def _store(self, entry: Entry) -> None:
         for row in self._candidates(entry):
@@ -118,24 +114,8 @@ class RowWriter:
 
     def _stored(self, entry: Entry) -> list[dict[str, Any]]:
         """The stored rows of the entry's study and search."""
-        try:
-            table = results.read(self._location, entry.row["study"])
-        except FileNotFoundError:
-            return []
-        return table[table["search"] == entry.row["search"]].to_dict("records")
-
-
-def write(location: str, row: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> None:
-    """Store a curve and then its row, so that a stored row implies a stored curve.
-
-    Raises as the two writes do, except that a curve in conflict with the stored one is left out with a logged warning.
-    """
-    try:
-        if curve:
-            results.write_curve(location, row["study"], row["trial_id"], curve)
-    except results.ConflictingRow as conflict:
-        log.warning("%s", conflict)
-    results.write_trial(location, row)
+        rows = rows_in(self._location, entry.row["study"])
+        return [row for row in rows if row["search"] == entry.row["search"]]
 
 
 def _behind(rows: list[dict[str, Any]]) -> int:

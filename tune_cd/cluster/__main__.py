@@ -4,8 +4,12 @@ A command is a module with `HELP` (a line), `add_arguments(parser)` and `run(arg
 COMMANDS. It imports other packages inside its functions, so that it starts on a machine that has only what it needs.
 """
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.cluster.__main__")
+
 import argparse
-import sys
 
 from . import preemption
 from .check import command as check
@@ -27,7 +31,3 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     args = parse(arguments)
     return COMMANDS[args.command].run(args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

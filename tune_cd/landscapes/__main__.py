@@ -6,6 +6,11 @@ python -m tune_cd.landscapes --claims [NAME ...]        # the paper's claims, wi
 python -m tune_cd.landscapes --store RESULTS [NAME ...] # as studies of a results folder, for reports and figures
 """
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.landscapes.__main__")
+
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
@@ -139,7 +144,3 @@ def main(argv: list[str] | None = None) -> int:
     for text in (cards if options.cards is not None else claims)(landscapes):
         print(text, end="\n\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,12 @@
 """`python -m tune_cd.submit`: see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.submit.__main__")
+
 import argparse
 import asyncio
-import os
 import sys
 
 from tune_cd.results.redaction import redact
@@ -43,9 +47,6 @@ def main(argv: list[str] | None = None) -> int:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return options.command(options, unknown)
-    except BrokenPipeError:  # the reader has closed the pipe, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
@@ -210,7 +211,3 @@ def _follow(client, job: Job, skip: int = 0) -> None:
         raise ConnectionError(
             f"the log of study {job.study} can no longer be followed ({error!r}); the study may well go on"
         ) from error
-
-
-if __name__ == "__main__":
-    sys.exit(main())

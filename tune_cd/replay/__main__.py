@@ -1,8 +1,14 @@
 """`python -m tune_cd.replay`: search methods compared on landscapes, as tables, and as rows of a results folder."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.replay.__main__")
+
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tune_cd.analysis import summary
@@ -35,6 +41,11 @@ examples:
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
 """Default trials per trajectory, and trajectories per method and landscape, as in the paper. OF_MEASURED: trajectories
 with --table or --figure on measured grids, where differences are smaller."""
+
+LIMITS = {
+    "trajectories": (1, 10**5), "trials": (1, 10**5), "workers": (1, 10**4), "processes": (1, 1000), "failures": (0, 1),
+    "seed": (0, 2**62),
+}  # fmt: skip
 
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
@@ -122,8 +133,12 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
     instead += ["--benchmark"] if options.benchmark is not None else []
     if len(instead) > 1:
         raise ValueError(f"{' and '.join(instead)}: one of them at a time")
-    if options.trajectories is not None and options.trajectories < 1:
-        raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
+    for name, (least, most) in LIMITS.items():
+        value = getattr(options, name)
+        if value is not None and not (isinstance(value, (int, float)) and least <= value <= most):
+            raise ValueError(f"--{name} {value}: at least {least} is required, and at most {most:,}")
+    if options.figure is not None and not Path(options.figure).expanduser().absolute().parent.is_dir():
+        raise ValueError(f"--figure {options.figure}: its folder does not exist")
     if options.results and (options.figure or options.table == "fits"):
         raise ValueError("--results: neither --figure nor --table fits stores its trials")
     if options.benchmark is not None:
@@ -242,7 +257,3 @@ def _tables(trajectories: list[Trajectory], reference: str, timed: bool) -> Iter
     columns = [name for name in CELLS if name[0] == "Δ" or name == "stuck" or (timed and name == "t-95")]
     head = f"In pairs of equal seeds less {reference}; stuck: below 95 % at the end"
     yield f"{head}\n\n{markdown(compared(table, columns))}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,14 @@
 """`python -m tune_cd.report`: see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.report.__main__")
+
 import argparse
 import sys
 import time
 import warnings
-from math import isfinite
 from pathlib import Path
 
 from tune_cd.report.page import render
@@ -13,7 +17,7 @@ from tune_cd.results import publish
 from tune_cd.results.redaction import redact
 
 INCOMPLETE, BAD_INPUT = 1, 2
-SECONDS = 30.0
+SECONDS, MOST_SECONDS = 30.0, 1e6
 
 EPILOG = """\
 examples:
@@ -75,8 +79,8 @@ def main(argv: list[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that cannot be carried out."""
     output = options.output.expanduser()
-    if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
-        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
+    if options.watch is not None and not 0 < options.watch <= MOST_SECONDS:
+        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite, at most {MOST_SECONDS:g}")
     if not output.parent.is_dir() or output.is_dir():
         why = ", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"
         raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
@@ -129,7 +133,3 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
         print(redact(f"warning: {warning.message}"), file=sys.stderr)
     publish(options.output.expanduser(), render(found).encode())
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,7 +20,7 @@ from tune_cd.results.location import check_location
 from tune_cd.results.lookup import read_curve, read_trial
 from tune_cd.results.observations import history, looks
 from tune_cd.results.parquet import ConflictingRow
-from tune_cd.results.reading import read, read_curves, read_file
+from tune_cd.results.reading import read, read_curves, read_file, unusable
 from tune_cd.results.schema import (
     CURVES,
     FAILURE_KINDS,
@@ -37,5 +37,5 @@ from tune_cd.results.writing import check_writable, write_curve, write_trial
 __all__ = [
     "CURVES", "FAILURE_KINDS", "FORMAT_VERSION", "STATUSES", "TRIALS", "ConflictingRow", "check_curve",
     "check_location", "check_name", "check_trial", "check_writable", "compact", "history", "looks", "publish", "read",
-    "read_curve", "read_curves", "read_file", "read_trial", "write_curve", "write_trial", "write_trials",
+    "read_curve", "read_curves", "read_file", "read_trial", "unusable", "write_curve", "write_trial", "write_trials",
 ]  # fmt: skip

@@ -55,6 +55,12 @@ def read_curves(results: str | Path, study: str | None = None) -> pd.DataFrame:
     return _read(results, "curves", study, ["study", "trial_id", "images_seen"])
 
 
+def unusable(results: str | Path, study: str) -> list[str]:
+    """A sentence for each file of a study, in both tables, that readers leave out: its name, and the reason."""
+    store = store_of(results)
+    return [reason for kind in SCHEMAS for reason in collect(store, kind, study).problems.values()]
+
+
 def read_file(path: str | Path) -> pd.DataFrame:
     """The trials in one Parquet file at any path, such as a measured landscape.
 

@@ -1,6 +1,7 @@
 """Finds everything that can be wrong with a study before a trial starts."""
 
 import json
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tune_cd import results
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
-from tune_cd.run.study import COEFFICIENTS, Study, stored_study
+from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
+from tune_cd.search.space import Space
 
 
 def check_study(request: Request) -> Study:
@@ -24,9 +26,11 @@ def check_study(request: Request) -> Study:
     config, call = request.config, request.call
     place = results.check_writable(call.results)
     place = place.resolve() if isinstance(place, Path) else place
+    tune_folder(call.tune_dir)
     stored = stored_study(place, call)
     if stored is not None:
         config = stored[0].continued(request.written, call.study)
+        _check_rows(place, call.study, config.space)
     _ = config.space  # refuses an impossible box before data are fetched
     config, data_root = _pinned(config, call)
     setup, source = config.first_form(
@@ -67,6 +71,24 @@ def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
     return replace(config, data_sha256=now or before), data_root
 
 
+def _check_rows(place: Path | str, study: str, space: Space) -> None:
+    """Raise ValueError if not every row of a study can be used: its training would be repeated."""
+    unusable = results.unusable(place, study)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they would repeat what is refused here
+        for row in results.read(place, study).to_dict("records") if not unusable else ():
+            try:
+                space.check(row["params"])
+            except (ValueError, TypeError) as error:
+                unusable.append(f"the row of {row['trial_id']} does not fit the study: {error}")
+    if unusable:
+        more = f", and {len(unusable) - 1} more" if len(unusable) > 1 else ""
+        raise ValueError(
+            f"--resume: {unusable[0]}{more}; its training would be repeated. Go on with the release that wrote it, or "
+            "move the file out of the results to train it again"
+        )
+
+
 def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
     """A stored set-up, completed with fields that its release did not have. A precision of None was float32 on a
     CPU."""
@@ -81,7 +103,9 @@ def _check_same(setup: Setup, stored: dict) -> None:
     or if the user's own loss has other terms or coefficients."""
     now = json.loads(json.dumps(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
-    differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
+    names = sorted(now.keys() | stored.keys())
+    differs = [f"{name} was {stored.get(name)!r} and is {now.get(name)!r}" for name in names
+               if stored.get(name) != now.get(name)]  # fmt: skip
     if differs:
         raise ValueError(f"--resume: the set-up is another one now: {', '.join(differs)}; name a new --study")
 

@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 
 ARROWS = {  # room: the rooms it may import, of its own package where none is named; a function's imports count
     "tune_cd": "",
-    "tune_cd.terminal": "",
+    "tune_cd.process": "",
     "tune_cd.search": "",
     "tune_cd.terms": "search",
-    "tune_cd.balance": "terminal search terms",
-    "tune_cd.results": "terminal search",
+    "tune_cd.balance": "process search terms",
+    "tune_cd.results": "process search",
     "tune_cd.analysis": "balance search results",
-    "tune_cd.landscapes": "terminal balance search results analysis",
+    "tune_cd.landscapes": "process balance search results analysis",
     "tune_cd.plots": "balance search analysis",
-    "tune_cd.replay": "landscapes",
-    "tune_cd.report": "terminal balance search results analysis plots",
+    "tune_cd.replay": "process",
+    "tune_cd.report": "process balance search results analysis plots",
     "tune_cd.tune": "search results",
-    "tune_cd.cluster": "terminal results trainables.datasets trainables.training.preemption_notice",
-    "tune_cd.run": "terminal balance search results tune cluster analysis plots report "
+    "tune_cd.cluster": "process results trainables.datasets trainables.training.preemption_notice",
+    "tune_cd.run": "process balance search results tune cluster analysis plots report "
     "trainables.datasets trainables.losses trainables.training trainables.training.setup trainables.training.setups "
     "trainables.trial",
-    "tune_cd.submit": "terminal search results analysis run",
+    "tune_cd.submit": "process search results analysis run",
     "trainables": "",
     "trainables.own": "",
     "trainables.console": "",

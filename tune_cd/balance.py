@@ -8,12 +8,16 @@ occur only here; everywhere else the weights are Lambda = α·λ, already multip
 (`eq:contrastive_decomposition_update`).
 """
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.balance")
+
 import sys
 from math import isfinite, log2
 
 from tune_cd.search.directions import A_O
 from tune_cd.search.pausing_line import RATE_RESOLUTION
-from tune_cd.terminal import prepare
 from tune_cd.terms import Terms, terms
 
 __all__ = [
@@ -121,10 +125,9 @@ def assignments(text: str) -> dict:
     return given
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Print a recipe's weights, and its octaves from the diagonal of each average. Returns 0, or 2 with a message."""
-    prepare()
-    text = ",".join(argv)
+    text = ",".join(sys.argv[1:] if argv is None else argv)
     try:
         h, k = parse_recipe(text), assignments(text).get("k", 2)
         away = [f"{off_diagonal(h, average, h['batch_size'], k):+.2f} from {average}" for average in AVERAGES]
@@ -134,7 +137,3 @@ def main(argv: list[str]) -> int:
     print(f"Lambda_p={h['Lambda_p']:.4g},Lambda_e={h['Lambda_e']:.4g},batch_size={h['batch_size']}")
     print(f"weight of the entropy term, in octaves: {', '.join(away)}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

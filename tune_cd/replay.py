@@ -1,8 +1,6 @@
 """`python -m tune_cd.replay`: see `--help`."""
 
-import sys
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
 
-from tune_cd.landscapes.replay import main
-
-if __name__ == "__main__":
-    sys.exit(main())
+    run("tune_cd.landscapes.replay")

@@ -281,6 +281,14 @@ def test_a_driver_that_is_asked_to_end_says_how_to_go_on(cluster, undisturbed, t
     assert_none_twice(tmp_path)
 
 
+def test_results_that_are_moved_away_end_the_study_with_an_error(cluster, tmp_path):
+    driver = Driver(tmp_path, cluster.address, *SIX, where=tmp_path / "results")
+    driver.until(lambda: driver.rows() >= 1)
+    (tmp_path / "results").rename(tmp_path / "moved")
+    assert driver.wait() == 1, driver.said
+    assert "studies/s was removed or replaced while the study ran" in driver.said and "continue" not in driver.said
+
+
 # Trainings
 
 KINDS = {

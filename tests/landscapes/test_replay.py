@@ -329,6 +329,12 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
 
 
 @pytest.mark.parametrize("options, message", [
+    (["--trials", str(10**20)], f"--trials {10**20}: at least 1 is required, and at most"),
+    (["--trajectories", str(2**63)], f"--trajectories {2**63}"),
+    (["--workers=--"], "--workers \\[\\]"),
+    (["--failures", "nan"], "--failures nan"),
+    (["--seed", str(2**63)], f"--seed {2**63}"),
+    (["--figure", "no/such/folder/stem"], "its folder does not exist"),
     (["--landscapes", "nowhere"], "landscape 'nowhere': one of .*'omniglot'"),
     (["--trajectories", "0"], "--trajectories 0"),
     (["--trials", "0"], "trials 0"),

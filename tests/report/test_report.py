@@ -447,6 +447,7 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     (["r/trials"], "RESULTS is the folder that holds trials/"),
     (["r", "--watch", "inf"], "--watch inf"),
     (["r", "--watch", "-1"], "--watch -1"),
+    (["r", "--watch", "1e20"], "--watch 1e+20"),
     (["nowhere.parquet"], "nowhere.parquet"),
 ])  # fmt: skip
 def test_the_command_refuses_with_a_message(tmp_path, monkeypatch, capsys, argv, message):

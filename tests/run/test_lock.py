@@ -141,13 +141,36 @@ def test_whoever_lost_it_is_told_and_leaves_the_new_holder_s_alone(store):
     assert told == [True] and lock.taken_by == other and json.loads(store.read(NAME)) == other
 
 
+@pytest.mark.parametrize("content", [None, b"", b"[]"])
+def test_a_lock_that_is_removed_or_replaced_is_noticed_and_not_written_again(store, content):
+    """As when somebody deletes or replaces the results folder of a running study."""
+    told = []
+    lock = made(store, lost=lambda: told.append(True))
+    lock.acquire()
+    store.remove(NAME) if content is None else store.write(NAME, content)
+    deadline = time.monotonic() + 20
+    while not told and time.monotonic() < deadline:
+        time.sleep(0.02)
+    lock.release()
+    assert told == [True] and lock.removed and lock.taken_by is None
+    assert store.listing("studies") == ([] if content is None else [NAME])
+
+
+def test_it_can_be_checked_between_two_beats(store):
+    lock = StudyLock(store, NAME, beat=3600.0)
+    lock.acquire()
+    assert lock.check()
+    other = elsewhere(store)
+    assert not lock.check() and lock.taken_by == other and not lock.removed
+
+
 def test_of_two_at_the_same_moment_one_has_it(store, monkeypatch):
     monkeypatch.setattr(module.time, "sleep", lambda seconds: elsewhere(store))
     with pytest.raises(Held, match="at the same moment"):
         made(store).acquire()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"[" * 10**5, b"\x00", b"3", b'{"pid": 1, "pid": 2}'])
 def test_what_is_no_lock_holds_nothing(store, content):
     store.write(NAME, content)
     lock = made(store)

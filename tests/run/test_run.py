@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from contract import advance
@@ -22,6 +23,7 @@ from trainables.training.paper import setups
 from trainables.training.setups import find_setup
 from tune_cd import results
 from tune_cd.cluster.capacity import Growth, NodeType, cluster_growth
+from tune_cd.results.schema import FORMAT_VERSION
 from tune_cd.run import preflight
 from tune_cd.run.__main__ import _announce, _on_cluster, main
 from tune_cd.run.config import Call, StudyConfig
@@ -495,6 +497,46 @@ BAD_INPUT = [
     (["--dataset", "sop", "--task", "ssl"], "dml"),
     (["--images-seen", "0"], "images_seen"),
     (["--images-seen", "63"], "63: less than one batch of 64"),
+    (["--search", "grid", "--grid-step", "1.001"], "step 1.001: a grid of 277,488,964 cells"),
+    (["--search", "grid", "--grid-step", "1.0000001"], "cells; at most 1,000,000"),
+    (["--trial-timeout", "1e10"], "--trial-timeout 10000000000.0: at least 0 and at most 1,000,000,000"),
+    (["--checkpoint-seconds", "1e300"], "--checkpoint-seconds 1e+300"),
+    (["--ondemand-after", "1e20"], "--ondemand-after 1e+20"),
+    (["--seed", str(2**63)], f"--seed {2**63}: at least 0, and"),
+    (["--seed", str(2**63 - 1), "--replicates", "2"], f"--seed {2**63 - 1}"),
+    (["--seed", str(2**63 - 1), "--confirm", "1"], f"--seed {2**63 - 1}"),
+    (["--seed=-1"], "'-1'"),
+    (["--confirm", str(10**20)], f"--confirm {10**20}: at least 0 and at most 1,000"),
+    (["--confirm", "1e20"], "'1e20'"),
+    (["--replicates", "1000000000"], "--replicates 1000000000"),
+    (["--num-samples", "1000000000"], "--num-samples 1000000000"),
+    (["--num-samples=--"], "--num-samples: a value is needed"),
+    (["--baseline-trials", "1000000000"], "--baseline-trials 1000000000"),
+    (["--workers", "1000000000"], "--workers 1000000000"),
+    (["--pack", "1000000000"], "--pack 1000000000"),
+    (["--cpus-per-trial=0"], "--cpus-per-trial 0"),
+    (["--max-failures", str(2**63)], f"--max-failures {2**63}"),
+    (["--gpus-per-trial", "1e-300"], "'1e-300'"),
+    (["--gpus-per-trial", "inf"], "'inf'"),
+    (["--images-seen", str(10**20)], f"{10**20}: must be a whole number of at most"),
+    (["--set", f"images_seen={2**63}"], f"{2**63}: must be a whole number of at most"),
+    (["--set", f"embedding={10**12}"], "allocate"),
+    (["--set", "margin=1", "margin=2"], "names margin twice"),
+    (["--set", "margin=1", "--set", "margin=2"], "names margin twice"),
+    (["--start", "Lambda_p=1,Lambda_p=2,Lambda_e=1"], "Lambda_p=2"),
+    (["--start", "Lambda_p=1,Lambda_e=1,batch_size=64, batch_size=64"], "batch_size=64"),
+    (["--batch-size", str(10**20)], f"--batch-size {10**20}"),
+    (["--batch-sizes", "64,64"], "'64,64'"),
+    (["--batch-sizes", "64,,128"], "'64,,128'"),
+    (["--batch-sizes", "0,64"], "--batch-sizes 0"),
+    (["--budget", "1e308h"], "'1e308h'"),
+    (["--budget", "0h"], "'0h'"),
+    (["--tune-dir", __file__], __file__),
+    (["--tune-dir", f"{__file__}/sub"], __file__),
+    (["--tune-dir", ""], "'': a path"),
+    (["--tune-dir", "s3://bucket/prefix"], "not a URI"),
+    (["--data-root", ""], "'': a path"),
+    (["--weights", ""], "'': a path"),
 ]
 
 
@@ -506,7 +548,14 @@ def test_bad_input_is_refused_by_value_before_anything_starts(tmp_path, capsys, 
         status = refusal.code
     assert status == 2
     assert said in capsys.readouterr().err
-    assert not (tmp_path / "results" / "studies").exists() and not (tmp_path / "results" / "trials").exists()
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_a_refused_command_leaves_the_folders_that_were_there(tmp_path, capsys):
+    (tmp_path / "results").mkdir()
+    argv = ["--results", str(tmp_path / "results"), "--tune-dir", str(tmp_path / "a" / "b"), "--study", "mine"]
+    assert main([*argv, "--batch-size", "63"]) == 2 and "63" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["results"]
 
 
 def test_results_that_cannot_be_written(tmp_path, capsys):
@@ -539,6 +588,111 @@ def test_a_study_of_which_only_rows_are_left_is_not_overwritten(tmp_path):
     (tmp_path / "results" / "trials" / "mine" / "cd-00000.parquet").touch()
     with pytest.raises(ValueError, match="exists"):
         study(tmp_path, "--study", "mine")
+
+
+def resumed(tmp_path, capsys) -> tuple[int, str]:
+    """(exit status, the last line of stderr) of a command that resumes `mine`."""
+    status = main(["--results", str(tmp_path / "results"), "--study", "mine", "--resume"])
+    return status, capsys.readouterr().err.strip().splitlines()[-1]
+
+
+BROKEN = {
+    "not JSON": lambda text: text[:-9],
+    "empty": lambda text: "",
+    "binary": lambda text: "\x00\x01",
+    "no object": lambda text: "[1]",
+    "null": lambda text: "null",
+    "deep": lambda text: "[" * 10**5,
+    "deep inside": lambda text: text.replace('"options"', '"deeper": ' + "[" * 10**5 + ', "options"'),
+    "twice": lambda text: text.replace('"seed": 0', '"seed": 0, "seed": 1'),
+    "NaN": lambda text: text.replace('"grid_step": 2.0', '"grid_step": NaN'),
+    "newer": lambda text: text.replace('"version": 1', '"version": 2, "more": 1').replace('"options"', '"choices"'),
+    "no options": lambda text: text.replace('"options"', '"choices"'),
+    "options": lambda text: re.sub(r'"options": {.*?}', '"options": [["seed", 1]]', text, flags=re.DOTALL),
+    "set-up": lambda text: re.sub(r'"setup": {.*}', '"setup": 3}', text, flags=re.DOTALL),
+    "unknown option": lambda text: text.replace('"seed": 0', '"seed": 0, "colour": "red"'),
+    "unknown field": lambda text: text.replace('"setup": {', '"setup": {"colour": "red",'),
+    "field gone": lambda text: re.sub(r'"network": ".*?",', "", text),
+    "path": lambda text: text.replace('"margin": 0.5', '"margin": {"a": [1]}'),
+}
+"""Damage to the text of `study.json`."""
+WRONG = {
+    "dataset": [3, "nowhere", ["glyphs"], {}], "task": [1, "x"], "loss": [1, "none", []], "setup": [[], "big"],
+    "assignments": ["k=4", [4], {}, [["k=4"]]], "weights": [4], "experiment": ["all", 1], "images_seen": ["many", 1.5],
+    "data_root": [3], "search": ["best", 1, []], "full_length": ["yes", 1], "num_samples": ["9", 2.5, 0, 10**300, True],
+    "grid_step": ["2", [2.0]], "start": [1, "nowhere"], "range": [1, [1], ["a", "b"], [1, 2, 3], [2, 1], {}],
+    "batch_size": ["64", 64.0, -1, 10**300], "tune_batch_size": [0, "no"], "batch_sizes": [64, ["a"], [0], [[64]]],
+    "baseline": ["no", 0], "baseline_trials": [0, "2"], "seed": [-1, 2**63, 10**300, "0", 0.5, True],
+    "replicates": [0, 10**9, "1"], "confirm": [-1, 10**20, "3"],
+}  # fmt: skip
+"""Field of the stored options -> values that it cannot have."""
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_the_file_of_a_study_that_cannot_be_used_is_refused(tmp_path, capsys, damage):
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    path = made.results / made.file("study.json")
+    path.write_text(BROKEN[damage](path.read_text()))
+    status, said = resumed(tmp_path, capsys)
+    assert status == 2 and said.startswith("error: ") and "--study" in said
+    assert damage in ("unknown field", "field gone", "path") or str(path) in said
+
+
+@pytest.mark.parametrize("field, value", [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_stored_option_that_is_impossible_is_refused(tmp_path, capsys, field, value):
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    path = made.results / made.file("study.json")
+    content = json.loads(path.read_text())
+    content["options"][field] = value
+    path.write_text(json.dumps(content))
+    status, said = resumed(tmp_path, capsys)
+    assert status == 2 and said.startswith("error: ") and not made.store.listing("trials")
+
+
+def test_a_study_whose_options_are_gone_is_told_from_one_that_never_was(tmp_path, capsys):
+    made = study(tmp_path, "--study", "mine")
+    results.write_trial(made.results, row(0, study="mine", search="cd"))
+    status, said = resumed(tmp_path, capsys)
+    assert status == 2 and "has 1 files of trials, but its options are gone: put" in said and "study.json back" in said
+
+
+def newer(path):
+    table = pq.read_table(path)
+    metadata = table.schema.metadata | {b"format_version": str(FORMAT_VERSION + 1).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+UNUSABLE = {
+    "newer": (newer, "a newer release wrote"),
+    "columns": (lambda path: pq.write_table(pq.read_table(path).drop(["scores"]), path), "lacks the columns"),
+    "damaged": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("table", ["trials", "curves"])
+def test_rows_that_cannot_be_read_are_not_trained_again(tmp_path, capsys, table, kind):
+    spoil, reason = UNUSABLE[kind]
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    results.write_trial(made.results, row(0, study="mine", search="cd"))
+    look = {"attempt": 0, "seed": 0, "images_seen": 64, "train_seconds": 1.0, "val_score": 0.5, "scores": {}}
+    results.write_curve(made.results, "mine", "cd-00000", [look])
+    [path] = made.results.glob(f"{table}/mine/*.parquet")
+    spoil(path)
+    status, said = resumed(tmp_path, capsys)
+    assert status == 2 and said.startswith(f"error: --resume: {path}") and reason in said
+    assert "move the file out of the results to train it again" in said
+
+
+def test_rows_of_another_space_are_refused(tmp_path, capsys):
+    made = study(tmp_path, "--study", "mine")
+    store_config(made)
+    results.write_trial(made.results, row(0, study="mine", search="cd") | {"params": {"Lambda_p": 0.1}})
+    status, said = resumed(tmp_path, capsys)
+    assert status == 2 and "does not fit the study" in said and "Lambda_e" in said
 
 
 LAPTOP, GPU_NODE = {"CPU": 4.0}, {"CPU": 16.0, "GPU": 4.0}

@@ -47,6 +47,7 @@ PROJECTOR = re.compile(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*")
 IMAGE_SIZES = range(8, 1025)  # px
 MOST = 10**6  # an embedding has fewer dimensions, as PROJECTOR says of a layer's width
 LARGEST_MARGIN = 2.0  # the largest distance of unit vectors
+LARGEST_INTEGER = 10**12
 POSITIVE = (
     "image_size",
     "images_seen",
@@ -116,8 +117,9 @@ class Setup:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be > 0 and finite")
         self._check_loss()
         for field in fields(self):
-            if field.type is int and type(getattr(self, field.name)) is not int:
-                raise ValueError(f"{field.name} = {getattr(self, field.name)!r}: must be a whole number")
+            value = getattr(self, field.name)
+            if field.type is int and not (type(value) is int and abs(value) <= LARGEST_INTEGER):
+                raise ValueError(f"{field.name} = {value!r}: must be a whole number of at most {LARGEST_INTEGER:,}")
         if not (self.weight_decay >= 0 and isfinite(self.weight_decay)):
             raise ValueError(f"weight_decay = {self.weight_decay!r}: must be >= 0 and finite")
         if self.weight_decay and self.optimizer == "sgd":

@@ -4,10 +4,12 @@ A command is a module with `HELP` (a line), `add_arguments(parser)` and `run(arg
 COMMANDS. It imports other packages inside its functions, so that it starts on a machine that has only what it needs.
 """
 
-import argparse
-import sys
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
 
-from tune_cd.terminal import prepare
+    run("tune_cd.cluster.__main__")
+
+import argparse
 
 from . import preemption
 from .check import command as check
@@ -27,10 +29,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    prepare()
     args = parse(arguments)
     return COMMANDS[args.command].run(args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

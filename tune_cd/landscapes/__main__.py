@@ -4,6 +4,11 @@ python -m tune_cd.landscapes --list                     # name, role, batch size
 python -m tune_cd.landscapes --store RESULTS [NAME ...] # as studies of a results folder, for reports and figures
 """
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.landscapes.__main__")
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -16,7 +21,6 @@ from tune_cd.analysis.tables import markdown
 from tune_cd.landscapes.find import BATCH_SIZE
 from tune_cd.landscapes.measured import MEASURED, Measured, load
 from tune_cd.results import ConflictingRow
-from tune_cd.terminal import prepare
 
 
 def listed(landscapes: Sequence[Measured]) -> pd.DataFrame:
@@ -68,7 +72,6 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line. Returns 0, or 2 with a message for an unknown name or an unusable folder."""
-    prepare()
     options = parser().parse_args(argv)
     place, *stored = options.store or [None]
     names = options.list or stored or MEASURED
@@ -81,7 +84,3 @@ def main(argv: list[str] | None = None) -> int:
         return store(landscapes, place)
     print(markdown(listed(landscapes)))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

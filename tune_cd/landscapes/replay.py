@@ -1,5 +1,10 @@
 """`python -m tune_cd.replay`: search methods compared on landscapes, as tables, and as rows of a results folder."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.replay.__main__")
+
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,7 +21,6 @@ from tune_cd.landscapes.simulation import Method, Trajectory, replay_all
 from tune_cd.landscapes.stored import check_stored, store
 from tune_cd.search.directions import BALANCE_SPACES
 from tune_cd.search.registry import OPTIMISERS
-from tune_cd.terminal import prepare
 
 EPILOG = """\
 examples:
@@ -32,6 +36,11 @@ examples:
 TRIALS, TRAJECTORIES, OF_MEASURED = 50, 80, 200
 """Default trials per trajectory, and trajectories per method and landscape, as in the paper. OF_MEASURED: trajectories
 with --table on measured grids, where differences are smaller."""
+
+LIMITS = {
+    "trajectories": (1, 10**5), "trials": (1, 10**5), "workers": (1, 10**4), "processes": (1, 1000), "failures": (0, 1),
+    "seed": (0, 2**62),
+}  # fmt: skip
 
 DESCRIPTION = """Compare search methods on landscapes: formulas (models fitted to the paper's tables) or measured grids.
 """
@@ -93,7 +102,6 @@ def _add(group: Any, option: str, **how: Any) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line. Returns 0, or 2 with a message for invalid options, a missing package or a file error."""
-    prepare()
     options = parser().parse_args(argv)
     try:
         for text in _asked(options):
@@ -108,8 +116,10 @@ def _asked(options: argparse.Namespace) -> Iterable[str]:
     """Texts to print. Raises ValueError for options that exclude each other, and for less than one trajectory."""
     if options.ablation and options.table:
         raise ValueError("--ablation and --table: one of them at a time")
-    if options.trajectories is not None and options.trajectories < 1:
-        raise ValueError(f"--trajectories {options.trajectories}: at least 1 is required")
+    for name, (least, most) in LIMITS.items():
+        value = getattr(options, name)
+        if value is not None and not (isinstance(value, (int, float)) and least <= value <= most):
+            raise ValueError(f"--{name} {value}: at least {least} is required, and at most {most:,}")
     return tabled(options) if options.table else compare(options)
 
 

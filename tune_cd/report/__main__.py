@@ -1,10 +1,14 @@
 """`python -m tune_cd.report`: see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.report.__main__")
+
 import argparse
 import sys
 import time
 import warnings
-from math import isfinite
 from pathlib import Path
 
 from tune_cd.report.page import render
@@ -12,10 +16,9 @@ from tune_cd.report.writing import Watch, content, read
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact
 from tune_cd.results.terminal import redacted_output
-from tune_cd.terminal import prepare
 
 INCOMPLETE, BAD_INPUT = 1, 2
-SECONDS = 30.0
+SECONDS, MOST_SECONDS = 30.0, 1e6
 
 EPILOG = """\
 examples:
@@ -59,7 +62,6 @@ def main(argv: list[str] | None = None) -> int:
     0; 1 if a study could not be shown, or figures or tables could not be made (they are named on stderr); 2 with a
     message for bad input.
     """
-    prepare()
     options = parser().parse_args(argv)
     missing: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -81,8 +83,8 @@ def main(argv: list[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that cannot be carried out."""
     output = options.output.expanduser()
-    if options.watch is not None and not (options.watch > 0 and isfinite(options.watch)):
-        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite")
+    if options.watch is not None and not 0 < options.watch <= MOST_SECONDS:
+        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite, at most {MOST_SECONDS:g}")
     if not output.parent.is_dir() or output.is_dir():
         why = ", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"
         raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
@@ -139,7 +141,3 @@ def _write_once(options: argparse.Namespace, live: bool) -> dict:
         raise ValueError(f"there are no trials below {options.results}: {required}")
     publish(options.output.expanduser(), render(found).encode())
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())

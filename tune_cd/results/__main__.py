@@ -1,7 +1,11 @@
 """Command line of the results, `python -m tune_cd.results`; see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.results.__main__")
+
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,7 +18,6 @@ from tune_cd.results.export import FORMATS, check_export, export
 from tune_cd.results.formatting import studies_table, trial_card, trials_table
 from tune_cd.results.terminal import redacted_output
 from tune_cd.results.verification import verify
-from tune_cd.terminal import prepare
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -26,7 +29,6 @@ RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs:
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if `verify` or `compact` names a file, 2 for bad input."""
-    prepare()
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -35,8 +37,6 @@ def main(argv: list[str] | None = None) -> int:
         try:
             return int(options.command(options))
         except (ValueError, OSError) as error:
-            if isinstance(error, BrokenPipeError):
-                return _quiet()
             print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
 
@@ -148,13 +148,3 @@ def _of_study(folder: str, study: str, table: pd.DataFrame) -> pd.DataFrame:
 def _some(names: Iterable[str]) -> str:
     known = list(dict.fromkeys(names))
     return (", ".join(known[:10]) or "none") + (f" and {len(known) - 10} more" if len(known) > 10 else "")
-
-
-def _quiet() -> int:
-    """Discard further output, also at exit, since its reader has closed the pipe (as `| head` does); status 0."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,9 +23,27 @@ def text_of(store: Folder | Bucket, study: str, name: str) -> bytes | None:
         return None
 
 
+def json_of(text: bytes) -> Any:
+    """Parse JSON. Raises ValueError for anything else: also for a name given twice, NaN and infinite numbers, and lists
+    nested so deep that Python gives up."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(named := dict(pairs)) < len(pairs):
+            raise ValueError("a name is given twice")
+        return named
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"{number} is no number of JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("lists or objects nested too deep") from None
+
+
 def options_of(store: Folder | Bucket, study: str) -> dict[str, Any]:
     """The options that `tune_cd.run` stored for a study; empty for a study of another program or a newer format."""
     try:
-        return dict(json.loads(text_of(store, study, OPTIONS) or b"{}").get("options", {}))
+        return dict(json_of(text_of(store, study, OPTIONS) or b"{}").get("options", {}))
     except (ValueError, TypeError, AttributeError):
         return {}

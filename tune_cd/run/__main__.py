@@ -1,24 +1,29 @@
 """`python -m tune_cd.run`: see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.run.__main__")
+
 import logging
 import os
-import signal
+import shlex
 import sys
 import threading
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 
+from tune_cd.process import UNREAD
 from tune_cd.results.location import is_uri
 from tune_cd.results.redaction import redact
 from tune_cd.results.terminal import redacted_output
+from tune_cd.run.config import Call, Request
+from tune_cd.run.ending import ENDING
 from tune_cd.run.options import idle_options, parse
-from tune_cd.terminal import prepare
 
 EXIT_FAILED = 1
-INTERRUPTED = 130  # the exit status after Ctrl-C
-TERMINATED = 143  # the exit status after SIGTERM
-TERMINATION = threading.Event()  # set when SIGTERM has arrived
-LEAVING = 15.0  # seconds that an interrupted run waits for Ray to disconnect
+LEAVING = 15.0  # seconds that a run which did not come to its end waits for Ray to disconnect
 WORKERS = {
     "env_vars": {"GOMP_SPINCOUNT": "3000", "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 }
@@ -34,15 +39,35 @@ blocks below 256 MB makes a step of the small network 4 % shorter.
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
     """Run a study; returns the exit status: 0, 1 if no trial completed or the run broke off, 2 for bad input (before
-    any trial), 130 or 143 when ended by Ctrl-C or SIGTERM."""
-    prepare()
+    any trial), 130, 143 or 129 when ended by Ctrl-C, SIGTERM or SIGHUP, 141 where nobody reads the output."""
     try:
         request = parse(argv)  # before the imports below, which take seconds
-    except ValueError as error:
+        folders = _absent(request.call)
+    except (ValueError, OSError) as error:
         return _refuse(error)
-    from tune_cd.results.study_files import DRIVER
-    from tune_cd.run import preflight
-    from tune_cd.run.lock import Held, StudyLock
+    with ENDING.heeded():
+        try:
+            status = _checked(request)
+        except KeyboardInterrupt:  # before the trials; `_run` prints more
+            print("interrupted", flush=True)
+            status = ENDING.status
+    for folder in folders:
+        with suppress(OSError):  # there may be something in it by now
+            folder.rmdir()
+    return status
+
+
+def _absent(call: Call) -> list[Path]:
+    """The folders that this call would be the first to need, inner ones first. They are removed if they stay empty."""
+    places = [Path(place).expanduser() for place in (call.results, call.tune_dir) if place and not is_uri(place)]
+    return [folder for place in places for folder in (place / "studies", place, *place.parents) if not folder.exists()]
+
+
+def _checked(request: Request) -> int:
+    with ENDING.at_once():
+        from tune_cd.results.study_files import DRIVER
+        from tune_cd.run import preflight
+        from tune_cd.run.lock import Held, StudyLock
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("trainables").setLevel(logging.INFO)  # shows downloads, which take long
@@ -50,10 +75,12 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         study = preflight.check_study(request)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:  # torch's: it cannot build a network
         return _refuse(error)
     for warning in idle_options(request):
         print(f"warning: {warning}", file=sys.stderr)
+    with ENDING.at_once():
+        import tune_cd.run.trials  # noqa: F401  with Ray, which takes long
     lock = StudyLock(study.store, study.file(DRIVER))
     try:
         try:
@@ -62,11 +89,11 @@ def main(argv: list[str] | None = None) -> int:
         except (Held, OSError) as error:
             return _refuse(error)
         return _with_ray(study, lock)
-    except KeyboardInterrupt:  # before the trials; `_run` prints more
-        print("interrupted")
-        return INTERRUPTED
     finally:
         lock.release()
+        if isinstance(study.results, Path):
+            with suppress(OSError):  # it holds nothing if the study was refused
+                study.store.where(study.file("")).rmdir()
 
 
 def _with_ray(study, lock) -> int:
@@ -83,7 +110,7 @@ def _with_ray(study, lock) -> int:
 
 
 def _leave(status: int | None, lock) -> None:
-    """Disconnect from Ray. After an interrupt, end the process if that takes longer than LEAVING.
+    """Disconnect from Ray. Unless all went well, end the process if that takes longer than LEAVING.
 
     A signal to the whole process group, as by `timeout` or a batch system, also ends a Ray that was started here, so it
     may not answer. All results are written by then.
@@ -97,7 +124,7 @@ def _leave(status: int | None, lock) -> None:
 
     late = threading.Timer(LEAVING, give_up)
     late.daemon = True
-    if status in (INTERRUPTED, TERMINATED):
+    if status != 0:
         late.start()
     ray.shutdown()
     late.cancel()
@@ -118,16 +145,7 @@ def _connect(address: str | None, verbose: bool = False) -> None:
     local = {"include_dashboard": False} if address == "local" else {}
     level = logging.INFO if verbose else logging.ERROR
     ray.init(address=address, runtime_env=WORKERS, log_to_driver=False, logging_level=level, **local)
-    TERMINATION.clear()
-    signal.signal(signal.SIGTERM, _terminate)  # after Ray, which sets a handler of its own
-
-
-def _terminate(number, frame) -> None:
-    """Act as on Ctrl-C; TERMINATION records the difference, since Ray turns whatever is raised here into a plain
-    KeyboardInterrupt. A second SIGTERM changes nothing: `timeout` sends two, and the summary is being written."""
-    if not TERMINATION.is_set():
-        TERMINATION.set()
-        raise KeyboardInterrupt
+    ENDING.heed()  # after Ray, which sets a handler of its own
 
 
 def _on_cluster(study, lock) -> int:
@@ -167,34 +185,80 @@ def _refuse(error: Exception | str) -> int:
 
 
 def _run(study, resources, lock, watching, meter) -> int:
+    """Train, print the summary, and say how to continue if the study did not come to its end; returns the exit
+    status."""
+    try:
+        return _ended(study, lock, _trained(study, resources, lock, watching, meter))
+    except SystemExit:  # nobody reads stdout
+        with redirect_stdout(sys.stderr):
+            print("nobody reads the output: interrupted; every finished trial is in the table")
+            return _ended(study, lock, UNREAD)
+
+
+def _trained(study, resources, lock, watching, meter) -> int:
+    from ray.exceptions import RayError
     from ray.tune import TuneError
 
+    from tune_cd.run.cluster import guarded
     from tune_cd.run.searches import groups_of
     from tune_cd.run.study import store_config, tidy
     from tune_cd.run.trials import run_searches
 
-    status = 0
+    def give_up() -> None:
+        _break_off(study, ENDING.lost)
+        _said(study)
+        lock.release()
+        sys.stdout.flush()
+        os._exit(EXIT_FAILED)
+
     try:
         store_config(study)
         tidy(study)
-        with watching() as load:
+        with guarded(ENDING, give_up), watching() as load:
             for searches in groups_of(study.searches):
                 run_searches(study, searches, resources, load, meter)
         tidy(study, ended=True)
+        lock.check()
+        error = None
     except KeyboardInterrupt:
-        status = TERMINATED if TERMINATION.is_set() else INTERRUPTED
-        print(
-            "\ninterrupted" if lock.taken_by is None else "\nanother driver has taken this study over",
-            end=": every finished trial is in the table\n",
+        error = ENDING.lost
+        if error is None and not lock.removed:
+            said = "interrupted" if lock.taken_by is None else "another driver has taken this study over"
+            print(f"\n{said}: every finished trial is in the table", flush=True)
+            return ENDING.status
+    except (OSError, TuneError, RayError) as broken:
+        error = broken
+    if lock.removed:
+        error = (
+            f"{study.store.where(study.file(''))} was removed or replaced while the study ran. Its earlier rows may be "
+            "gone too; put the results back, then use --resume"
         )
-    except (OSError, TuneError) as error:
-        status = EXIT_FAILED
-        print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
-    cut_short = status != 0
-    found = _said(study)
-    if cut_short and lock.taken_by is None:
-        print(f"continue with: python -m tune_cd.run --results {study.results} --study {study.name} --resume")
+    return 0 if error is None else _break_off(study, error)
+
+
+def _break_off(study, error: Exception | str | None) -> int:
+    print(redact(f"error: {error}\nthe study broke off; finished trials are in the table"), file=sys.stderr)
+    if ENDING.lost:
+        _say_continue(study)  # at once, since Ray may end this process any moment
+    return EXIT_FAILED
+
+
+def _ended(study, lock, status: int) -> int:
+    """Print the summary, write the report, and say how to continue; returns the exit status."""
+    try:
+        found = _said(study)
+    except KeyboardInterrupt:  # possibly the second one
+        print("interrupted", flush=True)
+        status, found = status or ENDING.status, True
+    if status and not (lock.taken_by or lock.removed or ENDING.lost):
+        _say_continue(study)
     return status or EXIT_FAILED * (not found)
+
+
+def _say_continue(study) -> None:
+    named = [f"--study={study.name}"] if study.name.startswith("-") else ["--study", study.name]
+    again = ["python", "-m", "tune_cd.run", "--results", str(study.results), *named, "--resume"]
+    print(f"continue with: {shlex.join(again)}", flush=True)
 
 
 def _said(study) -> bool:
@@ -268,7 +332,3 @@ def _pauses(searches) -> list[str]:
     shares = ", ".join(f"{share:.0%}" for share in lengths_of(searches[0].setup)[:-1]) if searches else ""
     said = f"trainings pause at {shares} of their length and go on where that is worth most"
     return [f"{said}; trials are counted in whole trainings' worth of images"] if shares else []
-
-
-if __name__ == "__main__":
-    sys.exit(main())

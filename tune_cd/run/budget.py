@@ -5,11 +5,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 from statistics import median
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "gpu-hours": 3600}
 FORMS = "a number and s, min, h or gpu-hours, such as 90min, 2h or 20gpu-hours"
+MOST = 3.6e12  # seconds
 RECENT = 15  # latest processes, from which a training's time is estimated: nodes come and go
 
 
@@ -29,8 +30,8 @@ def parse_budget(text: str) -> Budget:
         amount, unit = (float(match[1]), match[2]) if match else (0.0, "")
     except ValueError:
         amount, unit = 0.0, ""
-    if unit not in UNITS or not (isfinite(amount) and amount > 0):
-        raise ValueError(f"--budget {text!r}: {FORMS}")
+    if unit not in UNITS or not 0 < amount * UNITS[unit] <= MOST:
+        raise ValueError(f"--budget {text!r}: {FORMS}, at most {MOST / 3600:.0e} h")
     return Budget(text.strip(), amount * UNITS[unit], unit == "gpu-hours")
 
 

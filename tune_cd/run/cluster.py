@@ -1,19 +1,25 @@
 """A study on its cluster: the cluster's growth, the preflight of its nodes, and the watch while trials run."""
 
 import os
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import ray
 from ray.tune import Callback
 
 from tune_cd.cluster.capacity import Growth, cluster_growth
 from tune_cd.cluster.nodes import Nodes, own_disk
 from tune_cd.cluster.watch import ClusterWatch, Load
 from tune_cd.results.redaction import redact
-from tune_cd.run.lock import interrupt
+from tune_cd.run.ending import Ending, interrupt
 from tune_cd.run.resources import Resources
 from tune_cd.run.study import Study
+
+REACTION = 3.0  # seconds after which an interrupted main thread counts as stuck
 
 
 def growth_of(address: str | None) -> Growth:
@@ -54,6 +60,47 @@ def look_at(nodes: Nodes, alive: list[dict], growth: Growth, results: Path | str
             "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or a folder that all nodes mount is needed"
         )
     return ready, wrong
+
+
+@contextmanager
+def guarded(ending: Ending, give_up: Callable[[], None]) -> Iterator[None]:
+    """While this is held, interrupt the driver if Ray's processes that it needs are gone. Ray itself would end it 14 s
+    after its node's raylet was lost and 60 s after the GCS, without a word. ending.lost: a sentence on what is gone.
+    give_up: called in a thread if the main thread does not react, since it waits for the GCS."""
+    context = ray.get_runtime_context()
+    own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+    raylet = f"{own['NodeManagerAddress']}:{own['NodeManagerPort']}"
+    watched = {"this node's raylet": (raylet, 2.0), "the cluster's GCS": (context.gcs_address, 40.0)}
+    watched = {name: place for name, place in watched.items() if _answers(place[0])}
+    stop, seen = threading.Event(), dict.fromkeys(watched, time.monotonic())
+
+    def look() -> None:
+        while not stop.wait(1.0):
+            for name, (address, patience) in watched.items():
+                if _answers(address):
+                    seen[name] = time.monotonic()
+                elif time.monotonic() - seen[name] > patience:
+                    ending.lost = f"{name} at {address} is gone"
+                    ending.interrupt()
+                    if not stop.wait(REACTION):
+                        give_up()
+                    return
+
+    thread = threading.Thread(target=look, name="ray-guard", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextmanager

@@ -11,17 +11,22 @@ from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from trainables.losses import Loss, find_loss
-from trainables.training.setup import Setup, override
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM, XBM_RANGE, find_setup
+from trainables.training.setup import TASKS, Setup, override
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, XBM, XBM_RANGE, find_setup
 from tune_cd.run.budget import parse_budget
+from tune_cd.run.limits import SEEDS, check_fields, option_of
 from tune_cd.run.starts import usual_rate, usual_weights
-from tune_cd.search.protocol import check_workers
+from tune_cd.search.registry import OPTIMISERS
 from tune_cd.search.space import Space
 
 Found = TypeVar("Found")
 
 EXPERIMENTS = ("balance", "xbm")
 FORMS = ("small", "paper")
+CHOICES = {
+    "dataset": sorted(SETUPS), "task": (*TASKS, None), "setup": (*FORMS, None), "experiment": EXPERIMENTS,
+    "search": list(OPTIMISERS),
+}  # fmt: skip
 USUAL_BATCH_SIZE = 64
 BELOW, ABOVE = 1000.0, 100.0
 """Usual range of the weights of a loss other than the paper's two: from 1/BELOW of the conventional start's smallest
@@ -69,9 +74,14 @@ class StudyConfig:
     confirm: int = 0
 
     def __post_init__(self):
-        for name in ("num_samples", "baseline_trials", "replicates"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
+        check_fields(self)
+        for name, values in CHOICES.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"--{name} {getattr(self, name)!r}: one of {[one for one in values if one]}")
+        if not 0 <= self.seed <= SEEDS - self.replicates - self.confirm:
+            raise ValueError(
+                f"--seed {self.seed}: at least 0, and the last seed of --replicates and --confirm below 2**63"
+            )
         if self.confirm and self.experiment != "balance":
             raise ValueError(
                 f"--confirm {self.confirm}: with --experiment balance only; --replicates trains every setting"
@@ -157,7 +167,7 @@ class StudyConfig:
             was = getattr(self, name)
             same = sorted(value) == sorted(was) if name == "assignments" else value == was
             if name not in EXTENSIBLE and not same:
-                said = "--set" if name == "assignments" else name
+                said = option_of(name) if name == "assignments" else name
                 raise ValueError(
                     f"study {study!r} was started with {said} = {was!r}; --resume cannot change it to {value!r}"
                 )
@@ -214,9 +224,7 @@ class Call:
     verbose: bool = False
 
     def __post_init__(self):
-        if self.pack is not None and self.pack < 1:
-            raise ValueError(f"--pack {self.pack}: at least 1")
-        check_workers(self.workers)
+        check_fields(self)
         if self.budget is not None:
             parse_budget(self.budget)
 

@@ -10,7 +10,6 @@ both believe to hold it, until the first beat, when one of them ends.)
 import getpass
 import json
 import os
-import signal
 import socket
 import threading
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 from secrets import token_hex
 
 from tune_cd.results.store import Bucket, Folder
+from tune_cd.results.study_files import json_of
+from tune_cd.run.ending import interrupt
 
 BEAT = 5.0  # seconds between two signs of life
 PATIENCE = 5  # beats without one after which a holder on another machine counts as dead
@@ -30,16 +31,11 @@ class Held(ValueError):
     """The study has a driver already."""
 
 
-def interrupt() -> None:
-    """Interrupt this process as Ctrl-C does: it ends in good order."""
-    os.kill(os.getpid(), signal.SIGINT)
-
-
 class StudyLock:
     """Held from `acquire` to `release`, by one process.
 
     lost: called in a thread when another process has taken the lock over, as may happen after a long standstill of this
-    one.
+    one, or when the lock's file is gone, as with the whole results folder.
     """
 
     def __init__(self, store: Folder | Bucket, name: str, *, beat: float = BEAT, lost: Callable[[], None] = interrupt):
@@ -51,6 +47,7 @@ class StudyLock:
         self._stop = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="study-lock", daemon=True)
         self.taken_by: dict | None = None  # the process that took it over
+        self.removed = False  # whether the lock's file was removed or replaced by something else
 
     def acquire(self, say: Callable[[str], None] = print) -> None:
         """Take the lock. say: prints a line if that takes a while. Raises Held naming a living holder, OSError if the
@@ -73,6 +70,16 @@ class StudyLock:
         if other is not None and other["token"] != self._own["token"]:
             raise Held(f"{_who(other)} took the study at the same moment; it has it")
         self._beating.start()
+
+    def check(self) -> bool:
+        """Whether this process still holds the lock; else `taken_by` or `removed` say why not. Raises OSError if the
+        store is away, where nobody else can take it over either."""
+        holder = self._read()
+        if holder is None:
+            self.removed = True
+        elif holder["token"] != self._own["token"]:
+            self.taken_by = holder
+        return not self.removed and self.taken_by is None
 
     def release(self) -> None:
         """Remove the lock if this process holds it; ignores errors of the store."""
@@ -102,15 +109,13 @@ class StudyLock:
     def _go_on(self) -> None:
         while not self._stop.wait(self._beat):
             try:
-                holder = self._read()
-                if holder is not None and holder["token"] != self._own["token"]:
-                    self.taken_by = holder
+                if not self.check():
                     self._lost()
                     return
                 self._own["beats"] += 1
                 self._write()
             except OSError:
-                continue  # while the store is away nobody else can take it over
+                continue
 
     def _write(self) -> None:
         self._store.write(self._name, json.dumps(self._own).encode())
@@ -118,11 +123,11 @@ class StudyLock:
     def _read(self) -> dict | None:
         """The holder; None if there is none, and if the file is not a lock."""
         try:
-            holder = json.loads(self._store.read(self._name))
+            holder = json_of(self._store.read(self._name))
         except (FileNotFoundError, ValueError):
             return None
         is_lock = isinstance(holder, dict) and set(self._own) <= set(holder) and isinstance(holder["pid"], int)
-        return holder if is_lock else None
+        return holder if is_lock and isinstance(holder["born"], list | None) else None
 
 
 def _who(holder: dict) -> str:

@@ -8,16 +8,15 @@ from typing import Any
 
 from trainables.losses import LOSSES
 from trainables.training.setup import TASKS
-from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, SETUPS, XBM_RANGE
+from trainables.training.setups import BATCH_SIZES, SEARCH_RANGE, XBM_RANGE
 from tune_cd.run import option_values as values
-from tune_cd.run.config import ABOVE, BELOW, EXPERIMENTS, FORMS
+from tune_cd.run.config import ABOVE, BELOW, CHOICES, EXPERIMENTS, FORMS
 from tune_cd.run.searches import DEFAULT_TRIALS, DEFAULT_WORTH
-from tune_cd.search.registry import OPTIMISERS
 
 Options = Mapping[str, Mapping[str, Any]]
 
 TRAINING: Options = {
-    "--dataset": {"choices": sorted(SETUPS), "help": "default: glyphs, made offline from fonts"},
+    "--dataset": {"choices": CHOICES["dataset"], "help": "default: glyphs, made offline from fonts"},
     "--task": {"choices": TASKS, "help": "default: the dataset's"},
     "--loss": {
         "type": values.loss,
@@ -64,7 +63,7 @@ TRAINING: Options = {
 
 SEARCH: Options = {
     "--search": {
-        "choices": list(OPTIMISERS),
+        "choices": CHOICES["search"],
         "help": "default: cd; cd-paper: Algorithms 1 and 2, repeated points free; cd-local: the same with brackets "
         "around the incumbent; tpe, cmaes, gp and botorch need the extra `baselines`",
     },
@@ -204,7 +203,7 @@ CALL: Options = {
         "help": "least time between two saved states of a training; default: 300",
     },
     "--tune-dir": {
-        "type": values.path,
+        "type": values.folder,
         "metavar": "DIR",
         "help": "where Ray Tune keeps its logs, for TensorBoard; nothing in there is needed again; default: in the "
         "system's temporary folder",

@@ -7,10 +7,20 @@ from pathlib import Path
 from trainables.losses import LOSSES
 from tune_cd.results.location import is_uri
 
+SMALLEST = 0.001  # part of a GPU for a training
+
 
 def path(text: str) -> str:
     """An absolute path, valid in a trial's folder and when the study is resumed from another one."""
+    if not text:
+        raise argparse.ArgumentTypeError(f"{text!r}: a path")
     return str(Path(text).expanduser().resolve())
+
+
+def folder(text: str) -> str:
+    if is_uri(text):  # which is not repeated, as it may hold a secret
+        raise argparse.ArgumentTypeError("a folder of this machine, not a URI")
+    return path(text)
 
 
 def root(text: str) -> str:
@@ -35,10 +45,15 @@ def assignment(text: str) -> str:
 
 
 def gpus(text: str) -> float | str:
+    if text == "auto":
+        return text
     try:
-        return text if text == "auto" else float(text)
+        number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number, or auto") from None
+        number = inf
+    if 0 < number < SMALLEST or number == inf:  # others depend on the cluster, and are refused with it
+        raise argparse.ArgumentTypeError(f"{text!r}: 0, a number of at least {SMALLEST}, or auto")
+    return number
 
 
 def seconds(text: str) -> float:
@@ -78,6 +93,9 @@ def bounds(text: str) -> tuple[float, float]:
 
 def integers(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers B,B,...") from None
+        numbers = ()
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers B,B,..., each once")
+    return numbers

@@ -9,6 +9,7 @@ from typing import Any
 from trainables.training.setup import Setup
 from tune_cd.results.schema import check_name
 from tune_cd.run.config import Call, Request, StudyConfig
+from tune_cd.run.limits import option_of
 from tune_cd.run.option_table import GROUPS
 
 EPILOG = """\
@@ -47,6 +48,8 @@ def parse(argv: list[str] | None) -> Request:
     """Parse a command line. Exits with 2 and a message if it cannot be read; raises ValueError for impossible
     options."""
     written = vars(parser().parse_args(argv))
+    if empty := [name for name, value in written.items() if value == []]:  # argparse drops a value of `--`
+        raise ValueError(f"{option_of(empty[0])}: a value is needed")
     written = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     of_study = {name: value for name, value in written.items() if name in _names(StudyConfig)}
     request = Request(
@@ -57,12 +60,15 @@ def parse(argv: list[str] | None) -> Request:
 
 
 def _check_together(written: Mapping[str, Any]) -> None:
-    """Raise ValueError if an option and `--set` name the same field."""
+    """Raise ValueError if an option and `--set`, or `--set` twice, name the same field."""
     for field in ("images_seen", "weights"):
         assigned = [text for text in written.get("assignments", ()) if text.startswith(f"{field}=")]
         if field in written and assigned:
             option = f"--{field.replace('_', '-')}"
             raise ValueError(f"{option} {written[field]} and --set {assigned[-1]}: both name the {field}; give one")
+    names = [text.partition("=")[0] for text in written.get("assignments", ())]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"--set {' '.join(written['assignments'])}: names {twice[0]} twice")
 
 
 def idle_options(request: Request) -> list[str]:

@@ -11,10 +11,12 @@ from trainables.training.setup import Setup, completed
 from tune_cd import results
 from tune_cd.results.json_text import as_json
 from tune_cd.results.merging import merge
+from tune_cd.results.reading import check_whole
 from tune_cd.run.config import Call, Request, StudyConfig
 from tune_cd.run.options import study_name
 from tune_cd.run.searches import searches_of
-from tune_cd.run.study import COEFFICIENTS, Study, stored_study
+from tune_cd.run.study import COEFFICIENTS, Study, stored_study, tune_folder
+from tune_cd.search.space import Space
 
 
 def check_study(request: Request) -> Study:
@@ -27,9 +29,11 @@ def check_study(request: Request) -> Study:
     place = results.check_writable(call.results)
     place = place.resolve() if isinstance(place, Path) else place
     merge(place)
+    tune_folder(call.tune_dir)
     stored = stored_study(place, call)
     if stored is not None:
         config = stored[0].continued(request.written, call.study)
+        _check_rows(place, call.study, config.space)
     _ = config.space  # refuses an impossible box before data are fetched
     config, data_root = _pinned(config, call)
     setup, source = config.first_form(
@@ -70,6 +74,19 @@ def _pinned(config: StudyConfig, call: Call) -> tuple[StudyConfig, str | None]:
     return replace(config, data_sha256=now or before), data_root
 
 
+def _check_rows(place: Path | str, study: str, space: Space) -> None:
+    """Raise ValueError if not every row of a study can be used: its training would be repeated."""
+    check_whole(place, study)
+    for row in results.read(place, study).to_dict("records"):
+        try:
+            space.check(row["params"])
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"--resume: the row of {row['trial_id']} does not fit the study: {error}; its training would be "
+                "repeated. Move its file out of the results to train it again"
+            ) from error
+
+
 def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
     """A stored set-up, completed with fields that its release did not have. A precision of None was float32 on a
     CPU."""
@@ -84,7 +101,9 @@ def _check_same(setup: Setup, stored: dict) -> None:
     or if the user's own loss has other terms or coefficients."""
     now = json.loads(as_json(asdict(setup)))
     now |= {COEFFICIENTS: find_loss(setup.loss).coefficients} if COEFFICIENTS in stored else {}
-    differs = [f"{name} was {stored.get(name)!r} and is {now[name]!r}" for name in now if stored.get(name) != now[name]]
+    names = sorted(now.keys() | stored.keys())
+    differs = [f"{name} was {stored.get(name)!r} and is {now.get(name)!r}" for name in names
+               if stored.get(name) != now.get(name)]  # fmt: skip
     if differs:
         raise ValueError(f"--resume: the set-up is another one now: {', '.join(differs)}; name a new --study")
 

@@ -138,7 +138,7 @@ def _named_start(config: StudyConfig, setup: Setup) -> dict:
     start: dict = {"batch_size": config.batch_size}
     for assignment in config.start.split(","):
         name, _, text = (part.strip() for part in assignment.partition("="))
-        if name not in (*loss.weights, "batch_size"):
+        if name not in (*loss.weights, "batch_size") or f",{config.start}".replace(" ", "").count(f",{name}=") > 1:
             raise ValueError(f"--start {config.start!r}: {starts_for(loss)}")
         try:
             start[name] = int(text) if name == "batch_size" else float(text)

@@ -1,6 +1,7 @@
 """A study: its definition, its searches and its files."""
 
-import json
+import os
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -8,14 +9,15 @@ from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.attempts import UNFINISHED
 from tune_cd.results.json_text import as_json
-from tune_cd.results.reading import check_whole
 from tune_cd.results.store import Bucket, Folder, store_of
-from tune_cd.results.study_files import OPTIONS, file_of, text_of
+from tune_cd.results.study_files import OPTIONS, file_of, json_of, text_of
 from tune_cd.run.config import Call, StudyConfig
+from tune_cd.run.lock import user
 from tune_cd.run.searches import Search
 from tune_cd.search.space import Space
 
 STUDY_VERSION = 1
+PARTS = ("options", "setup")  # of the file that defines a study, beside its version
 CHECKPOINTS = "checkpoints"
 COEFFICIENTS = "coefficients"
 """The key, in a stored set-up, of the loss's weights and their published coefficients: a user's own loss may change."""
@@ -66,17 +68,21 @@ def stored_study(place: Path | str, call: Call) -> tuple[StudyConfig, dict] | No
     results.check_name(call.study)
     store = store_of(place)
     text = text_of(store, call.study, OPTIONS)
-    exists = text is not None or store.listing(f"trials/{call.study}", depth=1)
-    if exists and not call.resume:
+    rows = store.listing(f"trials/{call.study}", depth=1)
+    if (text is not None or rows) and not call.resume:
         raise ValueError(
             f"study {call.study!r} exists in {store.where()}: continue it with --resume, or choose another --study"
+        )
+    if call.resume and text is None and rows:
+        raise ValueError(
+            f"--resume: study {call.study!r} has {len(rows)} files of trials, but its options are gone: put "
+            f"{store.where(file_of(call.study, OPTIONS))} back, or name a new --study; the rows stay"
         )
     if call.resume and text is None:
         known = sorted(name.split("/")[1] for name in store.listing("studies", depth=2) if name.endswith(f"/{OPTIONS}"))
         raise ValueError(f"--resume: no study {call.study!r} in {store.where()}; there are {known}")
     if text is None:
         return None
-    check_whole(place, call.study)
     return _stored(text, store.where(file_of(call.study, OPTIONS)))
 
 
@@ -91,15 +97,30 @@ def tidy(study: Study, ended: bool = False) -> None:
             store.remove(name)
 
 
-def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
+def tune_folder(given: str | None) -> Path:
+    """The folder for Ray Tune's own files. Beside the results they could fill the disk, and fail with the store.
+
+    Raises ValueError if it cannot be made or used."""
+    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
     try:
-        content = json.loads(text)
-        version, options, setup = content["version"], dict(content["options"]), dict(content["setup"])
-    except (ValueError, KeyError, TypeError) as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.rmdir(tempfile.mkdtemp(dir=folder))
+    except OSError as error:
+        raise ValueError(f"--tune-dir {folder}: a folder in which files can be made ({error.strerror})") from error
+    return folder
+
+
+def _stored(text: bytes, where: Path | str) -> tuple[StudyConfig, dict]:
+    """Parse the file of a study. Raises ValueError for one that is damaged, or of another version."""
+    try:
+        content = json_of(text)
+        if isinstance(content, dict) and (version := content.get("version", STUDY_VERSION)) != STUDY_VERSION:
+            raise ValueError(f"version {version!r} is another release's; this one reads version {STUDY_VERSION}")
+        if not (isinstance(content, dict) and all(isinstance(content.get(part), dict) for part in PARTS)):
+            raise ValueError(f"an object with the objects {' and '.join(PARTS)} is needed")
+        return StudyConfig.from_json(content["options"]), content["setup"]
+    except (ValueError, ImportError) as error:
         raise ValueError(
-            f"{where} is damaged ({error}); the options of the study are given again with another --study, the "
-            "rows stay"
+            f"{where} cannot be used ({error}); put the file back as it was, go on with the release that wrote it, or "
+            "give the options again with another --study; the rows stay"
         ) from error
-    if version != STUDY_VERSION:
-        raise ValueError(f"{where} has version {version}; this release reads version {STUDY_VERSION}")
-    return StudyConfig.from_json(options), setup

@@ -2,7 +2,6 @@
 
 import tempfile
 from dataclasses import asdict
-from pathlib import Path
 
 import pandas as pd
 from ray import tune
@@ -14,7 +13,6 @@ from tune_cd.results.attempts import to_retry
 from tune_cd.results.rows import trial_name
 from tune_cd.run.budget import Meter
 from tune_cd.run.cluster import Counting
-from tune_cd.run.lock import user
 from tune_cd.run.portfolio import ORIGIN, Portfolio
 from tune_cd.run.progress import Progress
 from tune_cd.run.recorder import Recorder, fixed_fields
@@ -22,7 +20,7 @@ from tune_cd.run.resources import Resources
 from tune_cd.run.resumption import attempts_of, portfolio_of, reported_by, say_stopped
 from tune_cd.run.searches import Search
 from tune_cd.run.streak import LossesInARow
-from tune_cd.run.study import Study
+from tune_cd.run.study import Study, tune_folder
 from tune_cd.run.study_search import StudySearch
 from tune_cd.tune.callback import ResultsCallback
 from tune_cd.tune.packed import PACK
@@ -111,13 +109,6 @@ def _run_config(
         ),
         verbose=int(study.call.verbose),
     )
-
-
-def tune_folder(given: str | None) -> Path:
-    """The folder for Ray Tune's own files. Beside the results they could fill the disk, and fail with the store."""
-    folder = Path(given) if given is not None else Path(tempfile.gettempdir(), f"tune_cd-{user()}")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _trial_name(trial) -> str:

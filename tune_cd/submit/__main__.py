@@ -1,15 +1,18 @@
 """`python -m tune_cd.submit`: see `--help`."""
 
+if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet as well
+    from tune_cd.process import run
+
+    run("tune_cd.submit.__main__")
+
 import argparse
 import asyncio
-import os
 import sys
 
 from tune_cd.results.terminal import redacted_output
 from tune_cd.submit import jobs as studies
 from tune_cd.submit.connection import ADDRESS, VARIABLES, connect
 from tune_cd.submit.jobs import STOPPED_STATUS, Job
-from tune_cd.terminal import prepare
 
 FAILED = 1
 BAD_INPUT = 2
@@ -40,15 +43,11 @@ START_USAGE = "%(prog)s [--address URL] [--wait | --follow] [--working-dir DIR] 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 if a study did not end in good order, 2 for bad input or no
     cluster, 130 after Ctrl-C. `start --wait` and `--follow` return the study's own."""
-    prepare()
     options, unknown = parser().parse_known_args(argv)
     if unknown and options.command is not _start:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return options.command(options, unknown)
-    except BrokenPipeError:  # the reader has closed the pipe, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -213,7 +212,3 @@ def _follow(client, job: Job, skip: int = 0) -> None:
         raise ConnectionError(
             f"the log of study {job.study} can no longer be followed ({error!r}); the study may well go on"
         ) from error
-
-
-if __name__ == "__main__":
-    sys.exit(main())

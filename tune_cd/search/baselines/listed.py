@@ -8,6 +8,8 @@ import numpy as np
 
 from tune_cd.search.space import Axis, Configuration, Key, Space
 
+MOST_CELLS = 1_000_000
+
 
 class Listed:
     """A `baseline.Rule` that takes the first configuration of a list that is not known yet."""
@@ -51,16 +53,22 @@ def grid_cells(space: Space, step: float) -> Iterator[Configuration]:
 
     Each axis goes up from its lower bound by the factor `step`, a linear one by log2(step) coordinates. Lattices are
     rounded to their multiples; of listed values all are taken. Raises ValueError for a step that is not finite and
-    above 1.
+    above 1, and for more than MOST_CELLS.
     """
     if not (isfinite(step) and step > 1):
         raise ValueError(f"step {step!r}: a finite factor above 1 is required")
+    if (cells := prod(_number(axis, step) for axis in space.axes)) > MOST_CELLS:
+        raise ValueError(f"step {step!r}: a grid of {cells:,} cells; at most {MOST_CELLS:,} are allowed")
     return (dict(zip(space.names, cell)) for cell in product(*(_ticks(axis, step) for axis in space.axes)))
 
 
 def _ticks(axis: Axis, step: float) -> list[float | int]:
     if axis.values is not None:
         return list(axis.values)
+    return sorted({axis.snap(axis.ends[0] + k * log2(step)) for k in range(_number(axis, step))})
+
+
+def _number(axis: Axis, step: float) -> int:
+    """The number of ticks of an axis, at most."""
     low, high = axis.ends
-    count = floor((high - low) / log2(step) + 1e-9) + 1
-    return sorted({axis.snap(low + k * log2(step)) for k in range(count)})
+    return len(axis.values) if axis.values is not None else floor((high - low) / log2(step) + 1e-9) + 1

@@ -1,0 +1,63 @@
+"""How a driver is ended: by signals that are heeded or ignored, once or twice, and by its own threads."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tune_cd.run.ending import Ending
+
+CODE = """
+import os, signal, sys
+for number in {ignored}:
+    signal.signal(number, signal.SIG_IGN)
+from tune_cd.run.ending import Ending
+ending, said = Ending(), []
+with ending.heeded():
+    for number in {sent}:
+        try:
+            ending.interrupt() if number is None else os.kill(os.getpid(), number)
+            said.append("goes on")
+        except KeyboardInterrupt:
+            said.append("interrupted")
+print(*said, ending.status)
+"""
+INT, TERM, HUP = (int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+
+
+@pytest.mark.parametrize(
+    "ignored, sent, said",
+    [
+        ([], [INT], "interrupted 130"),
+        ([], [TERM], "interrupted 143"),
+        ([], [HUP], "interrupted 129"),
+        ([], [TERM, TERM, HUP], "interrupted goes on goes on 143"),
+        ([], [TERM, INT], "interrupted interrupted 143"),
+        ([], [INT, INT, INT, TERM], "interrupted interrupted interrupted goes on 130"),
+        ([], [None, None], "interrupted goes on 130"),
+        ([INT], [INT, None, INT], "goes on interrupted goes on 130"),
+        ([INT], [INT, TERM], "goes on interrupted 143"),
+        ([HUP, INT], [HUP, None], "goes on interrupted 130"),
+        ([TERM, HUP, INT], [TERM, HUP, INT, None], "goes on goes on goes on interrupted 130"),
+    ],
+)
+def test_the_first_signal_interrupts_and_what_is_ignored_stays_so(ignored, sent, said):
+    code = CODE.format(ignored=ignored, sent=sent)
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (finished.stdout.strip(), finished.stderr) == (said, "")
+
+
+def test_handlers_of_before_are_back_afterwards():
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    with Ending().heeded():
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_while_nothing_is_held_it_ends_at_once():
+    code = "import os, signal\nfrom tune_cd.run.ending import Ending\nending = Ending()\n"
+    code += "with ending.heeded(), ending.at_once():\n    os.kill(os.getpid(), signal.SIGTERM)\nprint('goes on')"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (143, "", "interrupted\n")

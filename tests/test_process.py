@@ -1,0 +1,96 @@
+"""Every command ends quietly when it is interrupted, and when nobody reads or can store what it prints."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS = {
+    "run": ["--help"],
+    "report": ["--help"],
+    "results": ["list", "--help"],
+    "replay": ["--help"],
+    "landscapes": ["--list"],
+    "balance": ["lr=0.1,average=global,b=128"],
+    "cluster": ["check", "--help"],
+    "submit": ["start", "--help"],
+}
+
+
+def shell(script: str, *argv: str) -> subprocess.CompletedProcess:
+    return subprocess.run(["bash", "-c", script, "bash", *argv], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_reader_that_goes_ends_it_without_a_word(command):
+    argv = [sys.executable, "-m", f"tune_cd.{command}", *COMMANDS[command]]
+    done = shell('"$@" | true; echo "${PIPESTATUS[0]}"', *argv)
+    assert (done.stdout, done.stderr) == ("141\n", "")
+    both = shell('"$@" 2>&1 | true; echo "${PIPESTATUS[0]}"', *argv)
+    assert (both.stdout, both.stderr) == ("141\n", "")
+
+
+@pytest.mark.parametrize("redirected, status, said", [
+    (">/dev/full", "1", "error: the output could not be written: [Errno 28] No space left on device\n"),
+    (">&-", "0", ""),
+    (">&- 2>&- <&-", "0", ""),
+    (">/dev/null 2>/dev/full", "0", ""),
+])  # fmt: skip
+def test_output_that_cannot_be_written(redirected, status, said):
+    argv = [sys.executable, "-m", "tune_cd.balance", "lr=0.1,average=global,b=128"]
+    done = shell(f'"$@" {redirected}; echo $?', *argv)
+    assert (done.stdout, done.stderr) == (f"{status}\n", said)
+
+
+def test_the_exit_status_is_the_command_s():
+    assert shell('"$@" | cat', sys.executable, "-m", "tune_cd.balance", "lr=0").stderr.startswith("error: recipe")
+    assert subprocess.run([sys.executable, "-m", "tune_cd.balance", "lr=0"], capture_output=True).returncode == 2
+
+
+SLOW = """
+import os, signal, sys, types
+signal.signal(signal.SIGINT, signal.{before})
+from tune_cd import process
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "slow":
+            {importing}
+sys.meta_path.insert(0, Slow())
+slow = types.ModuleType("slow")
+def main():
+    {running}
+    return 7
+slow.main = main
+process.import_module = lambda name: (Slow().find_spec(name), slow)[1]
+process.run("slow")
+"""
+
+
+@pytest.mark.parametrize("where", ["importing", "running"])
+@pytest.mark.parametrize("before, status, said", [("default_int_handler", 130, "interrupted\n"), ("SIG_IGN", 7, "")])
+def test_an_interrupt_is_quiet_during_imports_and_work(where, before, status, said):
+    what = {"importing": "pass", "running": "pass"} | {where: "os.kill(os.getpid(), signal.SIGINT)"}
+    done = subprocess.run([sys.executable, "-c", SLOW.format(before=before, **what)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_ctrl_c_in_the_first_moments_of_a_command(command):
+    """At whichever import it is by then."""
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", f"tune_cd.{command}"], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    for line in process.stderr:
+        if "tune_cd.process" in line:
+            break
+    deadline = time.monotonic() + 60
+    for line in process.stderr:
+        if "numpy" in line or time.monotonic() > deadline:
+            break
+    os.kill(process.pid, signal.SIGINT)
+    rest = [line for line in process.communicate(timeout=60)[1].splitlines() if not line.startswith("import time:")]
+    assert process.returncode == 130 and rest == ["interrupted"]

@@ -12,7 +12,7 @@ from trainables.training.setup import ONLY_WITH, Setup
 from trainables.training.setups import find_setup
 from tune_cd.analysis import cells as cells_of
 from tune_cd.analysis import curves_of, grid
-from tune_cd.analysis.parts import BEFORE, SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
+from tune_cd.analysis.parts import SET_UP, WITHOUT_EFFECT, comparable, parts_of, require_one, set_ups
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -24,7 +24,7 @@ TRAINED = Setup("glyphs", task="dml", loss="margin", network="n", image_size=28,
 
 def set_up_of(memory: str) -> str:
     """As `set_ups` gives it for a configuration that says `memory` and k = 2."""
-    said = BEFORE | {"memory": memory, "k": 2}
+    said = {"memory": memory, "k": 2}
     return json.dumps({name: said[name] for name in SET_UP if name in said})
 
 
@@ -73,45 +73,6 @@ SMALL = asdict(find_setup("glyphs", "small"))
 """A built-in training's configuration of today."""
 
 
-@pytest.mark.parametrize("setup", [find_setup("glyphs", "small"), find_setup("omniglot", "small", loss="infonce")])
-def test_earlier_trainings_are_todays(setup):
-    """Of before rows said where weights came from, which optimizer, what memory."""
-    today = asdict(setup)
-    earlier = {name: value for name, value in today.items() if name not in BEFORE}
-    assert len(earlier) == len(today) - len(BEFORE)
-    both = table(row(index, config=config) for index, config in enumerate([earlier, today]))
-    ((words, rows),) = parts_of(both)
-    assert words == "" and len(rows) == 2
-    require_one(both)
-
-
-@pytest.mark.parametrize(
-    "field, value",
-    [
-        ("weight_decay", 5e-4),
-        ("crop_scale", 0.2),
-        ("crop_size", 24),
-        ("projection", "leaky_relu"),
-        ("schedule", "plateau"),
-    ],
-)
-def test_a_later_field_is_no_difference_to_rows_without_it_unless_it_is_one(field, value):
-    old = row(0, config={name: said for name, said in SMALL.items() if name not in BEFORE})
-    require_one(table([old, row(1, config=SMALL)]))
-    with pytest.raises(ValueError, match=f"set-up: {field} "):
-        require_one(table([old, row(1, config=SMALL | {field: value})]))
-
-
-def test_trainings_that_did_not_say_their_precision_had_bfloat16_on_a_gpu():
-    unsaid, asked = SMALL | {"precision": None}, SMALL | {"precision": "bfloat16"}
-    require_one(
-        table([row(0, config=unsaid, device="cpu"), row(1, config=SMALL, device="NVIDIA H200"), row(2, config=unsaid)])
-    )
-    require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=asked, device="NVIDIA H200")]))
-    with pytest.raises(ValueError, match=r"precision \['bfloat16', 'float32'\]"):
-        require_one(table([row(0, config=unsaid, device="NVIDIA H200"), row(1, config=SMALL, device="NVIDIA H200")]))
-
-
 def test_sizes_without_effect_tell_nothing_apart():
     """A memory's size without a memory, a benchmark's pixels without a benchmark."""
     require_one(
@@ -130,7 +91,6 @@ def test_sizes_without_effect_tell_nothing_apart():
 def test_every_field_of_a_built_in_training_has_been_thought_of():
     """Those that are no part of a set-up: the problem's own, and how it is computed."""
     assert set(SMALL) - set(SET_UP) == {"dataset", "task", "loss", "step", "selected_by"}
-    assert set(BEFORE) <= set(SET_UP) and all(SMALL[name] == value for name, value in BEFORE.items())
 
 
 def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
@@ -157,22 +117,6 @@ def test_rows_that_do_not_say_their_set_up_go_with_the_most_frequent():
     assert words == "" and len(rows) == 2 and list(parts_of(empty())) == []
 
 
-def test_configurations_from_before_a_field_was_there_had_its_first_value():
-    """A study that is resumed with a later version, and the landscapes that come with the package, are no other set-up
-    for it."""
-    early, late = {"k": 2, "network": "small_conv"}, {"k": 2, "network": "small_conv"} | BEFORE
-    trials = table([row(0, config=early), row(1, config=late), row(2, config=late | {"memory": "fixed"}, study="t")])
-    require_one(trials[:2])
-    assert {words: sorted(rows["trial_index"]) for words, rows in parts_of(trials)} == {
-        "memory=none": [0, 1],
-        "memory=fixed": [2],
-    }
-    with pytest.raises(ValueError, match=r"set-up: memory \['fixed', 'none'\]"):
-        require_one(trials)
-    own = table([row(0, params={"lr": 1.0}, config={"lr": 1.0, "layers": 3})])
-    assert set_ups(own).tolist() == ["{}"], "a user's own configuration has no set-up of ours"
-
-
 @pytest.mark.parametrize("field", WITHOUT_EFFECT)
 def test_what_has_no_effect_tells_nothing_apart(field):
     """SGD's learning rate is the search's start alone, and trainings without memory have none of any size."""
@@ -187,11 +131,6 @@ def test_what_has_no_effect_tells_nothing_apart(field):
     ]
     assert hasattr(TRAINED, field) and hasattr(TRAINED, other), "a field of the built-in set-ups"
     assert ONLY_WITH[field][0] == other and value not in ONLY_WITH[field][1], "trainings say the same"
-
-
-def test_what_later_versions_added_is_what_set_ups_have_by_default():
-    trained = asdict(TRAINED)
-    assert {name: trained[name] for name in BEFORE} == BEFORE
 
 
 def test_as_few_fields_are_named_as_tell_set_ups_apart():

@@ -10,7 +10,6 @@ import pytest
 from grids_of import hill, made_tables
 
 from trainables.losses import find_loss
-from trainables.training.setup import completed
 from tune_cd import results
 from tune_cd.landscapes.find import plane
 from tune_cd.landscapes.measured import IN_VIEW, JUDGES, MEASURED, load, write
@@ -131,5 +130,5 @@ def test_nothing_is_published_without_a_whole_grid(out, tmp_path):
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_comes_with_the_package_is_trained_again_in_its_own_set_up(name):
-    stored = completed(load(name).about["setup"])
+    stored = load(name).about["setup"]
     assert {field: stored.get(field) for field in asdict(GRIDS[name].setup)} == asdict(GRIDS[name].setup)

@@ -231,8 +231,8 @@ def compacted_footer(folder: Path) -> Path:
     "harm, reason",
     [
         (damage_bit, "cannot be read"), (damage_end, "cannot be read"),
-        (newer, "format 99, which a newer release wrote"),
-        (foreign, "lacks the columns"), (stray, "does not belong here; trials/STUDY/NAME.parquet does"),
+        (newer, "format 99, which another release wrote"),
+        (foreign, "format none, which another release wrote"), (stray, "does not belong here; trials/STUDY/NAME.parquet does"),
         (note, "does not belong here"),
         (renamed, "holds trial 't0', which is not what its name says"), (moved, "holds study 'demo'"),
         (left_over, "left of a write that broke off"), (left_probe, "left of a write that broke off"),

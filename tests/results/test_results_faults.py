@@ -54,9 +54,9 @@ def test_a_row_of_another_format_is_neither_read_nor_replaced(tmp_path):
     path = results.write_trial(tmp_path, full())
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"format_version": b"4"}), path)
-    with pytest.raises(results.ConflictingRow, match=r"t0\.parquet has format 4, which a newer release wrote"):
+    with pytest.raises(results.ConflictingRow, match=r"t0\.parquet has format 4, which another release wrote"):
         results.write_trial(tmp_path, full())
-    with pytest.warns(UserWarning, match=r"t0\.parquet has format 4, which a newer release wrote"):
+    with pytest.warns(UserWarning, match=r"t0\.parquet has format 4, which another release wrote"):
         assert len(results.read(tmp_path)) == 0
 
 

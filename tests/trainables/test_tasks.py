@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from trainables.training.setup import Setup, completed, override
+from trainables.training.setup import Setup, override
 from trainables.training.setups import (
     BATCH_SIZES,
     SEARCH_RANGE,
@@ -85,21 +85,6 @@ def test_the_xbm_experiment_is_the_published_one():
 def test_the_projection_head_of_the_ssl_baseline_has_leaky_relu():
     assert {find_setup(name, "paper", "ssl").projection for name in ("tinyimagenet", "folder")} == {"leaky_relu"}
     assert find_setup("tinyimagenet", "small").projection == "relu", "as in tables that are there"
-
-
-def test_a_stored_set_up_is_completed_as_it_was():
-    """Fields that came later have the value that earlier trainings had without knowing."""
-    later = ("weight_decay", "crop_scale", "crop_size", "projection", "selected_by")
-    now = asdict(find_setup("sop", "small"))
-    assert completed({name: value for name, value in now.items() if name not in later}) == now
-    assert completed(now | {"precision": None})["precision"] is None, "which it was depends on the device"
-    assert (now["weight_decay"], now["crop_scale"], now["crop_size"], now["projection"], now["selected_by"]) == (
-        0.0,
-        0.25,
-        0,
-        "relu",
-        None,
-    )
 
 
 def test_what_selects_is_a_score_of_the_task():

@@ -6,7 +6,7 @@ each trial.
 
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from types import UnionType
 from typing import get_args
@@ -242,11 +242,3 @@ def without_effect(setups: Sequence[Setup], assignments: Sequence[str]) -> list[
             has = f"{other} = {getattr(setups[0], other)!r}"
             said.append(f"--set {assignment} has no effect with {has}, only with {' or '.join(map(repr, values))}")
     return said
-
-
-def completed(stored: dict) -> dict:
-    """Complete a stored set-up's fields for this release: missing ones get the value that such trainings had.
-
-    A stored precision of None is kept; it meant float32 on a CPU and bfloat16 on a GPU.
-    """
-    return {field.name: field.default for field in fields(Setup) if field.default is not MISSING} | stored

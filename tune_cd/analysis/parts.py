@@ -25,13 +25,6 @@ SET_UP = (
 belong to different landscapes. A user's own configuration may have any fields; only these are compared, and only if
 they were not searched. Set-ups are told apart by the first of these fields that suffice."""
 
-BEFORE = {
-    "weights": "none", "embedding": 0, "crop_scale": 0.25, "crop_size": 0, "projection": "relu", "optimizer": "sgd",
-    "weight_decay": 0.0, "schedule": "constant", "precision": "float32", "memory": "none", "test": "split",
-    "projector": "", "bias": -10.0, "probe_steps": 0, "probe_rate": 1e-3, "probe_features": "raw",
-}  # fmt: skip
-"""Fields added to the built-in configurations in later releases, with the values of the trainings before that."""
-
 WITHOUT_EFFECT = {
     "learning_rate": ("optimizer", "sgd"), "memory_size": ("memory", "none"), "memory_start": ("memory", "none"),
     "test_image_size": ("test", "split"), "temperature": ("loss", "margin"), "margin": ("loss", "infonce"),
@@ -105,30 +98,18 @@ def parts_of(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def set_ups(trials: pd.DataFrame, but: Container[str] = ()) -> pd.Series:
-    """Each trial's SET_UP fields as JSON, without `but` and without the searched ones; "{}" if none is left.
-
-    Built-in trainings of earlier releases get the fields of BEFORE, so that the same training has the same set-up.
-    """
+    """Each trial's SET_UP fields as JSON, without `but` and without the searched ones; "{}" if none is left."""
     searched = [
         tuple(sorted({name.split("/")[0] for name in params} & set(SET_UP))) for params in maps_of(trials, "params")
     ]
     left_out = tuple(name for name in SET_UP if name in but)
-    devices = trials["device"] if "device" in trials else [None] * len(trials)
-    on_gpu = [isinstance(device, str) and device != "cpu" for device in devices]
-    texts = [
-        _set_up(config, (*names, *left_out), gpu) for config, names, gpu in zip(trials["config"], searched, on_gpu)
-    ]
+    texts = [_set_up(config, (*names, *left_out)) for config, names in zip(trials["config"], searched)]
     return pd.Series(texts, index=trials.index, dtype=object)
 
 
 @lru_cache(maxsize=1 << 17)
-def _set_up(config: str, left_out: tuple[str, ...], on_gpu: bool) -> str:
-    said = json.loads(config)
-    if all(said.get(name) is None or name in left_out for name in SET_UP):
-        return "{}"  # a user's own configuration configuration
-    if on_gpu and "precision" in said and said["precision"] is None:
-        said["precision"] = "bfloat16"  # None meant the device's default
-    said = BEFORE | {name: value for name, value in said.items() if value is not None}
+def _set_up(config: str, left_out: tuple[str, ...]) -> str:
+    said = {name: value for name, value in json.loads(config).items() if value is not None}
     idle = {
         name for name, (other, value) in WITHOUT_EFFECT.items() if other not in left_out and said.get(other) == value
     }

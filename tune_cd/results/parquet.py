@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tune_cd.results.content import fault_of
-from tune_cd.results.migrations import upgrade
 from tune_cd.results.schema import CURVES, FORMAT_VERSION, TRIALS, Row, check_name
 from tune_cd.results.store import Bucket, Folder
 
@@ -148,18 +147,17 @@ def _conform(table: pa.Table, kind: str, where: str) -> pa.Table:
     if table.num_rows and table.schema.metadata == schema.metadata and table.schema.equals(schema):  # the usual case
         return table
     text = (table.schema.metadata or {}).get(b"format_version", b"none").decode(errors="replace")
-    version = int(text) if re.fullmatch(r"[1-9]\d{0,5}", text) else 0
-    if version > FORMAT_VERSION:
+    if text != str(FORMAT_VERSION):
         raise OtherFormat(
-            f"{where} has format {version}, which a newer release wrote; this one reads up to {FORMAT_VERSION}"
+            f"{where} has format {text[:20]}, which another release wrote; this one reads {FORMAT_VERSION}"
         )
     try:
-        upgraded = upgrade(table, kind, version).select(schema.names)
-        if not upgraded.schema.equals(schema) or not upgraded.num_rows:
+        selected = table.select(schema.names)
+        if not selected.schema.equals(schema) or not selected.num_rows:
             raise ValueError("other columns, or no rows")
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise OtherFormat(f"{where} (format {text}) lacks the columns of its format, or has no rows") from error
-    return pa.Table.from_arrays(upgraded.columns, schema=schema)
+    return pa.Table.from_arrays(selected.columns, schema=schema)
 
 
 def _groups_around(file: pq.ParquetFile, trial_id: str) -> list[int]:

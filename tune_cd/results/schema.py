@@ -23,8 +23,7 @@ Row = dict[str, Any]
 """A row of one of the tables in Python's types, maps as dicts."""
 
 FORMAT_VERSION = 3
-"""Format version, stored in every file. Raise it when a field is added, removed or changes its type or meaning, and add
-a step to `results.migrations` that reads files of the version before."""
+"""Format version, stored in every file. Raise it when a field is added, removed or changes its type or meaning."""
 
 STATUSES = ("completed", "diverged", "failed", "stopped")
 """Ends of a trial. stopped: ended before its full length, by a scheduler or by a search that trains short first; its

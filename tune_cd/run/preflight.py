@@ -7,7 +7,7 @@ from pathlib import Path
 from trainables.datasets import SourceSummary, pin_source, source_sha256
 from trainables.losses import find_loss
 from trainables.training.checks import check_training
-from trainables.training.setup import Setup, completed
+from trainables.training.setup import Setup
 from tune_cd import results
 from tune_cd.results.json_text import as_json
 from tune_cd.results.merging import merge
@@ -40,7 +40,7 @@ def check_study(request: Request) -> Study:
         lambda setup: (setup, check_training(setup, config.trained_batch_sizes, data_root, call.download))
     )
     if stored is not None:
-        _check_same(setup, _as_trained(stored[1], place, call.study))
+        _check_same(setup, stored[1])
         _check_content(config.data_content, source, call.study)
     config = replace(config, data_content=source.content or None)
     name = study_name(call, setup)
@@ -87,15 +87,6 @@ def _check_rows(place: Path | str, study: str, space: Space) -> None:
             ) from error
 
 
-def _as_trained(stored: dict, place: Path | str, study: str) -> dict:
-    """A stored set-up, completed with fields that its release did not have. A precision of None was float32 on a
-    CPU."""
-    stored = completed(stored)
-    if stored["precision"] is None and set(results.read(place, study)["device"].dropna()) <= {"cpu"}:
-        stored["precision"] = "float32"
-    return stored
-
-
 def _check_same(setup: Setup, stored: dict) -> None:
     """Raise ValueError if the options lead to another set-up than the stored one, as in a release with other defaults,
     or if the user's own loss has other terms or coefficients."""
@@ -109,13 +100,8 @@ def _check_same(setup: Setup, stored: dict) -> None:
 
 
 def _check_content(before: str | None, source: SourceSummary, study: str) -> None:
-    """Raise ValueError if a folder's images are not those of the study's start, or the latter are unknown."""
-    if source.content and before is None:
-        raise ValueError(
-            f"study {study!r} was started by a release that did not note which images a folder held, and read some of "
-            "them otherwise; its rows stay, name a new --study"
-        )
-    if before is not None and source.content != before:
+    """Raise ValueError if a folder's images are not those of the study's start."""
+    if (source.content or None) != before:
         raise ValueError(
             f"study {study!r} was started with {before}, and at {source.location} there are now {source.content}; "
             "put the old ones back, or name a new --study"

@@ -39,11 +39,10 @@ TRACE = (
 )
 
 
-def payload(*studies: dict, refresh: float | None = None, notes: tuple[str, ...] = ()) -> dict:
+def payload(*studies: dict, notes: tuple[str, ...] = ()) -> dict:
     return {
         "title": "Trials of results",
         "created": "2026-11-21T14:03:10Z",
-        "refresh": refresh,
         "notes": list(notes),
         "studies": list(studies),
     }

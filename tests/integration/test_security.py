@@ -634,10 +634,8 @@ def test_what_the_environment_keeps_secret_is_in_no_file_and_no_line(tmp_path, m
     assert "driver.json" in stored and "checkpoints" in stored
     assert recorder.record(config, outcome, {"started_at": None, "device": "cpu", "share": 1.0}) is None
     print(summarise(study))
-    for command in (["list"], ["show", "mine"], ["show", "mine", "cd-00000"], ["compact"], ["verify"]):
+    for command in (["list"], ["show", "mine"], ["show", "mine", "cd-00000"], ["compact"]):
         assert results_command([command[0], str(folder), *command[1:]]) == 0
-    for name in ("all.csv", "all.json", "all.parquet"):
-        assert results_command(["export", str(folder), "-o", str(folder / name)]) == 0
     said, stored = "".join(capsys.readouterr()), stored + texts_below(folder)
     assert "best balance found" in said and "cd-00000" in said and "cd-00000" in stored and "images_seen" in stored
     assert json.loads((folder / "studies" / "mine" / "study.json").read_text())["options"]["dataset"] == "glyphs"

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from browser import browser, opened, watched
-from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, grid_study, payload, search_study, studies
+from pages import BALANCE, EXAMPLES, HOSTILE, TRACE, payload, studies
 
 from tune_cd.report.page import render
 
@@ -185,8 +185,8 @@ def test_a_number_that_json_has_no_word_for_is_refused_with_its_place(number, te
 
 def test_a_payload_without_a_key_is_refused():
     without = payload()
-    del without["refresh"]
-    with pytest.raises(ValueError, match="refresh"):
+    del without["notes"]
+    with pytest.raises(ValueError, match="notes"):
         render(without)
 
 
@@ -584,44 +584,6 @@ def test_the_study_chooser_changes_everything(show):
     assert [page.locator(f"#{name}-empty").is_visible() for name in SECTIONS] == [True] * 5
     page.select_option("#study", first["name"])
     assert len(shown_rows(page)) == len(first["trials"]["trial_id"])
-
-
-@slow
-def test_a_live_page_goes_on_where_it_was_with_what_is_new(running, tmp_path):
-    path, example = (
-        tmp_path / "live.html",
-        payload(search_study(), grid_study("small", side=5, batches=(32, 64, 128)), refresh=60.0),
-    )
-    path.write_text(render(example), encoding="utf-8")
-    with opened(running, path, height=700, clock=True) as page:
-        page.select_option("#study", "small")
-        page.locator("#slice").fill("0")
-        page.select_option("#score", "test_score")
-        page.locator("#sort-trial_id").click()
-        page.locator("#filter").fill("grid-0000")
-        page.evaluate("scrollTo(0, 400)")
-        example["created"] = "2026-11-21T15:00:00Z"
-        path.write_text(render(example), encoding="utf-8")
-        page.clock.fast_forward(60_000)
-        page.wait_for_selector("#written:has-text('15:00:00')", timeout=30_000)
-        page.wait_for_selector("html[data-ready]", state="attached", timeout=30_000)
-        assert page.locator("#study").input_value() == "small" and page.locator("#slice-text").inner_text() == "b = 32"
-        assert (
-            page.locator("#score").input_value() == "test_score"
-            and page.locator("#filter").input_value() == "grid-0000"
-        )
-        assert column(page, "trial_id") == sorted(
-            name for name in example["studies"][1]["trials"]["trial_id"] if "grid-0000" in name
-        )
-        assert page.evaluate("scrollY") == pytest.approx(400, abs=2)
-        page.uncheck("#live")
-        example["created"] = "2026-11-21T16:00:00Z"
-        path.write_text(render(example), encoding="utf-8")
-        loads = []
-        page.on("request", lambda request: loads.append(request.url))
-        page.clock.fast_forward(150_000)
-        page.wait_for_timeout(1000)
-        assert loads == [] and "15:00:00" in page.locator("#written").inner_text()
 
 
 @slow

@@ -18,7 +18,7 @@ from tune_cd.report.__main__ import main
 from tune_cd.report.findings import findings
 from tune_cd.report.payload import payload
 from tune_cd.report.words import summarise
-from tune_cd.report.writing import Watch, content
+from tune_cd.report.writing import content
 from tune_cd.results.networks import Networks
 from tune_cd.results.parquet import serialise
 
@@ -445,9 +445,6 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     (["r", "-o", "no/such/folder/page.html"], "there is no folder"),
     (["r", "-o", "r"], "not a folder"),
     (["r/trials"], "RESULTS is the folder that holds trials/"),
-    (["r", "--watch", "inf"], "--watch inf"),
-    (["r", "--watch", "-1"], "--watch -1"),
-    (["r", "--watch", "1e20"], "--watch 1e+20"),
     (["nowhere.parquet"], "nowhere.parquet"),
 ])  # fmt: skip
 def test_the_command_refuses_with_a_message(tmp_path, monkeypatch, capsys, argv, message):
@@ -492,34 +489,6 @@ def test_the_network_of_the_best_setting_is_named_where_it_is_kept(tmp_path):
     assert said()["Its network"] == f"`{file}`; `trainables.trained.load` reads it."
 
 
-def test_a_watch_ends_with_the_driver(tmp_path):
-    store(tmp_path, search_study())
-    assert Watch(tmp_path, ["s"]).running(), "somebody's own study: it is not known whether it has ended"
-    (tmp_path / "studies/s").mkdir(parents=True)
-    (tmp_path / "studies/s/study.json").write_text("{}")
-    assert not Watch(tmp_path, ["s"]).running() and not Watch(tmp_path, None).running()
-    (tmp_path / "studies/s/driver.json").write_text('{"beats": 1}')
-    watch = Watch(tmp_path, None)
-    assert watch.running() and watch.running(), "a sign that has just been seen"
-
-
-def test_a_dead_drivers_watch_ends(tmp_path, monkeypatch):
-    from tune_cd.report import writing
-
-    store(tmp_path, search_study())
-    (tmp_path / "studies/s").mkdir(parents=True)
-    (tmp_path / "studies/s/study.json").write_text("{}")
-    (tmp_path / "studies/s/driver.json").write_text('{"beats": 1}')
-    clock = [100.0]
-    monkeypatch.setattr(writing, "monotonic", lambda: clock[0])
-    watch = Watch(tmp_path, None)
-    assert watch.running()
-    clock[0] += writing.SILENCE + 1
-    assert not watch.running()
-    (tmp_path / "studies/s/driver.json").write_text('{"beats": 2}')
-    assert watch.running()
-
-
 def test_one_parquet_file_is_enough(tmp_path):
     trials = kinds.landscape("omniglot-242-margin").astype(object)
     rows = [results.check_trial(row) for row in trials.where(trials.notna(), None).to_dict("records")]
@@ -527,39 +496,6 @@ def test_one_parquet_file_is_enough(tmp_path):
     with no_warnings():
         found = content(tmp_path / "grid.parquet")
     assert found["studies"][0]["grid"]["full"] and len(found["studies"][0]["trials"]["trial_id"]) == len(trials)
-
-
-def test_a_watched_page_is_written_until_the_driver_has_ended(tmp_path, monkeypatch):
-    """The last page does not look for another one."""
-    from tune_cd.report import __main__ as command
-
-    store(tmp_path, search_study()[:5])
-    (tmp_path / "studies/s").mkdir(parents=True)
-    (tmp_path / "studies/s/study.json").write_text("{}")
-    driver, page, pages = tmp_path / "studies/s/driver.json", tmp_path / "page.html", []
-    driver.write_text('{"beats": 1}')
-
-    def later(seconds: float) -> None:
-        pages.append(shown(page))
-        if len(pages) == 1:
-            store(tmp_path, search_study())
-        else:
-            driver.unlink()
-
-    monkeypatch.setattr(command.time, "sleep", later)
-    assert main([str(tmp_path), "--study", "s", "-o", str(page), "--watch", "7"]) == 0
-    pages.append(shown(page))
-    assert [(content["refresh"], len(content["studies"][0]["trials"]["trial_id"])) for content in pages] == [
-        (7.0, 5),
-        (7.0, 14),
-        (None, 14),
-    ]
-    heads = [{sentence["head"] for sentence in content["studies"][0]["words"]} for content in pages]
-    assert [("Under way" in said, "What to try next" in said) for said in heads] == [
-        (True, False),
-        (True, False),
-        (False, True),
-    ]
 
 
 def shown(page) -> dict:

@@ -10,7 +10,6 @@ from warned import silent
 
 from tune_cd import results
 from tune_cd.results import compaction, parquet
-from tune_cd.results.verification import verify
 
 
 def rows(*numbers: int, **fields) -> list[dict]:
@@ -27,7 +26,7 @@ def test_they_are_read_as_if_each_had_been_written_alone(tmp_path):
     assert results.write_trials(tmp_path / "together", rows(2, 0, 1)) == tmp_path / "together" / "trials" / "demo"
     pd.testing.assert_frame_equal(silent(results.read, tmp_path / "together"), results.read(tmp_path / "alone"))
     (file,) = names(tmp_path / "together")
-    assert parquet.is_compacted(file) and list(verify(tmp_path / "together")) == []
+    assert parquet.is_compacted(file)
     assert len(pd.read_parquet(tmp_path / "together" / "trials")) == 3
 
 
@@ -45,7 +44,7 @@ def test_others_join_those_that_are_there_in_one_file(tmp_path):
     results.write_trials(tmp_path, rows(1, 2))
     table = silent(results.read, tmp_path)
     assert sorted(table["trial_id"]) == ["r0", "r1", "r2", *(f"t{n}" for n in range(6))]
-    assert len(names(tmp_path)) == 1 and list(verify(tmp_path)) == []
+    assert len(names(tmp_path)) == 1
 
 
 def test_what_is_stored_is_never_replaced(tmp_path):

@@ -7,23 +7,20 @@ if __name__ == "__main__":  # before the imports, during which Ctrl-C is quiet a
 
 import argparse
 import sys
-import time
 import warnings
 from pathlib import Path
 
 from tune_cd.report.page import render
-from tune_cd.report.writing import Watch, content, read
+from tune_cd.report.writing import content, read
 from tune_cd.results import publish
 from tune_cd.results.redaction import redact
 from tune_cd.results.terminal import redacted_output
 
 INCOMPLETE, BAD_INPUT = 1, 2
-SECONDS, MOST_SECONDS = 30.0, 1e6
 
 EPILOG = """\
 examples:
   python -m tune_cd.report results                              every study, in report.html
-  python -m tune_cd.report results --study mine --watch         while it runs; the page reloads itself
   python -m tune_cd.report s3://bucket/prefix -o ~/report.html  from an object store
   python -m tune_cd.report results --study grid --figures out   also the paper's figures (SVG, PNG) and tables
 """
@@ -46,9 +43,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
     )
-    watch = f"""write it again every so many seconds, until the studies' drivers have ended or Ctrl-C;
-{SECONDS:.0f} where no number is given"""
-    top.add_argument("--watch", nargs="?", type=float, const=SECONDS, metavar="SECONDS", help=watch)
     figures = """also write figures (SVG, PNG) and tables (Markdown, LaTeX) of each study there; exit status 1 where
 some could not be made"""
     top.add_argument("--figures", type=Path, metavar="DIR", help=figures)
@@ -67,11 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     left_out: dict[str, str] = {}
     try:
         _check(options)
-        try:
-            missing, left_out = _write(options)
-        except KeyboardInterrupt:
-            if options.watch is not None:
-                _write_once(options, live=False)  # otherwise the page would go on reloading for ever
+        missing, left_out = _write(options)
     except (ValueError, OSError) as error:
         print(redact(f"error: {error}"), file=sys.stderr)
         return BAD_INPUT
@@ -83,8 +73,6 @@ def main(argv: list[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that cannot be carried out."""
     output = options.output.expanduser()
-    if options.watch is not None and not 0 < options.watch <= MOST_SECONDS:
-        raise ValueError(f"--watch {options.watch:g}: seconds, more than 0 and finite, at most {MOST_SECONDS:g}")
     if not output.parent.is_dir() or output.is_dir():
         why = ", not a folder" if output.is_dir() else f"; there is no folder {output.parent}"
         raise ValueError(f"-o {options.output}: a file in a folder that exists{why}")
@@ -96,27 +84,19 @@ def _check(options: argparse.Namespace) -> None:
 def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
     """Write page, figures and tables; returns the figures and tables that failed, and the studies that could not be
     shown, each with its reason."""
-    watch = Watch(options.results, options.study)
-    said = False
-    while True:
-        try:
-            live = options.watch is not None and watch.running()
-            found = _write_once(options, live)
-        except OSError as error:
-            if not said:
-                raise
-            print(redact(f"warning: {error}; trying again"), file=sys.stderr)  # a store may be unreachable for a while
-            time.sleep(options.watch)
-            continue
-        if not said:
-            number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
-            count = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
-            studies = "1 study" if count == 1 else f"{count} studies"
-            print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
-            said = True
-        if not live:
-            break
-        time.sleep(options.watch)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = content(options.results, options.study)
+    for warning in caught:
+        print(redact(f"warning: {warning.message}"), file=sys.stderr)
+    if not found["studies"] and not found["left_out"] and options.study is None:
+        required = "RESULTS is the folder that holds trials/, or one .parquet file"
+        raise ValueError(f"there are no trials below {options.results}: {required}")
+    publish(options.output.expanduser(), render(found).encode())
+    number = sum(len(study["trials"]["trial_id"]) for study in found["studies"])
+    count = len({study["study"] for study in found["studies"]})  # a study may be shown in several parts
+    studies = "1 study" if count == 1 else f"{count} studies"
+    print(f"{number} trial{'s' * (number != 1)} of {studies}: {options.output}", flush=True)
     if options.figures is None:
         return {}, found["left_out"]
     from tune_cd.report.figures import write_figures  # matplotlib is slow to import
@@ -127,17 +107,3 @@ def _write(options: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]
     written = write_figures(trials, options.figures.expanduser())
     print(f"{len(written.files)} files of figures and tables: {options.figures}")
     return written.failed, found["left_out"]
-
-
-def _write_once(options: argparse.Namespace, live: bool) -> dict:
-    """Write the page once; returns its content."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = content(options.results, options.study, refresh=options.watch if live else None)
-    for warning in caught:
-        print(redact(f"warning: {warning.message}"), file=sys.stderr)
-    if not found["studies"] and not found["left_out"] and options.study is None and options.watch is None:
-        required = "RESULTS is the folder that holds trials/, or one .parquet file"
-        raise ValueError(f"there are no trials below {options.results}: {required}")
-    publish(options.output.expanduser(), render(found).encode())
-    return found

@@ -11,7 +11,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const state = {
   study: null, plane: null, score: null, slice: null, path: false, pathSearch: null, split: "best", clock: "trials",
-  sort: null, filter: "", status: "", page: 0, chosen: null, live: true, scroll: 0, focus: null, ...remembered(),
+  sort: null, filter: "", status: "", page: 0, chosen: null, ...remembered(),
 };
 
 const $ = (id) => document.getElementById(id);
@@ -133,9 +133,6 @@ function drawHeader() {
   options($("study"), payload.studies.map(({ name }) => [name, name]), study()?.name);
   $("notes").hidden = !payload.notes.length;
   $("notes").replaceChildren(...payload.notes.map((note) => make("li", {}, note)));
-  $("live-box").hidden = payload.refresh === null;
-  $("live").checked = state.live;
-  $("live-text").textContent = `Live: read again every ${duration(payload.refresh ?? 0)}`;
 }
 
 /** A sentence with text between backticks as code. */
@@ -245,7 +242,7 @@ function drawKey(one, now) {
   $("key").replaceChildren(...items.map(([shapes, text]) => make("li", {}, sign(shapes), text)));
 }
 
-/** Index of the clicked cell, -1 for none; it is stored by its values, since a live grid may grow. */
+/** Index of the clicked cell, -1 for none; it is stored by its values. */
 function chosenCell(one) {
   return state.chosen && one.grid ? one.grid.cells.at.findIndex((at) => one.axes.every((_, n) => one.grid.ticks[n][at[n]] === state.chosen[n])) : -1;
 }
@@ -384,7 +381,6 @@ function listen() {
   on("page-down", "click", () => change({ page: state.page - 1 }, drawTrials));
   on("page-up", "click", () => change({ page: state.page + 1 }, drawTrials));
   on("page-last", "click", () => change({ page: Infinity }, drawTrials));
-  on("live", "change", ({ checked }) => change({ live: checked }));
 }
 
 /** Redraws the charts when their width or colours change. Printed pages are white and narrower, whatever the screen. */
@@ -401,37 +397,12 @@ function listenToTheWindow() {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawCharts);
 }
 
-/** Reloads a live page every payload.refresh seconds, unless that is switched off. */
-function keepFresh() {
-  if (payload.refresh === null) return;
-  setInterval(() => {
-    if (!state.live) return;
-    const heights = CHART_IDS.map((id) => $(id).offsetHeight);
-    Object.assign(state, { scroll: scrollY, focus: document.activeElement?.id || null, heights });
-    remember();
-    history.replaceState(state, "");  // sessionStorage may be written too late
-    location.reload();
-  }, payload.refresh * 1000);
-}
-
-/** Restores a reloaded live page's scroll position and focus, before its charts are drawn. */
-function goBack() {
-  if (payload.refresh === null) return;
-  history.scrollRestoration = "manual";
-  CHART_IDS.forEach((id, n) => { $(id).style.minHeight = `${state.heights?.[n] ?? 0}px`; });
-  scrollTo(0, state.scroll);
-  if (state.focus) $(state.focus)?.focus({ preventScroll: true });
-}
-
 /** Draws everything that needs plotly. Its 5 MB are read after the text is on the screen. */
 function start() {
   drawCharts();
-  for (const id of CHART_IDS) $(id).style.minHeight = "";
   listen();
   listenToTheWindow();
-  keepFresh();
   document.documentElement.dataset.ready = "yes";
 }
 
 drawWords();
-goBack();

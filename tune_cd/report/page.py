@@ -9,7 +9,7 @@ from importlib import resources
 from plotly.offline import get_plotlyjs
 
 SCRIPTS = ("charts.js", "landscape.js", "table.js", "page.js")
-KEYS = ("title", "created", "refresh", "notes", "studies")
+KEYS = ("title", "created", "notes", "studies")
 
 
 def render(payload: dict) -> str:

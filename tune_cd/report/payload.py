@@ -36,13 +36,6 @@ COLUMNS = (
 )  # fmt: skip
 
 
-UNDER_WAY = {
-    "head": "Under way",
-    "text": "This is what is known so far; the page is written again until the search has ended.",
-    "kind": "note",
-}
-
-
 def payload(
     trials: pd.DataFrame,
     title: str,
@@ -51,7 +44,6 @@ def payload(
     ranges: Mapping[str, Ranges] | None = None,
     commands: Mapping[str, str] | None = None,
     networks: Mapping[str, Mapping[str, str]] | None = None,
-    refresh: float | None = None,
     curves: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """The page's content: one entry per study, by name.
@@ -59,7 +51,7 @@ def payload(
     trials: rows of `results.read`, of any number of studies, including none. notes: sentences about the whole page.
     ranges, commands: by study, the range of each parameter and the command that runs the study again, where known.
     networks: by study, the file of each search's trained network. curves: rows of `results.read_curves`, if the trials
-    have any. refresh: seconds after which the page checks for a newer version of itself; None: never. A study that
+    have any. A study that
     raises an error is left out, and named in `left_out` and in the notes; numbers that a float cannot hold are gaps.
     """
     studies: list[dict[str, Any]] = []
@@ -80,12 +72,9 @@ def payload(
         studies += made(f"study {name}", partial(_parts, str(name), rows, *own, curves))
     several = trials[trials["study"].isin({study["study"] for study in studies})]
     tables = made("comparison of studies", partial(compared_studies, several)) if len(studies) > 1 else []
-    for study in studies if refresh is not None else ():  # suggestions wait until the study has ended
-        study["words"] = [UNDER_WAY, *(sentence for sentence in study["words"] if sentence["kind"] != "next")]
     return {
         "title": redact(title),
         "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        "refresh": refresh,
         "notes": [*map(redact, notes), *(f"{name} could not be shown: {why}" for name, why in left_out.items())],
         "left_out": left_out,
         "tables": tables,

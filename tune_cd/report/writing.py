@@ -1,10 +1,9 @@
-"""From studies in a results folder or an object store to the report; and whether the studies are still running."""
+"""From studies in a results folder or an object store to the report."""
 
 import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pandas as pd
@@ -17,12 +16,9 @@ from tune_cd.report.payload import payload
 from tune_cd.results.location import is_uri
 from tune_cd.results.networks import Networks
 from tune_cd.results.store import store_of
-from tune_cd.results.study_files import DRIVER, OPTIONS, REPORT, file_of, options_of, text_of
+from tune_cd.results.study_files import OPTIONS, REPORT, file_of, options_of, text_of
 
 STUDIES = 20  # largest number of studies whose learning curves are read
-
-SILENCE = 60.0
-"""Seconds after which a driver without a heartbeat counts as gone; it sends one every five seconds."""
 
 
 def read(place: Path | str, studies: Sequence[str] | None) -> pd.DataFrame:
@@ -63,7 +59,7 @@ def is_file(place: Path | str) -> bool:
     return str(place).endswith(".parquet") and not is_uri(place)
 
 
-def content(place: Path | str, studies: Sequence[str] | None = None, refresh: float | None = None) -> dict[str, Any]:
+def content(place: Path | str, studies: Sequence[str] | None = None) -> dict[str, Any]:
     """The page's content for these studies. Unusable files, and studies that cannot be shown, are named on the page and
     warned of. Errors: as `read`."""
     with warnings.catch_warnings(record=True) as caught:
@@ -84,7 +80,6 @@ def content(place: Path | str, studies: Sequence[str] | None = None, refresh: fl
         ranges={name: _ranges(options[name], trials[trials["study"] == name]) for name in names},
         commands=commands,
         networks=_networks(place, names),
-        refresh=refresh,
         curves=curves,
     )
     for name, why in found["left_out"].items():
@@ -113,37 +108,6 @@ def write_report(place: Path | str, study: str) -> Path | str:
     store, file = store_of(place), file_of(study, REPORT)
     store.write(file, render(content(place, [study])).encode())
     return store.where(file)
-
-
-class Watch:
-    """Whether studies are still running, judged by their drivers' heartbeats.
-
-    A study without a driver of ours counts as running, because its state is not known. When asked, raises ValueError
-    and OSError as `read`.
-    """
-
-    def __init__(self, place: Path | str, studies: Sequence[str] | None):
-        self._place, self._studies = place, studies
-        self._signs: dict[str, tuple[bytes, float]] = {}  # study -> the driver's file, when it was first seen so
-
-    def running(self) -> bool:
-        if is_file(self._place):
-            return False
-        store = store_of(self._place)
-        listed = [*store.listing("trials", depth=2), *store.listing("studies", depth=2)]
-        names = self._studies or sorted({name.split("/")[1] for name in listed})
-        lives = [self._lives(store, name) for name in names]  # of each: the silence of all is timed
-        return any(lives) or not names
-
-    def _lives(self, store, name: str) -> bool:
-        sign = text_of(store, name, DRIVER)
-        if sign is None:
-            return text_of(store, name, OPTIONS) is None
-        seen, since = self._signs.get(name, (None, 0.0))
-        if sign != seen:
-            self._signs[name] = (sign, monotonic())
-            return True
-        return monotonic() - since < SILENCE
 
 
 def _ranges(options: dict, trials: pd.DataFrame) -> Ranges:

@@ -9,15 +9,12 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pandas as pd
 
 from tune_cd import results
-from tune_cd.results.export import FORMATS, check_export, export
 from tune_cd.results.formatting import studies_table, trial_card, trials_table
 from tune_cd.results.terminal import redacted_output
-from tune_cd.results.verification import verify
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -28,7 +25,7 @@ RESULTS = "the results: a folder, or an object store's s3://BUCKET/PREFIX or gs:
 
 @redacted_output()
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 if `verify` or `compact` names a file, 2 for bad input."""
+    """Run one command; returns the exit status: 0, 1 if `compact` names a file, 2 for bad input."""
     options = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -53,19 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     described: dict[str, tuple[Command, str]] = {
         "list": (_list, "the studies: how many trials, how they ended, the best score, when"),
         "show": (_show, "a study's trials, the best first; or one trial with its configuration and error"),
-        "export": (
-            _export,
-            "one flat CSV, Parquet or JSON file of all trials; maps become columns such as params.Lambda_p",
-        ),
         "compact": (
             _compact,
             "merge each study's files into one, which is read much faster; safe beside running studies, "
             "but plain Parquet readers may see rows twice until it is done",
-        ),
-        "verify": (
-            _verify,
-            "read every file, check every row, and name what is damaged, foreign, contradicting or left over "
-            "in a line each; exit status 1 if there is any",
         ),
     }
     parsers = {}
@@ -77,15 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers["show"].add_argument(
         "trial", metavar="TRIAL", nargs="?", help="trial_id of one trial (default: a table of all)"
     )
-    for name in ("export", "compact"):
-        parsers[name].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
-    formats = ", ".join(FORMATS)
-    parsers["export"].add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help=f"the file to write, named *{formats}"
-    )
-    parsers["export"].add_argument(
-        "--curves", action="store_true", help="the learning curves, one row an evaluation, instead of the trials"
-    )
+    parsers["compact"].add_argument("study", metavar="STUDY", nargs="?", help="one study alone (default: all)")
     return parser
 
 
@@ -107,16 +87,6 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
-    check_export(options.output)
-    table = (results.read_curves if options.curves else results.read)(options.results, options.study)
-    if options.study is not None:
-        _of_study(options.results, options.study, table)
-    export(table, options.output)
-    print(f"{len(table)} rows: {options.output}")
-    return 0
-
-
 def _compact(options: argparse.Namespace) -> int:
     done = results.compact(options.results, options.study)
     for one in done:
@@ -125,16 +95,6 @@ def _compact(options: argparse.Namespace) -> int:
     for problem in problems:
         print(f"{problem}; left as it is", file=sys.stderr)
     return FOUND if problems else 0
-
-
-def _verify(options: argparse.Namespace) -> int:
-    number = 0
-    for line in verify(options.results):
-        number += 1
-        print(line, flush=True)
-    if not number:
-        print("nothing is wrong")
-    return FOUND if number else 0
 
 
 def _of_study(folder: str, study: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def trials():
 
 
 def stored(one):
-    [back] = table([one]).to_dict("records")
+    [back] = table([one]).astype(object).where(table([one]).notna(), None).to_dict("records")
     return back
 
 

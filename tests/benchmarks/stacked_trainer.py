@@ -42,6 +42,7 @@ class StackedTrainer:
         self.parameters = {name: torch.nn.Parameter(stack.detach()) for name, stack in parameters.items()}
         self.buffers = {name: stack.detach() for name, stack in buffers.items()}
         self.model = models[0].to("meta").train()
+        self.model.memory_format = torch.contiguous_format  # the only one that vmap can convert to
         self.weights = torch.tensor([(h["Lambda_p"], h["Lambda_e"]) for h in hs], device=device, dtype=dtype)  # [T, 2]
         self.optimiser = torch.optim.SGD(self.parameters.values(), lr=1.0, fused=True)
         self.iteration = 0

@@ -334,7 +334,6 @@ def test_a_stored_grid_search_is_a_measured_grid(tmp_path):
     (["--workers=--"], "--workers \\[\\]"),
     (["--failures", "nan"], "--failures nan"),
     (["--seed", str(2**63)], f"--seed {2**63}"),
-    (["--figure", "no/such/folder/stem"], "its folder does not exist"),
     (["--landscapes", "nowhere"], "landscape 'nowhere': one of .*'omniglot'"),
     (["--trajectories", "0"], "--trajectories 0"),
     (["--trials", "0"], "trials 0"),

@@ -70,7 +70,7 @@ def test_show_of_a_trial_has_every_field_that_is_set(folder, capsys):
         (["show", "R", "../demo"], "name '../demo' is not allowed"),
         (["list", "R/none"], "there is no results folder"),
         (["compact", "ftp://x"], "ftp:// are not allowed"),
-        (["verify", "R/none"], "there is no results folder"),
+        (["compact", "R/none"], "there is no results folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(folder, capsys, arguments, message):

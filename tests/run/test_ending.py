@@ -10,6 +10,8 @@ from tune_cd.run.ending import Ending
 
 CODE = """
 import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # nohup ignores one
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 for number in {ignored}:
     signal.signal(number, signal.SIG_IGN)
 from tune_cd.run.ending import Ending

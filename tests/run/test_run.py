@@ -497,8 +497,6 @@ BAD_INPUT = [
     (["--images-seen", str(10**20)], f"{10**20}: must be a whole number of at most"),
     (["--set", f"images_seen={2**63}"], f"{2**63}: must be a whole number of at most"),
     (["--set", f"embedding={10**12}"], "embedding = 1000000000000"),
-    (["--set", "margin=1", "margin=2"], "names margin twice"),
-    (["--set", "margin=1", "--set", "margin=2"], "names margin twice"),
     (["--start", "Lambda_p=1,Lambda_p=2,Lambda_e=1"], "Lambda_p=2"),
     (["--start", "Lambda_p=1,Lambda_e=1,batch_size=64, batch_size=64"], "batch_size=64"),
     (["--batch-size", str(10**20)], f"--batch-size {10**20}"),

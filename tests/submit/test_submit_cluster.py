@@ -229,7 +229,7 @@ def test_a_network_of_ones_own_reached_the_driver_and_those_that_train(head, sid
 
 def test_without_the_token_nothing_is_told(head):
     printed = head.run("list", expected=2, RAY_AUTH_MODE="disabled")
-    assert "needs its token: `ray rsync-down clusters/gpu.yaml" in printed
+    assert "asks for a token, and `ray rsync-down clusters/gpu.yaml" in printed
 
 
 def test_a_study_stopped_in_its_middle_ends_as_one_that_never_was(head, side_by_side):

@@ -1,6 +1,8 @@
 """Figures of the tables and grids that `analysis` returns. Only `save` writes files."""
 
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib import rc_context
@@ -25,10 +27,13 @@ __all__ = [
 DPI = 150
 
 
-def standard() -> AbstractContextManager:
+@contextmanager
+def standard() -> Iterator[None]:
     """matplotlib's own settings for figures made and saved within, whatever the user's matplotlibrc says (as usetex,
-    which requires LaTeX)."""
-    return styles.context("default")
+    which requires LaTeX). A character that its font lacks is no warning: names may have any."""
+    with styles.context("default"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:

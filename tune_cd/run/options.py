@@ -60,15 +60,12 @@ def parse(argv: list[str] | None) -> Request:
 
 
 def _check_together(written: Mapping[str, Any]) -> None:
-    """Raise ValueError if an option and `--set`, or `--set` twice, name the same field."""
+    """Raise ValueError if an option and `--set` name the same field."""
     for field in ("images_seen", "weights"):
         assigned = [text for text in written.get("assignments", ()) if text.startswith(f"{field}=")]
         if field in written and assigned:
             option = f"--{field.replace('_', '-')}"
             raise ValueError(f"{option} {written[field]} and --set {assigned[-1]}: both name the {field}; give one")
-    names = [text.partition("=")[0] for text in written.get("assignments", ())]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"--set {' '.join(written['assignments'])}: names {twice[0]} twice")
 
 
 def idle_options(request: Request) -> list[str]:

@@ -45,7 +45,7 @@ def connect(given: str | None):
     try:
         return JobSubmissionClient(address)
     except AuthenticationError:
-        raise ConnectionError(f"the cluster at {address} needs its token: {HOW_TO_GET_THE_TOKEN}") from None
+        raise ConnectionError(f"the cluster at {address} asks for a token, and {HOW_TO_GET_THE_TOKEN}") from None
     except (RuntimeError, ValueError, OSError) as error:  # another kind of server, or a Ray too old for jobs
         raise ConnectionError(f"{address} cannot be used: {error}") from error
 

@@ -13,7 +13,6 @@ _HOME = {
     "SearchSettings": "search.line_search",
     "PausingDescent": "search.pausing_descent",
     "CoordinateDescentSearch": "tune.searcher",
-    "PackedSearch": "tune.packed",
     "PausingSearch": "tune.pausing_search",
     "ResultsCallback": "tune.callback",
 }

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 from drivers import Driver, run, whole  # noqa: F401
-from ray import tune
 
-from tune_cd import CoordinateDescentSearch, PackedSearch, ResultsCallback, results
-from tune_cd.tune.packed import PACK
+from tune_cd import results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -64,41 +62,3 @@ def test_the_driver_dies_in_the_middle_of_replicates_and_none_is_trained_twice(c
     told = ["trial_id", "params", "seed", "val_score"]
     uncut = results.read(tmp_path / "whole", "s")
     assert uncut[told].to_dict() == table[told].to_dict(), "the course it would have taken"
-
-
-class TwoOfThree(tune.Trainable):
-    """Trains a pack of quadratics; one member ends early, then the trial fails."""
-
-    def setup(self, config):
-        self.config = config
-
-    def step(self):
-        if self.training_iteration == 1:
-            raise RuntimeError("the machine is gone")
-        told = {str(place): {"acc": -((member["lr"] - 0.1) ** 2)} for place, member in enumerate(self.config[PACK])}
-        told["1"]["done"] = True
-        return {PACK: told, "acc": max(member["acc"] for member in told.values())}
-
-
-def test_a_users_pack_that_fails_has_a_row_each(ray_session, tmp_path):
-    points = [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}]
-    inner = CoordinateDescentSearch(metric="acc", mode="max", points_to_evaluate=points, workers=3)
-    inner.set_search_properties("acc", "max", {"lr": tune.loguniform(1e-4, 1.0)})
-    tune.Tuner(
-        TwoOfThree,
-        param_space={"epochs": 2},
-        tune_config=tune.TuneConfig(
-            metric="acc", mode="max", num_samples=1, search_alg=PackedSearch(inner, 3, metric="acc", mode="max")
-        ),
-        run_config=tune.RunConfig(
-            name="run",
-            storage_path=str(tmp_path / "tune"),
-            verbose=0,
-            callbacks=[ResultsCallback(tmp_path / "r", "mine", metric="acc")],
-        ),
-    ).fit()
-    table = results.read(tmp_path / "r", "mine")
-    assert table["params"].tolist() == points and table["trial_id"].is_unique
-    assert table["status"].tolist() == ["failed", "completed", "failed"], "one was done before, as the search was told"
-    assert "the machine is gone" in table["error"][0] and table["val_score"][1] == pytest.approx(-0.01)
-    assert '"epochs": 2' in table["config"][0]

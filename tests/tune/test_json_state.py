@@ -9,7 +9,7 @@ import pytest
 from ray.tune.search import Searcher
 from snapshots import tunes
 
-from tune_cd import CoordinateDescentSearch, PackedSearch, PausingSearch, Space
+from tune_cd import CoordinateDescentSearch, PausingSearch, Space
 
 PLANE = Space(lr=(1e-6, 1.0), wd=(1e-8, 1.0))
 
@@ -38,17 +38,11 @@ def told(searcher):
     return [(h, None if value == -math.inf else value) for h, value in ends]
 
 
-def packed():
-    return PackedSearch(make(), 1, metric="val_score", mode="max")
-
-
 def step(searcher, trial):
     """Suggests and tells; what it suggested."""
     config = searcher.suggest(trial)
-    member = config["pack"][0] if "pack" in config else config
-    result = {"val_score": bowl(member)}
-    searcher.on_trial_complete(trial, {"pack": {"0": result | {"done": True}}} if "pack" in config else result)
-    return {name: member[name] for name in PLANE.names}
+    searcher.on_trial_complete(trial, {"val_score": bowl(config)})
+    return {name: config[name] for name in PLANE.names}
 
 
 class Copied:
@@ -80,7 +74,7 @@ def copied(tmp_path):
     return Copied(tmp_path)
 
 
-@pytest.mark.parametrize("build", [make, packed, pausing])
+@pytest.mark.parametrize("build", [make, pausing])
 @pytest.mark.parametrize("cut", [0, 1, 100])
 def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, caplog):
     whole, searcher = build(), build()
@@ -95,7 +89,7 @@ def test_a_copy_that_was_cut_off_leaves_the_snapshot_before(copied, build, cut, 
     assert [step(again, f"t{n}") for n in range(3, 6)] == course[3:]
 
 
-@pytest.mark.parametrize("build", [make, packed, pausing])
+@pytest.mark.parametrize("build", [make, pausing])
 def test_the_latest_is_taken_where_all_are_whole(copied, build):
     whole, searcher = build(), build()
     course = [step(whole, f"t{n}") for n in range(7)]
@@ -128,7 +122,7 @@ def test_a_restored_experiments_first_copy_may_be_cut_off_too(make, copied, cut,
     assert [h for h, _ in told(last)] == course
 
 
-@pytest.mark.parametrize("build", [make, packed, pausing])
+@pytest.mark.parametrize("build", [make, pausing])
 def test_where_all_are_damaged_nothing_is_suggested_any_more(copied, build):
     """Tune only logs the error, and would begin anew."""
     searcher = build()

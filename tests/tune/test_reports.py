@@ -15,7 +15,6 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from tune_cd import CoordinateDescentSearch, PausingSearch, ResultsCallback, Space, results
-from tune_cd.tune.packed import PackedSearch
 
 LINE = Space(lr=(1e-4, 1.0))
 FULL = ("epoch", 8)
@@ -251,30 +250,6 @@ def test_an_experiment_that_is_restored_keeps_what_was_reported_before(tmp_path,
     row = after.run([at(4)])
     agrees(row, search)
     assert row["val_score"] == value
-
-
-@pytest.mark.parametrize("use_result, values", [("last", [0.5, 0.4]), ("best", [0.9, 0.4])])
-def test_a_members_reports_count_as_a_trials(tmp_path, use_result, values):
-    """The first member is not in the pack's last report."""
-    inner = CoordinateDescentSearch(LINE, "acc", "max", use_result=use_result, workers=None)
-    search = PackedSearch(inner, 2, metric="acc", mode="max")
-    config = search.suggest("t")
-    callback = inner.callback(tmp_path, "s")
-    trial = SimpleNamespace(
-        trial_id="t", experiment_tag="1_x", config=config, evaluated_params=config, last_result={}, error_file=None,
-        pickled_error_file=None, placement_group_factory=None,
-    )  # fmt: skip
-    callback.setup()
-    callback.on_trial_start(0, [trial], trial)
-    for pack in ({"0": {"acc": 0.9}}, {"0": {"acc": torch.tensor(0.5)}}, {"1": {"acc": Decimal("0.4")}}):
-        trial.last_result = {"pack": pack}
-        search.on_trial_result("t", trial.last_result)
-        callback.on_trial_result(0, [trial], trial, trial.last_result)
-    search.on_trial_complete("t", trial.last_result)
-    callback.on_trial_complete(0, [trial], trial)
-    callback.on_experiment_end([trial])
-    assert [trial["value"] for trial in inner.get_state()["search"]["trials"]] == values
-    assert results.read(tmp_path, "s")["val_score"].tolist() == values
 
 
 # ------------------------------------------------------------------------------------------- a real Tuner
